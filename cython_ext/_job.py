@@ -1,0 +1,65 @@
+"""What a batch kernel, compiled or not, is told to do.
+
+A kernel is a function ``fill(job, first, last, seen)``. It fills the rows
+``first..last-1`` of all output arrays and returns ``None``, or ``(position, code,
+value)`` for the first graph whose stored edges are unusable.
+"""
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+import numpy as np
+
+# Codes of what a kernel found wrong in a graph; `value` is given in brackets.
+BAD_SOURCE = 1  # edge_src outside the graph (the number found)
+BAD_TARGET = 2  # edge_dst outside the graph (the number found)
+BAD_BOND = 3  # bond type outside 1..num_bond_types (the type found)
+BAD_ORDER = 4  # edges not sorted by source, target, bond (the edge's place)
+BAD_DEGREE = 5  # more neighbours than int16 holds (their number)
+BAD_HOPS = 6  # longer path than `hop_limit` (hops from the first such source)
+
+NO_HOP_LIMIT = np.iinfo(np.int32).max
+
+
+@dataclass(slots=True)
+class BatchJob:
+    """Inputs and preallocated outputs of one batch of ``B`` graphs.
+
+    Attributes:
+        width: ``N``, the padded number of nodes. It also stands for "unreachable" as a
+            number of hops, since no path has more than ``N - 1``.
+        node_start: First row of each graph in the node columns, int64 ``[B]``.
+        node_count: Nodes of each graph, int64 ``[B]``.
+        node_base: Nodes of the batch before each graph, int64 ``[B]``.
+        edge_start: First row of each graph in the edge columns, int64 ``[B]``.
+        edge_count: Edges of each graph, int64 ``[B]``.
+        edge_base: Edges of the batch before each graph, int64 ``[B]``.
+        edge_src: Stored column, or None if no field needs edges.
+        edge_dst: Stored column, or None if no field needs edges.
+        edge_bond: Stored column, or None if no field needs bond types.
+        num_bond_types: Largest bond type.
+        hop_limit: Longest path that ``dist`` may hold.
+        dist_of_hop: Entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
+        relation_of_hop: Joint code for each number of hops, uint16 ``[N + 1]``.
+        direct_code: Joint code of a direct edge less its bond type.
+        out: Array per field. ``relation`` receives joint codes, not yet positions.
+        node_columns: Pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
+    """
+
+    width: int
+    node_start: np.ndarray
+    node_count: np.ndarray
+    node_base: np.ndarray
+    edge_start: np.ndarray
+    edge_count: np.ndarray
+    edge_base: np.ndarray
+    edge_src: Optional[np.ndarray] = None
+    edge_dst: Optional[np.ndarray] = None
+    edge_bond: Optional[np.ndarray] = None
+    num_bond_types: int = 0
+    hop_limit: int = NO_HOP_LIMIT
+    dist_of_hop: Optional[np.ndarray] = None
+    relation_of_hop: Optional[np.ndarray] = None
+    direct_code: int = 0
+    out: dict[str, np.ndarray] = field(default_factory=dict)
+    node_columns: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)

@@ -1,0 +1,25 @@
+"""Builds the compiled kernels; everything else is declared in pyproject.toml."""
+
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+# No -march=native: a wheel runs on any processor of its platform. No OpenMP: its thread
+# team does not survive the fork that starts a data worker.
+OPTIMISE = ["/O2"] if sys.platform == "win32" else ["-O3"]
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"cython_ext.{path.stem}",
+                [str(path)],
+                extra_compile_args=OPTIMISE,
+                optional=True,  # without a compiler the NumPy fallback serves
+            )
+            for path in sorted(Path("cython_ext").glob("*.pyx"))
+        ],
+    )
+)
