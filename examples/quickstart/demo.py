@@ -1,0 +1,218 @@
+"""Train `grpe_small` on the 5,000 NCI molecules inside RDKit and test it.
+
+What `make demo` runs once the environment stands. Each fairseq command is printed as it
+is run, and can be pasted into a shell. A second call reuses the prepared data; it
+goes straight to the test if the training was finished with the same command and the
+same sources, and resumes an interrupted training from its last epoch.
+
+Expected on 2 CPU cores: see README.md, section "Demo".
+"""
+
+import argparse
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(sys.executable).parent
+PLUGIN = ROOT / "graphormer_plugin"
+BATCH_SIZE = 64
+
+
+def relative(path: Path) -> str:
+    """The path as a user in the repository would type it."""
+    path = path.resolve()
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def data_flags(folder: Path) -> list[list[str]]:
+    return [
+        ["--dataset-name", "nci"],
+        ["--data-root", relative(folder / "data")],
+    ]
+
+
+def prepare_command(folder: Path, workers: int) -> list[list[str]]:
+    return [
+        ["graphormer-preprocess"],
+        *data_flags(folder),
+        ["--workers", str(max(workers, 1))],
+    ]
+
+
+def train_command(folder: Path, epochs: int, workers: int) -> list[list[str]]:
+    """The training command, one topic per inner list."""
+    return [
+        ["fairseq-train", "--user-dir", "graphormer_plugin"],
+        ["--task", "graph_prediction"],
+        *data_flags(folder),
+        ["--arch", "grpe_small", "--criterion", "l1_loss"],
+        ["--batch-size", str(BATCH_SIZE), "--num-workers", str(workers)],
+        ["--optimizer", "adam", "--adam-betas", "(0.9, 0.999)", "--clip-norm", "5"],
+        ["--lr", "1e-3", "--lr-scheduler", "polynomial_decay"],
+        ["--warmup-updates", "60", "--total-num-update", str(63 * epochs)],
+        ["--max-epoch", str(epochs), "--seed", "1"],
+        ["--best-checkpoint-metric", "mae", "--no-epoch-checkpoints"],
+        ["--save-dir", relative(folder / "checkpoints")],
+        ["--log-format", "simple", "--log-interval", "20"],
+    ]
+
+
+def validate_command(folder: Path) -> list[list[str]]:
+    return [
+        ["fairseq-validate", "--user-dir", "graphormer_plugin"],
+        ["--task", "graph_prediction"],
+        *data_flags(folder),
+        ["--path", relative(folder / "checkpoints" / "checkpoint_best.pt")],
+        ["--valid-subset", "test", "--batch-size", "256"],
+        ["--log-format", "simple"],
+    ]
+
+
+def shown(command: list[list[str]]) -> str:
+    """The command as one would write it in a shell script."""
+    return " \\\n    ".join(shlex.join(topic) for topic in command)
+
+
+def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
+    """Show and run a command; its output goes to the screen as it comes.
+
+    Returns:
+        Exit status, and the last numbers that fairseq logged under each prefix, e.g.
+        ``{"train": {"loss": 0.3, "ups": 12.0}}``.
+    """
+    print(f"\n$ {shown(command)}\n", flush=True)
+    words = [word for topic in command for word in topic]
+    words[0] = str(BIN / words[0])
+    logged: dict[str, dict[str, float]] = {}
+    process = subprocess.Popen(
+        words,
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    try:
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            read_numbers(line, logged)
+    except BaseException:
+        process.terminate()
+        process.wait()
+        raise
+    return process.wait(), logged
+
+
+def read_numbers(line: str, logged: dict[str, dict[str, float]]) -> None:
+    """Collect the pairs of ``date | level | prefix | key value | key value ...``."""
+    parts = [part.strip() for part in line.split(" | ")]
+    if len(parts) < 4:
+        return
+    numbers = {}
+    for part in parts[3:]:
+        key, _, value = part.rpartition(" ")
+        try:
+            numbers[key] = float(value)
+        except ValueError:
+            continue
+    if numbers:
+        logged[parts[2]] = numbers
+
+
+def sources_digest(command: list[list[str]]) -> str:
+    """Changes when the command or anything that computes the model does."""
+    digest = hashlib.sha256(json.dumps(command).encode())
+    for package in (PLUGIN, ROOT / "cython_ext"):
+        for path in sorted(package.rglob("*.py*")):
+            if path.suffix in (".py", ".pyx"):
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def train(folder: Path, command: list[list[str]]) -> float:
+    """Train, unless that is done; returns the training speed in graphs per second."""
+    checkpoints = folder / "checkpoints"
+    begun, finished = checkpoints / "begun.json", checkpoints / "finished.json"
+    digest = sources_digest(command)
+
+    def noted(path: Path) -> dict:
+        try:
+            note = json.loads(path.read_text())
+        except (OSError, ValueError):
+            return {}
+        return note if note.get("digest") == digest else {}
+
+    note = noted(finished)
+    if note and (checkpoints / "checkpoint_best.pt").exists():
+        print(f"\n$ {shown(command)}\n\nThis training is finished: nothing to do.")
+        return note["graphs_per_second"]
+    if checkpoints.exists() and not noted(begun):
+        shutil.rmtree(checkpoints)
+    checkpoints.mkdir(parents=True, exist_ok=True)
+    begun.write_text(json.dumps({"digest": digest}))
+
+    resumed = (checkpoints / "checkpoint_last.pt").exists()
+    status, logged = run(command)
+    if status and resumed:
+        print("\nThe interrupted training cannot be resumed; starting over.")
+        for path in checkpoints.glob("*.pt"):
+            path.unlink()
+        status, logged = run(command)
+    if status:
+        sys.exit(f"fairseq-train failed with exit status {status}, see above")
+    # Of the last epoch: the first one includes the start of the data workers.
+    last = logged.get("train", {})
+    speed = last.get("bsz", 0.0) * last.get("ups", 0.0)
+    finished.write_text(json.dumps({"digest": digest, "graphs_per_second": speed}))
+    return speed
+
+
+def mean_predictor_error(folder: Path) -> float:
+    """MAE on the test split of predicting the mean of the training split."""
+    import numpy as np
+
+    from graphormer_plugin.data.registry import DatasetOptions, get_store
+
+    store = get_store(DatasetOptions(name="nci", data_root=str(folder / "data")))
+    target = np.asarray(store.target, dtype=np.float64)
+    mean = target[store.splits["train"]].mean(axis=0)
+    return float(np.abs(target[store.splits["test"]] - mean).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--epochs", type=int, default=8, help="default: 8")
+    parser.add_argument("--dir", type=Path, default=ROOT / ".demo", metavar="FOLDER")
+    parser.add_argument("--workers", type=int, default=1, help="data workers")
+    options = parser.parse_args()
+    if options.epochs < 1:
+        parser.error(f"--epochs {options.epochs}: expected 1 or more")
+    folder = options.dir.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+
+    status, _ = run(prepare_command(folder, options.workers))
+    if status:
+        sys.exit(f"graphormer-preprocess failed with exit status {status}, see above")
+    speed = train(folder, train_command(folder, options.epochs, options.workers))
+    status, logged = run(validate_command(folder))
+    errors = [numbers["mae"] for numbers in logged.values() if "mae" in numbers]
+    if status or not errors:
+        sys.exit(f"fairseq-validate failed with exit status {status}, see above")
+    baseline = mean_predictor_error(folder)
+    print(
+        f"\ntest MAE {errors[-1]:.3f} | predicting the training mean {baseline:.3f} | "
+        f"{speed:,.0f} graphs/s in training",
+        flush=True,
+    )
+    if errors[-1] >= baseline:
+        sys.exit("the model is no better than the training mean: something is wrong")
+
+
+if __name__ == "__main__":
+    main()

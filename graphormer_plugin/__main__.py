@@ -1,0 +1,118 @@
+"""``python -m graphormer_plugin``: what is installed, and the folder for --user-dir."""
+
+import argparse
+import importlib
+import pkgutil
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+import graphormer_plugin
+
+# Import name of a package, and the name it is installed under.
+DISTRIBUTIONS = {
+    "graphormer_plugin": "graphormer-plugin",
+    "torch": "torch",
+    "fairseq": "fairseq-fixed",
+    "torch_geometric": "torch-geometric",
+    "rdkit": "rdkit",
+    "ogb": "ogb",
+    "numpy": "numpy",
+}
+
+
+def plugin_folder() -> Path:
+    """The folder to give to fairseq's ``--user-dir``."""
+    return Path(graphormer_plugin.__file__).resolve().parent
+
+
+def versions() -> dict[str, str]:
+    """Version of Python and of each package, or 'not installed'."""
+    found = {"python": platform.python_version()}
+    for name, distribution in DISTRIBUTIONS.items():
+        try:
+            found[name] = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def kernels() -> str:
+    """Whether cython_ext runs compiled, in words."""
+    import cython_ext
+
+    folder = Path(cython_ext.__file__).resolve().parent
+    if cython_ext.COMPILED:
+        return f"compiled ({folder})"
+    return f"not compiled: NumPy fallback, much slower ({folder})"
+
+
+def device() -> str:
+    """The device that fairseq would train on."""
+    import torch
+
+    if torch.cuda.is_available():
+        names = [
+            torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())
+        ]
+        return "cuda: " + ", ".join(names)
+    return f"cpu, {torch.get_num_threads()} threads"
+
+
+def ours(registry: Mapping[str, object]) -> list[str]:
+    """Names in a registry of fairseq whose class this package defines."""
+    package = graphormer_plugin.__name__ + "."
+    return sorted(
+        name
+        for name, item in registry.items()
+        if getattr(item, "__module__", "").startswith(package)
+    )
+
+
+def components() -> dict[str, list[str]]:
+    """Registered names of this package, by kind, as ``--user-dir`` registers them."""
+    from fairseq.models import ARCH_MODEL_REGISTRY
+    from fairseq.registry import REGISTRIES
+    from fairseq.tasks import TASK_REGISTRY
+
+    from graphormer_plugin.data.registry import DATASETS
+
+    for subpackage in ("tasks", "models"):
+        package = importlib.import_module(f"graphormer_plugin.{subpackage}")
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{package.__name__}.{module.name}")
+    return {
+        "tasks": ours(TASK_REGISTRY),
+        "architectures": ours(ARCH_MODEL_REGISTRY),
+        "criterions": ours(REGISTRIES["criterion"]["registry"]),
+        "datasets": sorted(DATASETS),
+    }
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point of ``python -m graphormer_plugin``."""
+    parser = argparse.ArgumentParser(
+        prog="python -m graphormer_plugin",
+        description="Print versions, kernels, device and registered components.",
+    )
+    parser.add_argument(
+        "--path", action="store_true", help="print only the folder for --user-dir"
+    )
+    if parser.parse_args(argv).path:
+        print(plugin_folder())
+        return
+    rows = versions()
+    rows["cython_ext"] = kernels()
+    rows["device"] = device()
+    rows["--user-dir"] = str(plugin_folder())
+    for kind, names in components().items():
+        rows[kind] = " ".join(names) or "none"
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        print(f"{name:<{width}}  {value}")
+
+
+if __name__ == "__main__":
+    main()
