@@ -17,6 +17,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import Optional
 
 import numpy as np
@@ -77,8 +78,8 @@ COMPILED = False  # whether the compiled kernels serve the functions below
 _reason = "GRAPHORMER_NO_EXT is set"
 if os.environ.get("GRAPHORMER_NO_EXT", "0") in ("", "0"):
     try:
-        from cython_ext import _batch, _shortest_path
-
+        _batch = import_module("cython_ext._batch")
+        _shortest_path = import_module("cython_ext._shortest_path")
         COMPILED = True
     except ImportError as error:
         _reason = f"{error}; install a C compiler and reinstall"

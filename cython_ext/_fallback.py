@@ -168,7 +168,9 @@ def _fill_from_edges(
         out["edge_bond"][flat] = bond
 
     bonds = np.zeros((n, n), dtype=np.int64)
-    bonds[src[::-1], dst[::-1]] = bond[::-1]  # sorted: the lowest is written last
+    lowest = np.ones(len(src), dtype=bool)  # sorted: the first of parallel edges
+    lowest[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
+    bonds[src[lowest], dst[lowest]] = bond[lowest]
     np.fill_diagonal(bonds, 0)
     np.fill_diagonal(linked, False)
     if "bond" in out:
@@ -205,10 +207,11 @@ def _find_bad_edge(src, dst, bond, n, job) -> Optional[tuple[int, int]]:
     unsorted[1:] = (src[1:] < src[:-1]) | (src[1:] == src[:-1]) & (
         later | tie & (bond[1:] < bond[:-1])
     )
+    limit = 1 if job.edge_bond is None else job.num_bond_types
     checks = (
         (BAD_SOURCE, (src < 0) | (src >= n), src),
         (BAD_TARGET, (dst < 0) | (dst >= n), dst),
-        (BAD_BOND, (bond < 1) | (bond > max(job.num_bond_types, 1)), bond),
+        (BAD_BOND, (bond < 1) | (bond > limit), bond),
         (BAD_ORDER, unsorted, np.arange(len(src))),
     )
     wrong = np.logical_or.reduce([check[1] for check in checks])

@@ -1,0 +1,538 @@
+# cython: language_level=3, freethreading_compatible=True
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
+"""The batch kernel; ``build_batch`` in ``cython_ext/__init__.py`` checks and documents.
+
+Interfaces and results are those of ``_fallback.py``. What a stored file says about its
+edges is checked here, on a private copy of the edges of each graph, just before use.
+"""
+
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from cython_ext._search cimport (
+    Searcher,
+    close_searcher,
+    open_searcher,
+    prepare,
+    search_from,
+)
+
+from cython_ext import _job
+
+cdef int BAD_SOURCE = _job.BAD_SOURCE
+cdef int BAD_TARGET = _job.BAD_TARGET
+cdef int BAD_BOND = _job.BAD_BOND
+cdef int BAD_ORDER = _job.BAD_ORDER
+cdef int BAD_DEGREE = _job.BAD_DEGREE
+cdef int BAD_HOPS = _job.BAD_HOPS
+
+cdef int32_t MAX_DEGREE = 32767  # int16
+
+ctypedef fused code_t:
+    uint8_t
+    uint16_t
+
+
+cdef struct Array:
+    # Of a stored column, or of an output; data is NULL where there is none, or no entry.
+    uint8_t *data
+    int itemsize
+
+
+cdef struct Plan:
+    Py_ssize_t width
+    Py_ssize_t path_length
+    Py_ssize_t num_edges  # of the batch
+    int32_t bond_limit
+    int32_t hop_limit
+    int32_t direct_code
+    const uint16_t *dist_of_hop
+    const uint16_t *relation_of_hop
+    uint8_t *seen
+    Array edge_src
+    Array edge_dst
+    Array edge_bond
+    Array in_degree
+    Array out_degree
+    Array dist
+    Array bond
+    Array path_bond
+    Array relation
+    Array edge_index
+    Array flat_bond
+
+
+cdef struct Graph:
+    Py_ssize_t place  # in the batch
+    Py_ssize_t n
+    Py_ssize_t num_edges
+    Py_ssize_t edge_start
+    Py_ssize_t node_base
+    Py_ssize_t edge_base
+
+
+cdef struct Scratch:
+    Searcher searcher
+    int32_t *neighbour_bond  # bond types of searcher.neighbour
+    int32_t *src
+    int32_t *dst
+    int32_t *bond
+    int32_t *in_degree
+    int32_t *out_degree
+    uint16_t *bond_of_pair  # [n, n], where paths are asked for
+    int32_t value  # what is wrong about the graph
+
+
+def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
+    """See ``_job``. ``seen[code]`` is set to 1 for every joint code written."""
+    cdef const int64_t[::1] node_start = job.node_start
+    cdef const int64_t[::1] node_count = job.node_count
+    cdef const int64_t[::1] node_base = job.node_base
+    cdef const int64_t[::1] edge_start = job.edge_start
+    cdef const int64_t[::1] edge_count = job.edge_count
+    cdef const int64_t[::1] edge_base = job.edge_base
+    cdef const uint16_t[::1] dist_of_hop = job.dist_of_hop
+    cdef const uint16_t[::1] relation_of_hop = job.relation_of_hop
+    cdef Py_ssize_t place, width = job.width, row, max_nodes = 0, max_edges = 0
+    cdef Array column, output
+    cdef Plan plan
+    cdef Graph graph
+    cdef Scratch scratch
+    cdef bint opened
+    cdef int fault = 0
+
+    for stored, padded in job.node_columns:
+        column, output, row = read(stored), write(padded), stored.shape[1]
+        with nogil:
+            for place in range(first, last):
+                pad_rows(
+                    column, output, node_start[place], node_count[place], place, width, row
+                )
+    out = job.out
+    output = write(out.get("node_mask"))
+    if output.data != NULL:
+        with nogil:
+            for place in range(first, last):
+                memset(output.data + place * width, 1, node_count[place])
+                memset(
+                    output.data + place * width + node_count[place],
+                    0,
+                    width - node_count[place],
+                )
+    if job.edge_src is None:
+        return None
+
+    plan.width = width
+    plan.path_length = out["path_bond"].shape[3] if "path_bond" in out else 0
+    plan.num_edges = out["edge_index"].shape[1] if "edge_index" in out else 0
+    plan.bond_limit = 1 if job.edge_bond is None else job.num_bond_types
+    plan.hop_limit = job.hop_limit
+    plan.direct_code = job.direct_code
+    plan.dist_of_hop = NULL if dist_of_hop is None else &dist_of_hop[0]
+    plan.relation_of_hop = NULL if relation_of_hop is None else &relation_of_hop[0]
+    plan.seen = &seen[0]
+    plan.edge_src = read(job.edge_src)
+    plan.edge_dst = read(job.edge_dst)
+    plan.edge_bond = read(job.edge_bond)
+    plan.in_degree = write(out.get("in_degree"))
+    plan.out_degree = write(out.get("out_degree"))
+    plan.dist = write(out.get("dist"))
+    plan.bond = write(out.get("bond"))
+    plan.path_bond = write(out.get("path_bond"))
+    plan.relation = write(out.get("relation"))
+    plan.edge_index = write(out.get("edge_index"))
+    plan.flat_bond = write(out.get("edge_bond"))
+
+    with nogil:
+        for place in range(first, last):
+            max_nodes = max(max_nodes, <Py_ssize_t>node_count[place])
+            max_edges = max(max_edges, <Py_ssize_t>edge_count[place])
+        opened = open_scratch(&scratch, &plan, max_nodes, max_edges)
+        if opened:
+            for place in range(first, last):
+                graph.place = place
+                graph.n = node_count[place]
+                graph.num_edges = edge_count[place]
+                graph.edge_start = edge_start[place]
+                graph.node_base = node_base[place]
+                graph.edge_base = edge_base[place]
+                fault = fill_graph(&plan, &graph, &scratch)
+                if fault != 0:
+                    break
+        close_scratch(&scratch)
+    if not opened:
+        raise MemoryError(
+            f"no memory for graphs of {max_nodes} nodes and {max_edges} edges"
+        )
+    return None if fault == 0 else (graph.place, fault, scratch.value)
+
+
+def replace(code_t[::1] codes, const code_t[::1] table):
+    """Replaces every entry of ``codes`` by ``table[entry]``, in place."""
+    cdef Py_ssize_t k
+    with nogil:
+        for k in range(codes.shape[0]):
+            codes[k] = table[codes[k]]
+
+
+cdef Array read(array):
+    """Where an array that may be read-only lies; it must outlive the result."""
+    cdef const uint8_t[::1] view
+    cdef Array result = Array(NULL, 1)
+    if array is not None:
+        view = array.reshape(-1).view("u1")
+        result.itemsize = array.itemsize
+        if view.shape[0] > 0:
+            result.data = <uint8_t *>&view[0]
+    return result
+
+
+cdef Array write(array):
+    """Where an array lies; it must outlive the result."""
+    cdef uint8_t[::1] view
+    cdef Array result = Array(NULL, 1)
+    if array is not None:
+        view = array.reshape(-1).view("u1")
+        result.itemsize = array.itemsize
+        if view.shape[0] > 0:
+            result.data = &view[0]
+    return result
+
+
+cdef void pad_rows(
+    Array column,
+    Array output,
+    Py_ssize_t start,
+    Py_ssize_t count,
+    Py_ssize_t place,
+    Py_ssize_t width,
+    Py_ssize_t row,
+) noexcept nogil:
+    """Copies the rows of a graph, bytes perhaps to int16, and pads with 0."""
+    cdef Py_ssize_t k, filled = count * row
+    cdef uint8_t *to = output.data + place * width * row * output.itemsize
+    cdef const uint8_t *source = column.data + start * row * column.itemsize
+    if output.data == NULL:
+        return
+    if column.itemsize == output.itemsize:
+        memcpy(to, source, filled * output.itemsize)
+    else:
+        for k in range(filled):
+            (<int16_t *>to)[k] = source[k]
+    memset(to + filled * output.itemsize, 0, (width * row - filled) * output.itemsize)
+
+
+cdef bint open_scratch(
+    Scratch *scratch, const Plan *plan, Py_ssize_t max_nodes, Py_ssize_t max_edges
+) noexcept nogil:
+    """Allocates for graphs up to a size; False without memory. Close in any case."""
+    cdef Py_ssize_t pairs = max_nodes * max_nodes if plan.path_bond.data != NULL else 0
+    cdef bint opened = open_searcher(&scratch.searcher, max_nodes, max_edges)
+    scratch.neighbour_bond = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
+    scratch.src = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
+    scratch.dst = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
+    scratch.bond = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
+    scratch.in_degree = <int32_t *>malloc((max_nodes + 1) * sizeof(int32_t))
+    scratch.out_degree = <int32_t *>malloc((max_nodes + 1) * sizeof(int32_t))
+    scratch.bond_of_pair = <uint16_t *>malloc((pairs + 1) * sizeof(uint16_t))
+    return (
+        opened
+        and scratch.neighbour_bond != NULL
+        and scratch.src != NULL
+        and scratch.dst != NULL
+        and scratch.bond != NULL
+        and scratch.in_degree != NULL
+        and scratch.out_degree != NULL
+        and scratch.bond_of_pair != NULL
+    )
+
+
+cdef void close_scratch(Scratch *scratch) noexcept nogil:
+    close_searcher(&scratch.searcher)
+    free(scratch.neighbour_bond)
+    free(scratch.src)
+    free(scratch.dst)
+    free(scratch.bond)
+    free(scratch.in_degree)
+    free(scratch.out_degree)
+    free(scratch.bond_of_pair)
+
+
+cdef int fill_graph(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+    """Fills all fields of one graph that depend on edges; returns 0 or a BAD_ code."""
+    cdef int fault
+    load(plan.edge_src, graph, scratch.src)
+    load(plan.edge_dst, graph, scratch.dst)
+    load(plan.edge_bond, graph, scratch.bond)
+    fault = link(plan, graph, scratch)
+    if fault == 0 and plan.out_degree.data != NULL:
+        fault = write_degree(plan.out_degree, plan, graph, scratch, scratch.out_degree)
+    if fault == 0 and plan.in_degree.data != NULL:
+        fault = write_degree(plan.in_degree, plan, graph, scratch, scratch.in_degree)
+    if fault != 0:
+        return fault
+    if plan.edge_index.data != NULL:
+        write_edge_index(plan, graph, scratch)
+    if plan.flat_bond.data != NULL:
+        if plan.flat_bond.itemsize == 1:
+            write_flat_bond(<uint8_t *>plan.flat_bond.data, graph, scratch)
+        else:
+            write_flat_bond(<uint16_t *>plan.flat_bond.data, graph, scratch)
+    if plan.bond.data != NULL:
+        if plan.bond.itemsize == 1:
+            write_bond(<uint8_t *>plan.bond.data, plan, graph, scratch)
+        else:
+            write_bond(<uint16_t *>plan.bond.data, plan, graph, scratch)
+    if (
+        plan.dist.data != NULL
+        or plan.relation.data != NULL
+        or plan.path_bond.data != NULL
+    ):
+        return fill_pairs(plan, graph, scratch)
+    return 0
+
+
+cdef void load(Array column, const Graph *graph, int32_t *to) noexcept nogil:
+    """Copies one edge column of a graph; 1 where there is no column."""
+    cdef Py_ssize_t e, n = graph.num_edges
+    cdef const uint8_t *source = column.data + graph.edge_start * column.itemsize
+    if column.data == NULL:
+        for e in range(n):
+            to[e] = 1
+    elif column.itemsize == 1:
+        for e in range(n):
+            to[e] = source[e]
+    elif column.itemsize == 2:
+        for e in range(n):
+            to[e] = (<const uint16_t *>source)[e]
+    else:
+        for e in range(n):
+            to[e] = (<const int32_t *>source)[e]
+
+
+cdef int link(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+    """Checks the edges and lists the distinct neighbours of each node, and their bonds.
+
+    Sorted edges make the first of parallel ones that of the lowest bond type.
+    """
+    cdef Py_ssize_t e, u, listed = 0, node = 0
+    cdef int32_t source, target, bond
+    cdef int32_t last_source = -1, last_target = -1, last_bond = 0
+    cdef int32_t *first = scratch.searcher.first
+    for u in range(graph.n):
+        scratch.in_degree[u] = 0
+        scratch.out_degree[u] = 0
+    for e in range(graph.num_edges):
+        source = scratch.src[e]
+        target = scratch.dst[e]
+        bond = scratch.bond[e]
+        scratch.value = source
+        if source < 0 or source >= graph.n:
+            return BAD_SOURCE
+        scratch.value = target
+        if target < 0 or target >= graph.n:
+            return BAD_TARGET
+        scratch.value = bond
+        if bond < 1 or bond > plan.bond_limit:
+            return BAD_BOND
+        if source == last_source and target == last_target:
+            if bond < last_bond:
+                scratch.value = <int32_t>e
+                return BAD_ORDER
+            last_bond = bond
+            continue
+        if source < last_source or source == last_source and target < last_target:
+            scratch.value = <int32_t>e
+            return BAD_ORDER
+        last_source = source
+        last_target = target
+        last_bond = bond
+        while node <= source:
+            first[node] = <int32_t>listed
+            node += 1
+        scratch.out_degree[source] += 1
+        scratch.in_degree[target] += 1
+        if source != target:
+            scratch.searcher.neighbour[listed] = target
+            scratch.neighbour_bond[listed] = bond
+            listed += 1
+    while node <= graph.n:
+        first[node] = <int32_t>listed
+        node += 1
+    return 0
+
+
+cdef int write_degree(
+    Array output,
+    const Plan *plan,
+    const Graph *graph,
+    Scratch *scratch,
+    const int32_t *degree,
+) noexcept nogil:
+    cdef Py_ssize_t u
+    cdef int16_t *to = <int16_t *>output.data + graph.place * plan.width
+    for u in range(graph.n):
+        if degree[u] > MAX_DEGREE:
+            scratch.value = degree[u]
+            return BAD_DEGREE
+        to[u] = <int16_t>degree[u]
+    memset(to + graph.n, 0, (plan.width - graph.n) * sizeof(int16_t))
+    return 0
+
+
+cdef void write_edge_index(
+    const Plan *plan, const Graph *graph, const Scratch *scratch
+) noexcept nogil:
+    cdef Py_ssize_t e
+    cdef int64_t *to = <int64_t *>plan.edge_index.data + graph.edge_base
+    for e in range(graph.num_edges):
+        to[e] = scratch.src[e] + graph.node_base
+        to[plan.num_edges + e] = scratch.dst[e] + graph.node_base
+
+
+cdef void write_flat_bond(
+    code_t *to, const Graph *graph, const Scratch *scratch
+) noexcept nogil:
+    cdef Py_ssize_t e
+    for e in range(graph.num_edges):
+        to[graph.edge_base + e] = <code_t>scratch.bond[e]
+
+
+cdef void write_bond(
+    code_t *to, const Plan *plan, const Graph *graph, const Scratch *scratch
+) noexcept nogil:
+    cdef Py_ssize_t u, e, width = plan.width
+    cdef const int32_t *first = scratch.searcher.first
+    to += graph.place * width * width
+    memset(to, 0, width * width * sizeof(code_t))
+    for u in range(graph.n):
+        for e in range(first[u], first[u + 1]):
+            to[u * width + scratch.searcher.neighbour[e]] = <code_t>(
+                scratch.neighbour_bond[e]
+            )
+
+
+cdef int fill_pairs(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+    """Fills the fields that depend on shortest paths, searching from every node."""
+    cdef Py_ssize_t i, u, e, reached, n = graph.n, width = plan.width
+    cdef Py_ssize_t block = graph.place * width * width, row
+    cdef Searcher *searcher = &scratch.searcher
+    cdef int32_t hop, farthest = 0
+    cdef bint connected = True
+    prepare(searcher, n, <int32_t>width)
+    if plan.path_bond.data != NULL:
+        tabulate_bonds(graph, scratch)
+    for i in range(n):
+        reached = search_from(searcher, i)
+        hop = searcher.hop[searcher.order[reached - 1]]
+        farthest = max(farthest, hop)
+        connected &= reached == n
+        if hop > plan.hop_limit:
+            scratch.value = hop
+            return BAD_HOPS
+        row = block + i * width
+        if plan.dist.data != NULL:
+            write_codes(plan.dist.data + row, plan.dist_of_hop, searcher, width)
+        if plan.relation.data != NULL:
+            if plan.relation.itemsize == 1:
+                write_relation(<uint8_t *>plan.relation.data + row, i, plan, scratch)
+            else:
+                write_relation(<uint16_t *>plan.relation.data + row, i, plan, scratch)
+        if plan.path_bond.data != NULL:
+            row *= plan.path_length
+            if plan.path_bond.itemsize == 1:
+                write_paths(<uint8_t *>plan.path_bond.data + row, reached, plan, scratch)
+            else:
+                write_paths(<uint16_t *>plan.path_bond.data + row, reached, plan, scratch)
+
+    row = block + n * width
+    if plan.dist.data != NULL:
+        memset(plan.dist.data + row, plan.dist_of_hop[width], (width - n) * width)
+    if plan.relation.data != NULL:
+        memset(
+            plan.relation.data + row * plan.relation.itemsize,
+            0,
+            (width - n) * width * plan.relation.itemsize,
+        )
+        mark_seen(farthest, connected, plan, graph, scratch)
+    if plan.path_bond.data != NULL:
+        e = plan.path_length * plan.path_bond.itemsize
+        memset(plan.path_bond.data + row * e, 0, (width - n) * width * e)
+    return 0
+
+
+cdef void tabulate_bonds(const Graph *graph, Scratch *scratch) noexcept nogil:
+    cdef Py_ssize_t u, e, n = graph.n
+    cdef const int32_t *first = scratch.searcher.first
+    memset(scratch.bond_of_pair, 0, n * n * sizeof(uint16_t))
+    for u in range(n):
+        for e in range(first[u], first[u + 1]):
+            scratch.bond_of_pair[u * n + scratch.searcher.neighbour[e]] = <uint16_t>(
+                scratch.neighbour_bond[e]
+            )
+
+
+cdef inline void write_codes(
+    code_t *to, const uint16_t *code_of_hop, const Searcher *searcher, Py_ssize_t width
+) noexcept nogil:
+    cdef Py_ssize_t j
+    for j in range(searcher.n):
+        to[j] = <code_t>code_of_hop[searcher.hop[j]]
+    for j in range(searcher.n, width):
+        to[j] = <code_t>code_of_hop[width]
+
+
+cdef inline void write_relation(
+    code_t *to, Py_ssize_t i, const Plan *plan, const Scratch *scratch
+) noexcept nogil:
+    cdef Py_ssize_t j, e
+    cdef const Searcher *searcher = &scratch.searcher
+    for j in range(searcher.n):
+        to[j] = <code_t>plan.relation_of_hop[searcher.hop[j]]
+    for e in range(searcher.first[i], searcher.first[i + 1]):
+        to[searcher.neighbour[e]] = <code_t>(
+            plan.direct_code + scratch.neighbour_bond[e]
+        )
+    memset(to + searcher.n, 0, (plan.width - searcher.n) * sizeof(code_t))
+
+
+cdef inline void write_paths(
+    code_t *to, Py_ssize_t reached, const Plan *plan, const Scratch *scratch
+) noexcept nogil:
+    """Writes each path as that of its predecessor and one more bond."""
+    cdef Py_ssize_t k, step, length = plan.path_length, last
+    cdef const Searcher *searcher = &scratch.searcher
+    cdef const code_t *before
+    cdef code_t *path
+    cdef int32_t u, v
+    memset(to, 0, plan.width * length * sizeof(code_t))
+    for k in range(1, reached):
+        v = searcher.order[k]
+        u = searcher.pred[v]
+        path = to + v * length
+        before = to + u * length
+        last = searcher.hop[u]
+        for step in range(min(last, length)):
+            path[step] = before[step]
+        if last < length:
+            path[last] = <code_t>scratch.bond_of_pair[u * searcher.n + v]
+
+
+cdef void mark_seen(
+    int32_t farthest,
+    bint connected,
+    const Plan *plan,
+    const Graph *graph,
+    const Scratch *scratch,
+) noexcept nogil:
+    """Marks the joint codes of a graph: every number of hops up to the farthest occurs."""
+    cdef Py_ssize_t hop, e
+    if graph.n > 0:
+        plan.seen[plan.relation_of_hop[0]] = 1
+    for hop in range(2, farthest + 1):
+        plan.seen[plan.relation_of_hop[hop]] = 1
+    if not connected:
+        plan.seen[plan.relation_of_hop[plan.width]] = 1
+    for e in range(scratch.searcher.first[graph.n]):
+        plan.seen[plan.direct_code + scratch.neighbour_bond[e]] = 1
