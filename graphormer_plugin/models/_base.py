@@ -1,0 +1,71 @@
+"""What every architecture shares: options of a Transformer encoder, and the fairseq
+model around an encoder and a head (fairseq imports no file whose name starts with
+_)."""
+
+from dataclasses import dataclass, field
+
+from fairseq.dataclass import FairseqDataclass
+from fairseq.models import BaseFairseqModel
+from torch import Tensor, nn
+
+from graphormer_plugin.data.fields import BatchSpec
+
+
+@dataclass
+class TransformerConfig(FairseqDataclass):
+    """Size and regularisation of a Transformer encoder."""
+
+    encoder_layers: int = field(default=12, metadata={"help": "number of layers, >= 1"})
+    encoder_embed_dim: int = field(
+        default=768, metadata={"help": "width D, a multiple of the heads"}
+    )
+    encoder_ffn_embed_dim: int = field(
+        default=768, metadata={"help": "inner width of the feed-forward network"}
+    )
+    encoder_attention_heads: int = field(
+        default=32, metadata={"help": "attention heads H"}
+    )
+    dropout: float = field(
+        default=0.1,
+        metadata={"help": "dropout after attention and feed-forward, 0 <= p < 1"},
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
+    )
+    act_dropout: float = field(
+        default=0.0, metadata={"help": "dropout after the activation, 0 <= p < 1"}
+    )
+    node_table_size: int = field(
+        default=0,
+        metadata={
+            "help": "rows of the embedding table of every node column; 0 takes the "
+            "dataset's vocabulary, the published code has 512"
+        },
+    )
+
+
+class GraphModel(BaseFairseqModel):
+    """An encoder of nodes with the virtual node first, and a linear head on that.
+
+    Args:
+        encoder: batch -> [B, N + 1, D].
+        embed_dim: width D.
+        num_outputs: C, targets or classes.
+        batch_spec: the batch fields that the encoder reads.
+    """
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        embed_dim: int,
+        num_outputs: int,
+        batch_spec: BatchSpec,
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.head = nn.Linear(embed_dim, num_outputs)
+        self.batch_spec = batch_spec
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Batch fields of `batch_spec` -> [B, C], standardised units for regression."""
+        return self.head(self.encoder(batch)[:, 0])

@@ -1,0 +1,64 @@
+"""Residual, normalisation and feed-forward around any attention."""
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .dropout import Dropout
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+
+class EncoderLayer(nn.Module):
+    """Transformer layer, h' = h + A(LN(h)); h'' = h' + FFN(LN(h')) (Eq. 8-9 of Ying et
+    al. 2021), or with the normalisation after each sum (`pre_layernorm=False`).
+
+    Args:
+        attention: called as `attention(x, *attention_args)`, [B, T, D] -> [B, T, D].
+        embed_dim: width D.
+        ffn_dim: inner width of the feed-forward network.
+        dropout: after attention and after the feed-forward network.
+        act_dropout: inside the feed-forward network, after the activation.
+        activation: a key of `ACTIVATIONS`.
+        pre_layernorm: normalise before (True) or after (False) each half.
+    """
+
+    def __init__(
+        self,
+        attention: nn.Module,
+        embed_dim: int,
+        ffn_dim: int,
+        dropout: float = 0.0,
+        act_dropout: float = 0.0,
+        activation: str = "gelu",
+        pre_layernorm: bool = True,
+    ) -> None:
+        super().__init__()
+        if activation not in ACTIVATIONS:
+            raise ValueError(
+                f"unknown activation {activation!r}, expected {'|'.join(ACTIVATIONS)}"
+            )
+        self.attention = attention
+        self.attention_norm = nn.LayerNorm(embed_dim)
+        self.fc1 = nn.Linear(embed_dim, ffn_dim)
+        self.fc2 = nn.Linear(ffn_dim, embed_dim)
+        self.ffn_norm = nn.LayerNorm(embed_dim)
+        self.dropout = Dropout(dropout)
+        self.act_dropout = Dropout(act_dropout)
+        self.activation = ACTIVATIONS[activation]
+        self.pre_layernorm = pre_layernorm
+
+    def forward(self, x: Tensor, *attention_args: Any) -> Tensor:
+        if self.pre_layernorm:
+            x = x + self.dropout(
+                self.attention(self.attention_norm(x), *attention_args)
+            )
+            return x + self.feed_forward(self.ffn_norm(x))
+        x = self.attention_norm(x + self.dropout(self.attention(x, *attention_args)))
+        return self.ffn_norm(x + self.feed_forward(x))
+
+    def feed_forward(self, x: Tensor) -> Tensor:
+        """[B, T, D] -> [B, T, D]."""
+        return self.dropout(self.fc2(self.act_dropout(self.activation(self.fc1(x)))))

@@ -1,0 +1,229 @@
+"""Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .encoder_layer import EncoderLayer
+from .init import init_transformer
+from .node_encoder import NodeEncoder, VirtualNode
+from .relative_attention import RelationTables, RelativeAttention
+
+
+class RelationEncoding(nn.Module):
+    """Topology vectors P and edge vectors E of GRPE, joined into one table per
+    relation.
+
+    A pair of nodes has one relation: itself, a bond (distance 1), a distance, or the
+    virtual node. Its vector is P[distance] + E[edge], so one look-up serves for both.
+
+    Rows of P (max_hop + 4): hops 0..max_hop, far, unreachable, virtual.
+    Rows of E (num_bond_types + 3): bond types, no edge, self, virtual.
+
+    Args:
+        max_hop: L, the largest distance with a vector of its own, at least 1.
+        num_bond_types: joint bond types, at least 1.
+        embed_dim: width D.
+        num_heads: H, divides D.
+        topology_attention: distances enter the scores (Eq. 6).
+        edge_attention: bonds enter the scores (Eq. 7).
+        encode_value: distances and bonds enter the values (Eq. 9).
+    """
+
+    def __init__(
+        self,
+        max_hop: int,
+        num_bond_types: int,
+        embed_dim: int,
+        num_heads: int,
+        topology_attention: bool = True,
+        edge_attention: bool = True,
+        encode_value: bool = True,
+    ) -> None:
+        super().__init__()
+        if max_hop < 1 or num_bond_types < 1:
+            raise ValueError(
+                f"max_hop {max_hop} and num_bond_types {num_bond_types}, "
+                "expected at least 1"
+            )
+        self.num_heads, self.embed_dim = num_heads, embed_dim
+        hops, bonds = max_hop + 4, num_bond_types + 3
+        self.topology_attention = (
+            nn.Embedding(hops, 2 * embed_dim) if topology_attention else None
+        )
+        self.edge_attention = (
+            nn.Embedding(bonds, 2 * embed_dim) if edge_attention else None
+        )
+        self.topology_value = nn.Embedding(hops, embed_dim) if encode_value else None
+        self.edge_value = nn.Embedding(bonds, embed_dim) if encode_value else None
+
+        # Joint code (graphormer_plugin.data.fields) -> row of P and row of E.
+        far, unreachable, virtual = max_hop + 1, max_hop + 2, max_hop + 3
+        no_edge, itself, to_virtual = (num_bond_types + i for i in range(3))
+        distances = range(2, max_hop + 1)
+        pairs = [
+            (virtual, to_virtual),
+            (0, itself),
+            (unreachable, no_edge),
+            (far, no_edge),
+        ]
+        pairs += [(hop, no_edge) for hop in distances]
+        pairs += [(1, bond) for bond in range(num_bond_types)]
+        rows = torch.tensor(pairs).T.contiguous()
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, relation_code: Tensor) -> RelationTables:
+        """relation_code [R] int64 -> tables [H, R + 1, D / H], the last row zero."""
+        topology, edge = self.rows[:, relation_code]
+        weight = self._sum(
+            self.topology_attention, topology, self.edge_attention, edge, 2
+        )
+        value = self._sum(self.topology_value, topology, self.edge_value, edge, 1)
+        return RelationTables(*weight.chunk(2, dim=0), value)
+
+    def _sum(
+        self,
+        topology_table: Optional[nn.Embedding],
+        topology: Tensor,
+        edge_table: Optional[nn.Embedding],
+        edge: Tensor,
+        width: int,
+    ) -> Tensor:
+        """-> [width * H, R + 1, D / H]; an absent table counts as zero."""
+        used = [
+            table(rows)
+            for table, rows in ((topology_table, topology), (edge_table, edge))
+            if table is not None
+        ]
+        if used:
+            joint = F.pad(sum(used), (0, 0, 0, 1))
+        else:
+            joint = torch.zeros(
+                len(topology) + 1, width * self.embed_dim, device=topology.device
+            )
+        heads = width * self.num_heads
+        return joint.view(len(joint), heads, -1).transpose(0, 1).contiguous()
+
+
+class GRPEEncoder(nn.Module):
+    """Graph Transformer with relative positional encoding, Park et al. 2022.
+
+    Pre-LayerNorm layers over the nodes and a virtual node at position 0, which is
+    related to every node by a vector of its own and takes no part in shortest paths.
+
+    Args:
+        node_dims: vocabulary size of each categorical node column; None: continuous.
+        num_bond_types: joint bond types of the batch field `relation`.
+        num_layers: number of layers.
+        embed_dim: width D (the paper's d_z).
+        ffn_dim: inner width of the feed-forward network.
+        num_heads: attention heads H.
+        max_hop: L, the distance up to which each hop has its own vector; the collator
+            must build `relation` with the same value.
+        num_node_features: columns of continuous features.
+        node_table_size: rows per node column (see `NodeEncoder`).
+        dropout, attention_dropout, act_dropout: see `EncoderLayer`,
+            `RelativeAttention`.
+        perturb_noise: in training, uniform noise in [-perturb_noise, perturb_noise] is
+            added to the encoded nodes.
+        independent_encodings: every layer has its own tables (Table 10 of the paper).
+        topology_attention, edge_attention, encode_value: see `RelationEncoding` (Table
+            9).
+
+    Example:
+        >>> encoder = GRPEEncoder(
+        ...     [119, 5], num_bond_types=4, num_layers=2, embed_dim=16, num_heads=4
+        ... )
+        >>> batch = {
+        ...     "x": torch.tensor([[[6, 0], [8, 1]]]),
+        ...     "node_mask": torch.tensor([[True, True]]),
+        ...     # positions in relation_code: self, and a bond of type 1
+        ...     "relation": torch.tensor([[[1, 2], [2, 1]]]),
+        ...     # virtual, self, max_hop + 2 + bond type
+        ...     "relation_code": torch.tensor([0, 1, 8]),
+        ... }
+        >>> encoder(batch).shape
+        torch.Size([1, 3, 16])
+    """
+
+    def __init__(
+        self,
+        node_dims: Optional[Sequence[int]],
+        num_bond_types: int,
+        num_layers: int = 12,
+        embed_dim: int = 768,
+        ffn_dim: int = 768,
+        num_heads: int = 32,
+        max_hop: int = 5,
+        num_node_features: int = 0,
+        node_table_size: Optional[int] = None,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        act_dropout: float = 0.0,
+        perturb_noise: float = 0.0,
+        independent_encodings: bool = False,
+        topology_attention: bool = True,
+        edge_attention: bool = True,
+        encode_value: bool = True,
+    ) -> None:
+        super().__init__()
+        self.perturb_noise = perturb_noise
+        self.node_encoder = NodeEncoder(
+            node_dims, embed_dim, num_node_features, node_table_size
+        )
+        self.virtual_node = VirtualNode(embed_dim)
+        self.encodings = nn.ModuleList(
+            RelationEncoding(
+                max_hop,
+                num_bond_types,
+                embed_dim,
+                num_heads,
+                topology_attention,
+                edge_attention,
+                encode_value,
+            )
+            for _ in range(num_layers if independent_encodings else 1)
+        )
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                RelativeAttention(embed_dim, num_heads, attention_dropout),
+                embed_dim,
+                ffn_dim,
+                dropout,
+                act_dropout,
+            )
+            for _ in range(num_layers)
+        )
+        self.final_norm = nn.LayerNorm(embed_dim)
+        self.apply(lambda module: init_transformer(module, num_layers))
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Batch fields `x`, `node_mask`, `relation`, `relation_code` -> [B, N + 1, D]:
+        the virtual node, then the nodes; padding is zero."""
+        x = self.node_encoder(batch["x"])
+        if self.training and self.perturb_noise:
+            x = x + torch.empty_like(x).uniform_(
+                -self.perturb_noise, self.perturb_noise
+            )
+        x = self.virtual_node(x)
+        mask = F.pad(batch["node_mask"], (1, 0), value=True)  # [B, T]
+        tables = [encoding(batch["relation_code"]) for encoding in self.encodings]
+        relation = self.with_virtual_node(batch["relation"], mask, tables[0])
+        tables *= len(self.layers) // len(tables)
+        for layer, layer_tables in zip(self.layers, tables):
+            x = layer(x, layer_tables, relation)
+        return self.final_norm(x) * mask.unsqueeze(-1)
+
+    @staticmethod
+    def with_virtual_node(
+        relation: Tensor, mask: Tensor, tables: RelationTables
+    ) -> Tensor:
+        """[B, N, N] -> [B, T, T] int64: position 0 (the virtual relation) for pairs
+        with the virtual node, the last row of the tables for columns that are
+        padding."""
+        forbidden = tables.query.shape[1] - 1
+        relation = F.pad(relation.long(), (1, 0, 1, 0))
+        return relation.masked_fill_(~mask.unsqueeze(1), forbidden)

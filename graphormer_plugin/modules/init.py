@@ -1,0 +1,20 @@
+"""Initialisation shared by the Transformers."""
+
+import math
+
+from torch import nn
+
+
+def init_transformer(module: nn.Module, num_layers: int) -> None:
+    """Weights of linear maps N(0, 0.02 / sqrt(num_layers)), biases 0, embeddings N(0,
+    0.02).
+
+    The initialisation of the released code of Graphormer and of GRPE; neither paper
+    states one. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
+    """
+    if isinstance(module, nn.Linear):
+        module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))
+        if module.bias is not None:
+            module.bias.data.zero_()
+    elif isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
+        module.weight.data.normal_(0.0, 0.02)

@@ -1,0 +1,70 @@
+"""Raw node columns -> vectors, and the virtual node in front of them."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+
+class NodeEncoder(nn.Module):
+    """Sum of one embedding per categorical column, or a linear map of continuous
+    features.
+
+    Args:
+        node_dims: vocabulary size of each categorical column; None for continuous
+            features.
+        embed_dim: width D.
+        num_features: columns F of continuous features (needed when `node_dims` is
+            None).
+        table_size: rows of every column's table; None gives each column its vocabulary.
+            The published code of Graphormer and GRPE uses 512.
+
+    Raises:
+        ValueError: a vocabulary larger than `table_size`, or no column at all.
+    """
+
+    def __init__(
+        self,
+        node_dims: Optional[Sequence[int]],
+        embed_dim: int,
+        num_features: int = 0,
+        table_size: Optional[int] = None,
+    ) -> None:
+        super().__init__()
+        self.categorical = node_dims is not None
+        if not self.categorical:
+            if num_features < 1:
+                raise ValueError(f"num_features {num_features}, expected at least 1")
+            self.projection = nn.Linear(num_features, embed_dim)
+            return
+        if not node_dims:
+            raise ValueError(
+                "node_dims is empty, expected one vocabulary size a column"
+            )
+        if table_size is not None and max(node_dims) > table_size:
+            raise ValueError(
+                f"a node column has {max(node_dims)} values, table_size is {table_size}"
+            )
+        rows = [table_size or dim for dim in node_dims]
+        first = torch.tensor([0, *rows[:-1]]).cumsum(0)
+        self.register_buffer("first_row", first, persistent=False)
+        self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [B, N, F], integers within the vocabularies or floats -> [B, N, D]."""
+        if not self.categorical:
+            return self.projection(x)
+        rows = x.long() + self.first_row
+        return self.embedding(rows.flatten(0, 1)).view(*x.shape[:2], -1)
+
+
+class VirtualNode(nn.Module):
+    """Puts one learned vector before the nodes: [B, N, D] -> [B, N + 1, D]."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(1, embed_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)

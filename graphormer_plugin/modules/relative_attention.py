@@ -1,0 +1,191 @@
+"""Self-attention in which queries, keys and values meet a vector per relation."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .dropout import keep_mask
+
+
+class RelationTables(NamedTuple):
+    """Vectors [H, R + 1, D / H] of R relations; the last row (zero) forbids a pair."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """[B, T, D] -> [H, B * T, D / H], contiguous: heads first, so that the products
+    with the relation tables are one large matrix product a head and those over nodes
+    one a graph.
+    """
+    return (
+        x.reshape(-1, num_heads, x.shape[-1] // num_heads).transpose(0, 1).contiguous()
+    )
+
+
+def merge_heads(x: Tensor, batch: int) -> Tensor:
+    """[H, B * T, D / H] -> [B, T, D], the inverse of `split_heads`."""
+    return x.transpose(0, 1).reshape(batch, -1, x.shape[0] * x.shape[2])
+
+
+class _RelativeAttention(torch.autograd.Function):
+    """The attention of `RelativeAttention` with a backward pass written by hand.
+
+    With H heads first, `s[h, b, i, j] = q_i.k_j + qr[i, rel_ij] + kr[j, rel_ij]` where
+    `qr` and `kr` are the products of every node with every relation. Autograd would
+    keep each summand and both gathered copies; this keeps the softmax, the dropout mask
+    and the attention summed per relation.
+    """
+
+    @staticmethod
+    def forward(ctx, qkv, query_table, key_table, value_table, relation, p):
+        B, T, _ = qkv.shape
+        H, R, d = query_table.shape  # R counts the forbidden relation, the last
+        scale, rescale = d**-0.5, 1 / (1 - p)
+        q, k, v = (split_heads(part, H) for part in qkv.chunk(3, dim=-1))
+        index = relation.expand(H, B, T, T)
+
+        qr = torch.bmm(q, query_table.transpose(1, 2))  # [H, B*T, R]
+        # Finite, so that a row in which all is forbidden has a softmax (and no NaN),
+        # and half the smallest, so that adding q.k does not overflow to -inf.
+        qr[..., R - 1] = torch.finfo(qr.dtype).min / 2
+        kr = torch.bmm(key_table, k.transpose(1, 2))  # [H, R, B*T]
+        scores = torch.gather(qr.view(H, B, T, R), 3, index)
+        scores += torch.gather(kr.view(H, R, B, T).transpose(1, 2), 2, index)
+        scores = scores.view(H * B, T, T)
+        q, k, v = (part.view(H * B, T, d) for part in (q, k, v))
+        torch.baddbmm(scores, q, k.transpose(1, 2), alpha=scale, beta=scale, out=scores)
+        attention = torch.softmax(scores, -1)
+        mask = keep_mask(attention.shape, p, attention) if p else None
+        dropped = attention * mask if p else attention
+
+        per_relation = _add_by_index(dropped.view(H, B, T, T), index, 3, (H, B, T, R))
+        out = torch.bmm(per_relation.view(H, B * T, R), value_table)
+        out = out.view(H * B, T, d)
+        torch.baddbmm(out, dropped, v, alpha=rescale, beta=rescale, out=out)
+        ctx.save_for_backward(
+            q, k, v, query_table, key_table, value_table,
+            attention, mask, dropped, per_relation, relation,
+        )  # fmt: skip
+        ctx.rescale = rescale
+        return merge_heads(out.view(H, B * T, d), B)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        (
+            q, k, v, query_table, key_table, value_table,
+            attention, mask, dropped, per_relation, relation,
+        ) = ctx.saved_tensors  # fmt: skip
+        H, R, d = query_table.shape
+        B, T, _ = relation.shape
+        scale = d**-0.5
+        index = relation.expand(H, B, T, T)
+        grad = split_heads(grad, H)
+        if mask is not None:
+            grad *= ctx.rescale
+
+        grad_value_table = torch.bmm(
+            per_relation.view(H, B * T, R).transpose(1, 2), grad
+        )
+        grad_scores = torch.gather(
+            torch.bmm(grad, value_table.transpose(1, 2)).view(H, B, T, R), 3, index
+        ).view(H * B, T, T)
+        grad = grad.view(H * B, T, d)
+        grad_v = torch.bmm(dropped.transpose(1, 2), grad)
+        torch.baddbmm(grad_scores, grad, v.transpose(1, 2), out=grad_scores)
+        if mask is not None:
+            grad_scores *= mask
+        grad_scores = torch._softmax_backward_data(
+            grad_scores, attention, -1, attention.dtype
+        )
+
+        by_pair = grad_scores.view(H, B, T, T)
+        grad_qr = _add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
+        grad_qr[..., R - 1] = 0  # the score of the forbidden relation is a constant
+        grad_kr = _add_by_index(by_pair, index, 2, (H, B, R, T))
+        grad_kr = grad_kr.transpose(1, 2).reshape(H, R, B * T)
+        grad_q = torch.bmm(grad_qr, query_table).view(H * B, T, d)
+        torch.baddbmm(grad_q, grad_scores, k, alpha=scale, beta=scale, out=grad_q)
+        grad_k = torch.bmm(grad_kr.transpose(1, 2), key_table).view(H * B, T, d)
+        grad_scores = grad_scores.transpose(1, 2)
+        torch.baddbmm(grad_k, grad_scores, q, alpha=scale, beta=scale, out=grad_k)
+        grad_query_table = torch.bmm(grad_qr.transpose(1, 2), q.view(H, B * T, d))
+        grad_key_table = torch.bmm(grad_kr, k.view(H, B * T, d))
+        grad_qkv = grad.new_empty(B, T, 3, H, d)
+        for i, part in enumerate((grad_q, grad_k, grad_v)):
+            grad_qkv[:, :, i] = part.view(H, B, T, d).permute(1, 2, 0, 3)
+        return (
+            grad_qkv.view(B, T, 3 * H * d),
+            grad_query_table.mul_(scale),
+            grad_key_table.mul_(scale),
+            grad_value_table,
+            None,
+            None,
+        )
+
+
+def _add_by_index(
+    pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
+) -> Tensor:
+    """Sums `pairs` [H, B, T, T] into zeros of `shape` at `index` along `dim`.
+
+    Accumulates in float32 at least: a sum of many halves loses the small ones.
+    """
+    wide = torch.promote_types(pairs.dtype, torch.float32)
+    sums = torch.zeros(shape, dtype=wide, device=pairs.device)
+    return sums.scatter_add_(dim, index, pairs.to(wide)).to(pairs.dtype)
+
+
+class RelativeAttention(nn.Module):
+    """Node-aware attention with graph-encoded values, Eq. 6-9 of Park et al. 2022.
+
+    With the relation r of query node i and key node j, d = D / H, and for each head
+
+        a_ij = (q_i.k_j + q_i.Rq[r] + k_j.Rk[r]) / sqrt(d)
+        z_i  = sum_j softmax_j(a_ij) (v_j + Rv[r])
+
+    where a row of Rq, Rk, Rv is the sum of the paper's topology and edge vectors of
+    that relation. Equal to the paper's two look-ups because both enter linearly. The
+    products of nodes and relations are computed once per node, O(T R D), and looked up
+    per pair.
+
+    Args:
+        embed_dim: width D.
+        num_heads: H, divides D.
+        dropout: on the attention weights, before they are split into values and
+            relations.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if embed_dim % num_heads:
+            raise ValueError(
+                f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
+            )
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, x: Tensor, tables: RelationTables, relation: Tensor) -> Tensor:
+        """
+        Args:
+            x: [B, T, D].
+            tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
+            relation: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
+
+        Returns:
+            [B, T, D]; rows in which everything is forbidden are finite and mean
+            nothing.
+        """
+        qkv = self.qkv_proj(x)
+        tables = [table.to(qkv.dtype) for table in tables]
+        p = self.dropout if self.training else 0.0
+        with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
+            out = _RelativeAttention.apply(qkv, *tables, relation, p)
+        return self.out_proj(out)

@@ -1,0 +1,307 @@
+"""GRPE against a loop over the equations of Park et al. 2022, and its invariances."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from cython_ext import build_batch
+from graphormer_plugin.modules import GRPEEncoder, RelativeAttention
+from graphormer_plugin.modules.relative_attention import _RelativeAttention
+
+MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
+ABLATIONS = list(itertools.product([False, True], repeat=3))
+
+
+def random_graph(rng, n, density):
+    """Columns of one undirected graph with symmetric bond types, possibly
+    disconnected."""
+    upper = np.triu(rng.random((n, n)) < density, 1)
+    bond = np.triu(rng.integers(1, BOND_TYPES + 1, (n, n))) * upper
+    bond = bond + bond.T
+    src, dst = np.nonzero(bond)
+    return {
+        "x": rng.integers(0, [7, 3], (n, 2)),
+        "src": src,
+        "dst": dst,
+        "bond": bond[src, dst],
+    }
+
+
+def permute(graph, order):
+    """The same graph with node `order[i]` renamed i."""
+    rank = np.argsort(order)
+    src, dst = rank[graph["src"]], rank[graph["dst"]]
+    edges = np.lexsort((dst, src))
+    return {
+        "x": graph["x"][order],
+        "src": src[edges],
+        "dst": dst[edges],
+        "bond": graph["bond"][edges],
+    }
+
+
+def collate(graphs, max_hop=MAX_HOP):
+    columns = {
+        "node_offset": np.cumsum([0] + [len(g["x"]) for g in graphs]),
+        "edge_offset": np.cumsum([0] + [len(g["src"]) for g in graphs]),
+        "x": np.concatenate([g["x"] for g in graphs]).astype(np.int16),
+        "edge_src": np.concatenate([g["src"] for g in graphs]).astype(np.uint8),
+        "edge_dst": np.concatenate([g["dst"] for g in graphs]).astype(np.uint8),
+        "edge_bond": np.concatenate([g["bond"] for g in graphs]).astype(np.uint8),
+    }
+    fields = build_batch(
+        columns,
+        np.arange(len(graphs)),
+        ["x", "node_mask", "relation", "relation_code"],
+        num_bond_types=BOND_TYPES,
+        max_hop=max_hop,
+    )
+    return {name: torch.from_numpy(array) for name, array in fields.items()}
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    settings = dict(
+        node_dims=[7, 3],
+        num_bond_types=BOND_TYPES,
+        num_layers=2,
+        embed_dim=DIM,
+        ffn_dim=24,
+        num_heads=HEADS,
+        max_hop=MAX_HOP,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+    encoder = GRPEEncoder(**{**settings, **options}).double()
+    for (
+        parameter
+    ) in encoder.parameters():  # larger than at the start: every term counts
+        torch.nn.init.normal_(parameter, std=0.4)
+    return encoder
+
+
+@pytest.fixture
+def graphs():
+    rng = np.random.default_rng(1)
+    return [random_graph(rng, n, 0.25) for n in (9, 1, 12, 5)]
+
+
+def hops(graph):
+    """Distances by relaxation, inf where there is no path."""
+    n = len(graph["x"])
+    dist = np.full((n, n), np.inf)
+    np.fill_diagonal(dist, 0)
+    for _ in range(n):
+        for u, v in zip(graph["src"], graph["dst"]):
+            dist[:, v] = np.minimum(dist[:, v], dist[:, u] + 1)
+    return dist
+
+
+def twin(encoder, graph):
+    """Eq. 6-9, pair by pair and head by head, with P and E looked up separately."""
+    n = len(graph["x"])
+    far, unreachable, virtual = MAX_HOP + 1, MAX_HOP + 2, MAX_HOP + 3
+    no_edge, itself, to_virtual = BOND_TYPES, BOND_TYPES + 1, BOND_TYPES + 2
+    dist = hops(graph)
+    bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
+
+    def psi(i, j):
+        if i == 0 or j == 0:
+            return virtual
+        d = dist[i - 1, j - 1]
+        return unreachable if np.isinf(d) else far if d > MAX_HOP else int(d)
+
+    def edge(i, j):
+        if i == 0 or j == 0:
+            return to_virtual
+        if i == j:
+            return itself
+        return bond.get((i - 1, j - 1), no_edge + 1) - 1
+
+    table = encoder.node_encoder.embedding.weight
+    x = [encoder.virtual_node.embedding.weight[0]]
+    x += [table[a] + table[7 + b] for a, b in graph["x"]]
+    x = torch.stack(x)
+    width = DIM // HEADS
+    for number, layer in enumerate(encoder.layers):
+        encoding = encoder.encodings[number % len(encoder.encodings)]
+        zero = torch.zeros(2 * DIM, dtype=x.dtype)
+
+        def row(module, index, zero=zero):
+            return zero if module is None else module.weight[index]
+
+        normed = layer.attention_norm(x)
+        q, k, v = layer.attention.qkv_proj(normed).chunk(3, dim=-1)
+        z = torch.zeros_like(x)
+        for h in range(HEADS):
+            part = slice(h * width, (h + 1) * width)
+            key_part = slice(DIM + h * width, DIM + (h + 1) * width)
+            for i in range(n + 1):
+                scores, values = [], []
+                for j in range(n + 1):
+                    topology = row(encoding.topology_attention, psi(i, j))
+                    edges = row(encoding.edge_attention, edge(i, j))
+                    score = (
+                        q[i, part] @ k[j, part]
+                        + q[i, part] @ topology[part]
+                        + k[j, part] @ topology[key_part]
+                        + q[i, part] @ edges[part]
+                        + k[j, part] @ edges[key_part]
+                    )
+                    scores.append(score / math.sqrt(width))
+                    values.append(
+                        v[j, part]
+                        + row(encoding.topology_value, psi(i, j))[part]
+                        + row(encoding.edge_value, edge(i, j))[part]
+                    )
+                weights = torch.softmax(torch.stack(scores), 0)
+                z[i, part] = weights @ torch.stack(values)
+        x = x + layer.attention.out_proj(z)
+        x = x + layer.fc2(F.gelu(layer.fc1(layer.ffn_norm(x))))
+    return encoder.final_norm(x)
+
+
+@pytest.mark.parametrize("independent", [False, True])
+@pytest.mark.parametrize("topology, edge, value", ABLATIONS)
+@torch.no_grad()
+def test_equals_the_equations(graphs, topology, edge, value, independent):
+    encoder = make_encoder(
+        topology_attention=topology,
+        edge_attention=edge,
+        encode_value=value,
+        independent_encodings=independent,
+    )
+    out = encoder(collate(graphs))
+    for states, graph in zip(out, graphs):
+        n = len(graph["x"]) + 1
+        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10
+        assert not states[n:].any()
+
+
+@torch.no_grad()
+def test_permuting_nodes_permutes_states(graphs):
+    encoder = make_encoder()
+    out = encoder(collate(graphs))
+    rng = np.random.default_rng(2)
+    orders = [rng.permutation(len(g["x"])) for g in graphs]
+    permuted = encoder(collate([permute(g, o) for g, o in zip(graphs, orders)]))
+    for before, after, order in zip(out, permuted, orders):
+        assert (before[0] - after[0]).abs().max() < 1e-12
+        moved = before[1 + torch.from_numpy(order)]
+        assert (moved - after[1 : 1 + len(order)]).abs().max() < 1e-12
+
+
+@torch.no_grad()
+def test_batch_mates_and_padding_do_not_matter(graphs):
+    encoder = make_encoder()
+    together = encoder(collate(graphs))
+    for states, graph in zip(together, graphs):
+        alone = encoder(collate([graph]))[0]
+        assert (states[: len(alone)] - alone).abs().max() < 1e-12
+
+
+def test_gradients_of_the_attention():
+    torch.manual_seed(0)
+    B, T, R = 2, 4, 3
+    relation = torch.randint(0, R, (B, T, T))
+    relation[0, :, -1] = R
+    tables = [torch.randn(2, R + 1, 3, dtype=torch.float64) for _ in range(3)]
+    for table in tables:
+        table[:, R] = 0
+        table.requires_grad_()
+    qkv = torch.randn(B, T, 18, dtype=torch.float64, requires_grad=True)
+
+    def attend(qkv, *tables):
+        # The forbidden row is a constant zero: it must not get a gradient.
+        fixed = [torch.cat([t[:, :R], torch.zeros_like(t[:, R:])], 1) for t in tables]
+        return _RelativeAttention.apply(qkv, *fixed, relation, 0.0)
+
+    assert torch.autograd.gradcheck(attend, (qkv, *tables))
+
+
+def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass():
+    """With the mask fixed by the seed the function is smooth: compare differences."""
+    torch.manual_seed(0)
+    relation = torch.randint(0, 3, (2, 5, 5))
+    tables = [torch.randn(2, 4, 3, dtype=torch.float64) for _ in range(3)]
+    qkv = torch.randn(2, 5, 18, dtype=torch.float64, requires_grad=True)
+
+    def attend(qkv):
+        torch.manual_seed(3)
+        return _RelativeAttention.apply(qkv, *tables, relation, 0.4)
+
+    assert torch.autograd.gradcheck(attend, (qkv,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_half_precision_is_finite(graphs, dtype):
+    encoder = make_encoder(dropout=0.1, attention_dropout=0.1).to(dtype)
+    batch = collate(graphs)
+    reference = make_encoder().eval()(batch)
+    encoder.train()
+    out = encoder(batch)
+    out.float().square().mean().backward()
+    assert out.dtype == dtype and out.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+    tolerance = {torch.float16: 0.05, torch.bfloat16: 0.4, torch.float32: 1e-4}[dtype]
+    assert (encoder.eval()(batch) - reference).abs().max() < tolerance
+
+
+def test_a_row_without_any_permitted_pair_is_finite():
+    attention = RelativeAttention(8, 2).half()
+    x = (100 * torch.randn(1, 3, 8)).half().requires_grad_()
+    tables = [torch.randn(2, 3, 4) for _ in range(3)]
+    out = attention(x, tables, torch.full((1, 3, 3), 2))
+    out.float().sum().backward()
+    assert out.isfinite().all() and x.grad.isfinite().all()
+
+
+def test_dropout_and_noise_act_in_training_only(graphs):
+    batch = collate(graphs)
+    for options in (
+        {"attention_dropout": 0.5},
+        {"dropout": 0.5},
+        {"perturb_noise": 0.1},
+    ):
+        encoder = make_encoder(**options)
+        assert not torch.equal(encoder(batch), encoder(batch))
+        encoder.eval()
+        assert torch.equal(encoder(batch), encoder(batch))
+
+
+def test_max_hop_is_what_it_says():
+    """On a path of six nodes, hops beyond max_hop share one vector, nearer ones do
+    not."""
+    n = 6
+    path = {
+        "x": np.zeros((n, 2), int),
+        "src": np.r_[0 : n - 1, 1:n],
+        "dst": np.r_[1:n, 0 : n - 1],
+        "bond": np.ones(2 * n - 2, int),
+    }
+    order = np.lexsort((path["dst"], path["src"]))
+    for key in ("src", "dst", "bond"):
+        path[key] = path[key][order]
+    batch = collate([path])
+    first_row = batch["relation_code"][batch["relation"][0, 0].long()]
+    assert first_row.tolist() == [1, MAX_HOP + 2 + 1, 2 + 2, 3 + 2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_heads": 3}, "no multiple of 3 heads"),
+        ({"max_hop": 0}, "max_hop 0"),
+        ({"dropout": 1.0}, "dropout probability 1.0"),
+        ({"node_table_size": 4}, "7 values, table_size is 4"),
+        ({"node_dims": []}, "node_dims is empty"),
+        ({"node_dims": None}, "num_features 0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_encoder(**options)
