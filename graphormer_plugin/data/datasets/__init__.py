@@ -1,0 +1,5 @@
+"""Where graphs come from; importing a module here registers its datasets."""
+
+from graphormer_plugin.data.datasets import molecules
+
+__all__ = ["molecules"]

@@ -1,0 +1,263 @@
+"""Index spaces: what the columns of nodes, edges and targets mean.
+
+Node columns keep their own ranges. Bond columns are joined into one bond type per edge,
+so that a pair of nodes carries one small integer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+# The joint type of all bond columns is a mixed-radix number up to this many values,
+# so that it fits a byte together with 0 = no bond.
+MAX_RADIX_TYPES = 254
+MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
+
+TARGET_KINDS = ("regression", "binary", "multiclass")
+TARGET_LEVELS = ("graph", "node")
+
+
+@dataclass(frozen=True)
+class FeatureSchema:
+    """Columns of nodes and edges.
+
+    Bond types are numbered from 1. With all ranges known and their product at most
+    254 (OGB's bonds: 5 x 6 x 2 = 60), the type is the mixed-radix number of the
+    columns, first column most significant: it depends on no data set, and a checkpoint
+    meets no unknown type. Otherwise the combinations that occur at preparation are
+    numbered in lexicographic order, and one last type, UNKNOWN, takes all others.
+    Without edge features every edge has type 1.
+
+    Attributes:
+        num_node_features: Columns of ``x``.
+        node_dims: Number of values of each column, from 0; None for float features.
+        bond_dims: Number of values of each bond column; empty without edge features.
+        bond_table: Combinations [types, columns] where the product is too large,
+            else None.
+
+    Example:
+        >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
+        >>> schema.num_bond_types
+        60
+        >>> schema.bond_types(np.array([[0, 0, 0], [3, 0, 1], [4, 5, 1]]))
+        array([ 1, 38, 60])
+    """
+
+    num_node_features: int
+    node_dims: Optional[list[int]] = None
+    bond_dims: list[int] = field(default_factory=list)
+    bond_table: Optional[list[list[int]]] = None
+
+    def __post_init__(self) -> None:
+        if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
+            raise ValueError(
+                f"node_dims has {len(self.node_dims)} entries, expected "
+                f"num_node_features = {self.num_node_features}"
+            )
+        product = math.prod(self.bond_dims)
+        if self.bond_table is None and product > MAX_RADIX_TYPES:
+            raise ValueError(
+                f"bond_dims {self.bond_dims} make {product} combinations > "
+                f"{MAX_RADIX_TYPES}: bond_table is needed"
+            )
+        if self.num_bond_types > MAX_BOND_TYPES:
+            raise ValueError(
+                f"{self.num_bond_types} bond types > {MAX_BOND_TYPES}; are the edge "
+                "features continuous? Bin them, or leave edge_attr out"
+            )
+
+    @property
+    def num_bond_types(self) -> int:
+        """Types are 1..num_bond_types; 0 is no bond."""
+        if self.bond_table is not None:
+            return len(self.bond_table) + 1  # and UNKNOWN
+        return math.prod(self.bond_dims)
+
+    @property
+    def categorical(self) -> bool:
+        """Whether node columns are integers that models embed."""
+        return self.node_dims is not None
+
+    def bond_types(self, edge_attr: Any) -> np.ndarray:
+        """Joins bond columns into types.
+
+        Args:
+            edge_attr: Integers [E, columns]. Without bond columns only E counts.
+
+        Returns:
+            int64 [E], each 1..num_bond_types.
+
+        Raises:
+            ValueError: Wrong number of columns, or, without a table, a value outside
+                its range.
+        """
+        edge_attr = np.asarray(edge_attr)
+        if edge_attr.ndim == 1:
+            edge_attr = edge_attr[:, None]
+        if not self.bond_dims:
+            return np.ones(len(edge_attr), dtype=np.int64)
+        if edge_attr.ndim != 2 or edge_attr.shape[1] != len(self.bond_dims):
+            raise ValueError(
+                f"edge_attr has shape {list(edge_attr.shape)}, expected "
+                f"[E, {len(self.bond_dims)}]"
+            )
+        edge_attr = edge_attr.astype(np.int64)
+        if self.bond_table is not None:
+            known = {tuple(row): i + 1 for i, row in enumerate(self.bond_table)}
+            rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
+            types = [known.get(tuple(row), self.num_bond_types) for row in rows.tolist()]
+            return np.array(types, dtype=np.int64)[inverse.reshape(-1)]
+        for column, dim in enumerate(self.bond_dims):
+            values = edge_attr[:, column]
+            if values.size and not (values.min() >= 0 and values.max() < dim):
+                wrong = values[(values < 0) | (values >= dim)][0]
+                raise ValueError(
+                    f"edge_attr column {column} is {wrong}, expected 0..{dim - 1}"
+                )
+        types = np.zeros(len(edge_attr), dtype=np.int64)
+        for column, dim in enumerate(self.bond_dims):
+            types = types * dim + edge_attr[:, column]
+        return types + 1
+
+    def bond_columns(self) -> np.ndarray:
+        """Table from bond type to bond columns.
+
+        Returns:
+            int64 [num_bond_types + 1, columns]. Row 0 (no bond) and the row of UNKNOWN
+            are -1.
+        """
+        table = np.full((self.num_bond_types + 1, len(self.bond_dims)), -1, np.int64)
+        if self.bond_table is not None:
+            table[1:-1] = np.array(self.bond_table, dtype=np.int64).reshape(
+                -1, len(self.bond_dims)
+            )
+        elif self.bond_dims:
+            table[1:] = np.indices(self.bond_dims).reshape(len(self.bond_dims), -1).T
+        return table
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "num_node_features": self.num_node_features,
+            "node_dims": self.node_dims,
+            "bond_dims": self.bond_dims,
+            "bond_table": self.bond_table,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
+        """Inverse of `to_dict`."""
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class TargetSchema:
+    """What the labels are.
+
+    Attributes:
+        names: One per column of a graph-level target [G, C], or one for node labels.
+        unit: Of regression targets, for example ``eV``; empty for classes.
+        kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
+        level: ``graph`` or ``node``.
+        num_classes: Of a multiclass target, else 0.
+        mean: Per column, over the training split's present labels (regression).
+        std: Population standard deviation likewise; 1 for a constant column.
+    """
+
+    names: list[str]
+    unit: str = ""
+    kind: str = "regression"
+    level: str = "graph"
+    num_classes: int = 0
+    mean: list[float] = field(default_factory=list)
+    std: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.kind not in TARGET_KINDS:
+            raise ValueError(
+                f"unknown target kind {self.kind!r}, expected {'|'.join(TARGET_KINDS)}"
+            )
+        if self.level not in TARGET_LEVELS:
+            raise ValueError(
+                f"unknown target level {self.level!r}, "
+                f"expected {'|'.join(TARGET_LEVELS)}"
+            )
+        for name in ("mean", "std"):
+            count = len(getattr(self, name))
+            if count not in (0, len(self.names)):
+                raise ValueError(
+                    f"{name} has {count} values, expected {len(self.names)} (targets)"
+                )
+
+    @property
+    def num_outputs(self) -> int:
+        """Numbers that a model predicts per graph or node."""
+        return self.num_classes if self.kind == "multiclass" else len(self.names)
+
+    def standardise(self, values: Any) -> Any:
+        """(values - mean) / std per column for regression, else values unchanged.
+
+        Args:
+            values: Array or tensor [..., C] of floats; missing labels (NaN) stay NaN.
+        """
+        if not self.mean:
+            return values
+        return (values - _like(values, self.mean)) / _like(values, self.std)
+
+    def restore(self, values: Any) -> Any:
+        """Inverse of `standardise`: from standardised values to the target's unit."""
+        if not self.mean:
+            return values
+        return values * _like(values, self.std) + _like(values, self.mean)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "names": self.names,
+            "unit": self.unit,
+            "kind": self.kind,
+            "level": self.level,
+            "num_classes": self.num_classes,
+            "mean": self.mean,
+            "std": self.std,
+        }
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
+        """Inverse of `to_dict`."""
+        return cls(**values)
+
+
+def target_statistics(
+    target: np.ndarray, rows: Sequence[int] | np.ndarray
+) -> tuple[list[float], list[float]]:
+    """Mean and population standard deviation per column over present labels.
+
+    A column without labels has mean 0 and deviation 1; a constant column, also one
+    whose deviation is rounding noise, has deviation 1.
+
+    Args:
+        target: float32 [G, C], NaN = missing.
+        rows: Graphs of the training split.
+    """
+    means, stds = [], []
+    for column in range(target.shape[1]):
+        values = np.asarray(target[rows, column], dtype=np.float64)
+        values = values[~np.isnan(values)]
+        mean = float(values.mean()) if values.size else 0.0
+        std = float(values.std()) if values.size else 0.0
+        noise = np.finfo(np.float32).eps * abs(mean)
+        means.append(mean)
+        stds.append(std if std > noise else 1.0)
+    return means, stds
+
+
+def _like(values: Any, numbers: list[float]) -> Any:
+    """Numbers as an array or tensor of the kind, dtype and device of ``values``."""
+    if hasattr(values, "new_tensor"):
+        return values.new_tensor(numbers)
+    return np.asarray(numbers, dtype=np.result_type(np.asarray(values), np.float32))
