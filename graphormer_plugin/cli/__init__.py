@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
-from typing import Callable, Optional, Sequence
+from collections.abc import Callable, Sequence
+from typing import Optional
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -13,7 +14,7 @@ Command = Callable[[Optional[Sequence[str]]], Optional[int]]
 
 
 def command(function: Command) -> Command:
-    """Decorator of a command's ``main(argv=None)``: bad input is one line, no traceback.
+    """Decorator of a command's ``main(argv=None)``: bad input makes one line.
 
     ValueError (which all errors of the data layer are) and OSError go to standard error
     and give exit code 2; Ctrl-C gives 130. With ``--debug`` among the arguments the

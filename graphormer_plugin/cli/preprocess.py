@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from typing import Optional, Sequence
+from collections.abc import Sequence
+from typing import Optional
 
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.features import TARGET_KINDS

@@ -7,8 +7,9 @@ so that a pair of nodes carries one small integer.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
@@ -109,7 +110,9 @@ class FeatureSchema:
         if self.bond_table is not None:
             known = {tuple(row): i + 1 for i, row in enumerate(self.bond_table)}
             rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
-            types = [known.get(tuple(row), self.num_bond_types) for row in rows.tolist()]
+            types = [
+                known.get(tuple(row), self.num_bond_types) for row in rows.tolist()
+            ]
             return np.array(types, dtype=np.int64)[inverse.reshape(-1)]
         for column, dim in enumerate(self.bond_dims):
             values = edge_attr[:, column]
@@ -149,7 +152,7 @@ class FeatureSchema:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
+    def from_dict(cls, values: dict[str, Any]) -> FeatureSchema:
         """Inverse of `to_dict`."""
         return cls(**values)
 
@@ -227,7 +230,7 @@ class TargetSchema:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
+    def from_dict(cls, values: dict[str, Any]) -> TargetSchema:
         """Inverse of `to_dict`."""
         return cls(**values)
 

@@ -13,15 +13,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Optional
 
-# Codes of ``dist``; distances from 0 to 253 hops are themselves.
-FAR = 254  # farther than max_dist, and connected
-UNREACHABLE = 255  # no path; also every padded pair
+from cython_ext import (
+    FAR,
+    RELATION_FAR,
+    RELATION_SELF,
+    RELATION_UNREACHABLE,
+    RELATION_VIRTUAL,
+    UNREACHABLE,
+)
 
-# Codes of ``relation_code``; `num_relations` says how they go on.
-RELATION_VIRTUAL = 0  # pairs with the virtual node; also every padded pair
-RELATION_SELF = 1
-RELATION_UNREACHABLE = 2
-RELATION_FAR = 3  # more than max_hop hops
+# Codes of ``dist``; distances from 0 to 253 hops are themselves. FAR: connected, but
+# farther than max_dist. UNREACHABLE: no path, and every padded pair.
+#
+# Codes of ``relation_code``; `num_relations` says how they go on. RELATION_VIRTUAL:
+# pairs with the virtual node, and every padded pair. RELATION_FAR: more than max_hop.
+__all__ = [
+    "BatchSpec",
+    "FAR",
+    "FIELDS",
+    "Field",
+    "RELATION_FAR",
+    "RELATION_SELF",
+    "RELATION_UNREACHABLE",
+    "RELATION_VIRTUAL",
+    "UNREACHABLE",
+    "num_relations",
+]
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,11 @@ import multiprocessing
 import os
 import threading
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, Optional, Sequence
+from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def _featurise_rows(parser: Parser, rows: list[int], smiles: list[str]) -> Batch
     kept: list[int] = []
     batch = Batch(None, rows=len(rows))
     with captured_rdkit_log() as messages:
-        for row, string in zip(rows, smiles):
+        for row, string in zip(rows, smiles, strict=True):
             messages.clear()
             try:
                 graph = parser(string)
@@ -332,7 +333,8 @@ def _checked_graph(
         edge_attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
         if edge_attr.ndim != 2 or len(edge_attr) != edges:
             raise fail(
-                f"edge_attr has shape {list(edge_attr.shape)}, expected [{edges}, columns]"
+                f"edge_attr has shape {list(edge_attr.shape)}, "
+                f"expected [{edges}, columns]"
             )
         if edge_attr.dtype.kind == "f":
             if (edge_attr != np.floor(edge_attr)).any():
@@ -342,7 +344,9 @@ def _checked_graph(
                 )
             edge_attr = edge_attr.astype(np.int64)
         if edge_attr.min(initial=0) < 0:
-            raise fail(f"edge_attr has category {edge_attr.min()}, expected 0 and above")
+            raise fail(
+                f"edge_attr has category {edge_attr.min()}, expected 0 and above"
+            )
         result["edge_attr"] = edge_attr
 
     y = get("y") if with_target else None

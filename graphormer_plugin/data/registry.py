@@ -27,9 +27,10 @@ import re
 import sys
 import traceback
 import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterable, Mapping, Optional, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
@@ -44,7 +45,6 @@ from graphormer_plugin.data.store import (
 )
 
 logger = logging.getLogger(__name__)
-
 
 
 @dataclass(frozen=True)
@@ -585,7 +585,9 @@ def _as_source(result: Any, name: str) -> DatasetSource:
             )
         keys = {"train": "train_idx", "valid": "valid_idx", "test": "test_idx"}
         splits = {
-            split: result[key] for split, key in keys.items() if result.get(key) is not None
+            split: result[key]
+            for split, key in keys.items()
+            if result.get(key) is not None
         }
         result = DatasetSource(graphs=result["dataset"], splits=splits or None)
     if not isinstance(result, DatasetSource):
@@ -634,7 +636,9 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
     )
     if not files:
         raise DatasetError(f"user data folder {folder} has no .py file")
-    name = f"graphormer_user_data_{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    name = (
+        f"graphormer_user_data_{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    )
     code = _folder_hash(folder)
     if getattr(sys.modules.get(name), "graphormer_code_hash", None) == code:
         return

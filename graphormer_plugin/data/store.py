@@ -49,10 +49,11 @@ import logging
 import os
 import shutil
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Optional
+from typing import Any, BinaryIO, Optional
 
 import numpy as np
 
@@ -75,7 +76,9 @@ MANIFEST = "manifest.json"
 _UNSIGNED = ("<u1", "<u2", "<i4")
 _FEATURES = ("<u1", "<i2", "<i4")
 _SIGNED = ("<i1", "<i2", "<i4")
-_HEADER_BYTES = 128  # room for any shape, so that the header can be rewritten at the end
+_HEADER_BYTES = (
+    128  # room for any shape, so that the header can be rewritten at the end
+)
 _BLOCK_ROWS = 1 << 20
 _CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
 
@@ -142,7 +145,7 @@ class GraphStore:
         self.fingerprint: str = manifest["fingerprint"]
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
+    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> GraphStore:
         """Opens a store without reading its columns.
 
         Args:
@@ -286,7 +289,7 @@ class StoreWriter:
         if bond_dims is not None and np.prod(bond_dims, dtype=float) <= MAX_RADIX_TYPES:
             self._radix = FeatureSchema(0, [], list(bond_dims))
 
-    def __enter__(self) -> "StoreWriter":
+    def __enter__(self) -> StoreWriter:
         remove_leftovers(self.path)
         self.folder = self.path.parent / f".tmp-{self.path.name}-{os.getpid()}"
         self.folder.mkdir(parents=True)
@@ -465,7 +468,7 @@ class StoreWriter:
         _remember_verified(self.path, manifest, _check_sizes(self.path, manifest))
         return self.path
 
-    def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> "_Column":
+    def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> _Column:
         if name not in self._columns:
             self._columns[name] = _Column(self.folder / f"{name}.npy", dtypes)
         return self._columns[name]
@@ -608,7 +611,8 @@ class StoreWriter:
         if values.ndim == 1:
             if len(values) != self._num_nodes:
                 raise ValueError(
-                    f"node labels are given for {len(values)} of {self._num_nodes} nodes"
+                    f"node labels are given for {len(values)} of "
+                    f"{self._num_nodes} nodes"
                 )
             if kind == "regression":
                 raise ValueError("node labels are classes: kind must be multiclass")
@@ -626,7 +630,8 @@ class StoreWriter:
             )
         if len(names) != column.tail[0]:
             raise ValueError(
-                f"{len(names)} target names {names}, but {column.tail[0]} target columns"
+                f"{len(names)} target names {names}, "
+                f"but {column.tail[0]} target columns"
             )
         missing = int(np.isnan(values).sum())
         mean: list[float] = []
@@ -907,8 +912,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     version = manifest.get("version")
     if version != FORMAT_VERSION:
         raise StoreError(
-            f"{path}: written in format {version}, this version reads {FORMAT_VERSION}; "
-            "prepare the data set again"
+            f"{path}: written in format {version}, this version reads "
+            f"{FORMAT_VERSION}; prepare the data set again"
         )
     if manifest.get("checksum") != _manifest_checksum(manifest):
         raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")

@@ -11,8 +11,9 @@ import os
 import types
 import zlib
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence
+from typing import Any, Optional
 
 import numpy as np
 
@@ -183,7 +184,7 @@ def _mol(smiles: str) -> Any:
 
 
 def murcko_scaffold(mol: Any) -> str:
-    """Bemis-Murcko scaffold as SMILES with chirality; empty for a molecule without rings."""
+    """Bemis-Murcko scaffold as SMILES with chirality; empty without rings."""
     from rdkit.Chem.Scaffolds import MurckoScaffold
 
     return MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=True)
@@ -210,9 +211,8 @@ def scaffold_split(scaffolds: Sequence[str]) -> dict[str, np.ndarray]:
     for group in order:
         if len(splits["train"]) + len(group) <= 0.8 * len(scaffolds):
             splits["train"] += group
-        elif (
-            len(splits["train"]) + len(splits["valid"]) + len(group)
-            <= 0.9 * len(scaffolds)
+        elif len(splits["train"]) + len(splits["valid"]) + len(group) <= 0.9 * len(
+            scaffolds
         ):
             splits["valid"] += group
         else:
@@ -406,11 +406,11 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     for row, line, cells in table.rows(wanted):
         if not cells[0].strip():
             raise DatasetError(
-                f"{path}: row {row} (line {line}), column {smiles_column!r}: empty SMILES"
+                f"{path}: row {row} (line {line}), column {smiles_column!r}: no SMILES"
             )
         smiles.append(cells[0].strip())
         numbers = []
-        for name, cell in zip(targets, cells[1:]):
+        for name, cell in zip(targets, cells[1 : 1 + len(targets)], strict=True):
             try:
                 numbers.append(_number(cell, options.target_kind))
             except ValueError as error:
