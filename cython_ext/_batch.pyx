@@ -6,16 +6,18 @@ Interfaces and results are those of ``_fallback.py``. What a stored file says ab
 edges is checked here, on a private copy of the edges of each graph, just before use.
 """
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from cython_ext._search cimport (
     Searcher,
     close_searcher,
+    measure_all,
     open_searcher,
     prepare,
     search_from,
+    tabulate_bits,
 )
 
 from cython_ext import _job
@@ -32,6 +34,13 @@ cdef int32_t MAX_DEGREE = 32767  # int16
 ctypedef fused code_t:
     uint8_t
     uint16_t
+
+ctypedef fused hop_t:
+    uint8_t
+    int32_t
+
+cdef enum:
+    SMALL = 64  # nodes of a graph whose hops are measured all at once
 
 
 cdef struct Array:
@@ -81,6 +90,8 @@ cdef struct Scratch:
     int32_t *in_degree
     int32_t *out_degree
     uint16_t *bond_of_pair  # [n, n], where paths are asked for
+    uint64_t bytes_of_bits[256]
+    uint64_t hops[8 * SMALL]  # of a small graph
     int32_t value  # what is wrong about the graph
 
 
@@ -229,6 +240,7 @@ cdef bint open_scratch(
     """Allocates for graphs up to a size; False without memory. Close in any case."""
     cdef Py_ssize_t pairs = max_nodes * max_nodes if plan.path_bond.data != NULL else 0
     cdef bint opened = open_searcher(&scratch.searcher, max_nodes, max_edges)
+    tabulate_bits(scratch.bytes_of_bits)
     scratch.neighbour_bond = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
     scratch.src = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
     scratch.dst = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
@@ -414,51 +426,88 @@ cdef void write_bond(
 
 
 cdef int fill_pairs(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
-    """Fills the fields that depend on shortest paths, searching from every node."""
-    cdef Py_ssize_t i, u, e, reached, n = graph.n, width = plan.width
-    cdef Py_ssize_t block = graph.place * width * width, row
+    """Fills the fields that depend on shortest paths."""
+    cdef Py_ssize_t width = plan.width, row = (graph.place * width + graph.n) * width
+    cdef Py_ssize_t padded = (width - graph.n) * width
+    cdef Py_ssize_t size
+    cdef int fault
+    if plan.path_bond.data == NULL and graph.n <= SMALL:
+        fault = fill_small(plan, graph, scratch)
+    else:
+        fault = fill_by_source(plan, graph, scratch)
+    if plan.dist.data != NULL:
+        memset(plan.dist.data + row, plan.dist_of_hop[width], padded)
+    if plan.relation.data != NULL:
+        size = plan.relation.itemsize
+        memset(plan.relation.data + row * size, 0, padded * size)
+    if plan.path_bond.data != NULL:
+        size = plan.path_length * plan.path_bond.itemsize
+        memset(plan.path_bond.data + row * size, 0, padded * size)
+    return fault
+
+
+cdef int fill_by_source(
+    const Plan *plan, const Graph *graph, Scratch *scratch
+) noexcept nogil:
+    """Searches from every node in turn."""
+    cdef Py_ssize_t i, reached, n = graph.n
     cdef Searcher *searcher = &scratch.searcher
     cdef int32_t hop, farthest = 0
     cdef bint connected = True
-    prepare(searcher, n, <int32_t>width)
+    prepare(searcher, n, <int32_t>plan.width)
     if plan.path_bond.data != NULL:
         tabulate_bonds(graph, scratch)
     for i in range(n):
         reached = search_from(searcher, i)
         hop = searcher.hop[searcher.order[reached - 1]]
-        farthest = max(farthest, hop)
-        connected &= reached == n
         if hop > plan.hop_limit:
             scratch.value = hop
             return BAD_HOPS
-        row = block + i * width
-        if plan.dist.data != NULL:
-            write_codes(plan.dist.data + row, plan.dist_of_hop, searcher, width)
-        if plan.relation.data != NULL:
-            if plan.relation.itemsize == 1:
-                write_relation(<uint8_t *>plan.relation.data + row, i, plan, scratch)
-            else:
-                write_relation(<uint16_t *>plan.relation.data + row, i, plan, scratch)
-        if plan.path_bond.data != NULL:
-            row *= plan.path_length
-            if plan.path_bond.itemsize == 1:
-                write_paths(<uint8_t *>plan.path_bond.data + row, reached, plan, scratch)
-            else:
-                write_paths(<uint16_t *>plan.path_bond.data + row, reached, plan, scratch)
-
-    row = block + n * width
-    if plan.dist.data != NULL:
-        memset(plan.dist.data + row, plan.dist_of_hop[width], (width - n) * width)
-    if plan.relation.data != NULL:
-        memset(
-            plan.relation.data + row * plan.relation.itemsize,
-            0,
-            (width - n) * width * plan.relation.itemsize,
+        farthest = max(farthest, hop)
+        connected &= reached == n
+        write_hops(
+            searcher.hop, plan.dist_of_hop, plan.relation_of_hop, i, plan, graph, scratch
         )
-        mark_seen(farthest, connected, plan, graph, scratch)
-    if plan.path_bond.data != NULL:
-        e = plan.path_length * plan.path_bond.itemsize
-        memset(plan.path_bond.data + row * e, 0, (width - n) * width * e)
+        if plan.path_bond.data != NULL:
+            if plan.path_bond.itemsize == 1:
+                write_paths(<uint8_t *>plan.path_bond.data, i, reached, plan, graph, scratch)
+            else:
+                write_paths(<uint16_t *>plan.path_bond.data, i, reached, plan, graph, scratch)
+    mark_seen(farthest, connected, plan, graph, scratch)
+    return 0
+
+
+cdef int fill_small(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+    """Measures hops between all nodes at once; they are below any limit."""
+    cdef Py_ssize_t i
+    cdef int32_t hop, farthest
+    cdef bint connected
+    cdef uint16_t dist_of_hop[SMALL + 1]
+    cdef uint16_t relation_of_hop[SMALL + 1]
+    scratch.searcher.n = graph.n
+    farthest = measure_all(
+        &scratch.searcher, scratch.bytes_of_bits, scratch.hops, &connected
+    )
+    for hop in range(farthest + 1):
+        if plan.dist.data != NULL:
+            dist_of_hop[hop] = plan.dist_of_hop[hop]
+        if plan.relation.data != NULL:
+            relation_of_hop[hop] = plan.relation_of_hop[hop]
+    if plan.dist.data != NULL:
+        dist_of_hop[farthest + 1] = plan.dist_of_hop[plan.width]
+    if plan.relation.data != NULL:
+        relation_of_hop[farthest + 1] = plan.relation_of_hop[plan.width]
+    for i in range(graph.n):
+        write_hops(
+            <uint8_t *>&scratch.hops[8 * i],
+            dist_of_hop,
+            relation_of_hop,
+            i,
+            plan,
+            graph,
+            scratch,
+        )
+    mark_seen(farthest, connected, plan, graph, scratch)
     return 0
 
 
@@ -473,23 +522,48 @@ cdef void tabulate_bonds(const Graph *graph, Scratch *scratch) noexcept nogil:
             )
 
 
-cdef inline void write_codes(
-    code_t *to, const uint16_t *code_of_hop, const Searcher *searcher, Py_ssize_t width
+cdef inline void write_hops(
+    const hop_t *hop,
+    const uint16_t *dist_of_hop,
+    const uint16_t *relation_of_hop,
+    Py_ssize_t i,
+    const Plan *plan,
+    const Graph *graph,
+    const Scratch *scratch,
 ) noexcept nogil:
-    cdef Py_ssize_t j
-    for j in range(searcher.n):
-        to[j] = <code_t>code_of_hop[searcher.hop[j]]
-    for j in range(searcher.n, width):
-        to[j] = <code_t>code_of_hop[width]
+    """Writes row ``i`` of the fields that depend on hops alone."""
+    cdef Py_ssize_t j, row = (graph.place * plan.width + i) * plan.width
+    if plan.dist.data != NULL:
+        for j in range(graph.n):
+            plan.dist.data[row + j] = <uint8_t>dist_of_hop[hop[j]]
+        memset(
+            plan.dist.data + row + graph.n,
+            plan.dist_of_hop[plan.width],
+            plan.width - graph.n,
+        )
+    if plan.relation.data != NULL:
+        if plan.relation.itemsize == 1:
+            write_relation(
+                <uint8_t *>plan.relation.data + row, hop, relation_of_hop, i, plan, scratch
+            )
+        else:
+            write_relation(
+                <uint16_t *>plan.relation.data + row, hop, relation_of_hop, i, plan, scratch
+            )
 
 
 cdef inline void write_relation(
-    code_t *to, Py_ssize_t i, const Plan *plan, const Scratch *scratch
+    code_t *to,
+    const hop_t *hop,
+    const uint16_t *relation_of_hop,
+    Py_ssize_t i,
+    const Plan *plan,
+    const Scratch *scratch,
 ) noexcept nogil:
     cdef Py_ssize_t j, e
     cdef const Searcher *searcher = &scratch.searcher
     for j in range(searcher.n):
-        to[j] = <code_t>plan.relation_of_hop[searcher.hop[j]]
+        to[j] = <code_t>relation_of_hop[hop[j]]
     for e in range(searcher.first[i], searcher.first[i + 1]):
         to[searcher.neighbour[e]] = <code_t>(
             plan.direct_code + scratch.neighbour_bond[e]
@@ -498,7 +572,12 @@ cdef inline void write_relation(
 
 
 cdef inline void write_paths(
-    code_t *to, Py_ssize_t reached, const Plan *plan, const Scratch *scratch
+    code_t *to,
+    Py_ssize_t i,
+    Py_ssize_t reached,
+    const Plan *plan,
+    const Graph *graph,
+    const Scratch *scratch,
 ) noexcept nogil:
     """Writes each path as that of its predecessor and one more bond."""
     cdef Py_ssize_t k, step, length = plan.path_length, last
@@ -506,6 +585,7 @@ cdef inline void write_paths(
     cdef const code_t *before
     cdef code_t *path
     cdef int32_t u, v
+    to += (graph.place * plan.width + i) * plan.width * length
     memset(to, 0, plan.width * length * sizeof(code_t))
     for k in range(1, reached):
         v = searcher.order[k]
@@ -528,6 +608,8 @@ cdef void mark_seen(
 ) noexcept nogil:
     """Marks the joint codes of a graph: every number of hops up to the farthest occurs."""
     cdef Py_ssize_t hop, e
+    if plan.relation.data == NULL:
+        return
     if graph.n > 0:
         plan.seen[plan.relation_of_hop[0]] = 1
     for hop in range(2, farthest + 1):

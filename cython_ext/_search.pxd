@@ -1,13 +1,15 @@
 # cython: language_level=3
-"""Breadth-first search from one node, inlined into both compiled modules.
+"""Breadth-first search, inlined into both compiled modules.
 
-Neighbours are kept as lists, or as sets of bits (one 64-bit word per 64 nodes), whichever
+``search_from`` finds hops and predecessors from one node. Neighbours are kept as lists, or as sets of bits (one 64-bit word per 64 nodes), whichever
 costs fewer steps: a search looks at every edge once, or at every word of every node. Sets
 win for graphs of up to 64 nodes, and for larger ones that have more neighbours per node
 than words (PATTERN, CLUSTER). Both find the same predecessors.
+
+``measure_all`` finds the hops alone, between all pairs of up to 64 nodes.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -111,14 +113,46 @@ cdef inline void prepare(
             row[v >> 6] |= <uint64_t>1 << (v & 63)
 
 
+cdef inline Py_ssize_t search_word(
+    Searcher *searcher, Py_ssize_t source
+) noexcept nogil:
+    """As ``search_sets`` for up to 64 nodes, with the sets in registers."""
+    cdef Py_ssize_t reached = 1
+    cdef int32_t u, v, level = 0
+    cdef uint64_t frontier = <uint64_t>1 << source, unseen = ~frontier
+    cdef uint64_t found, fresh
+    cdef const uint64_t *adjacency = searcher.adjacency
+    cdef int32_t *hop = searcher.hop
+    cdef int32_t *pred = searcher.pred
+    cdef int32_t *order = searcher.order
+    while frontier != 0 and reached < searcher.n:
+        level += 1
+        found = 0
+        while frontier != 0:
+            u = lowest_bit(frontier)
+            frontier &= frontier - 1
+            fresh = adjacency[u] & unseen
+            unseen ^= fresh
+            found |= fresh
+            while fresh != 0:
+                v = lowest_bit(fresh)
+                fresh &= fresh - 1
+                hop[v] = level
+                pred[v] = u
+                order[reached] = v
+                reached += 1
+        frontier = found
+    return reached
+
+
 cdef inline Py_ssize_t search_sets(
-    Searcher *searcher, Py_ssize_t source, Py_ssize_t words
+    Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
     """Searches level by level, each in ascending order.
 
     So the first node that finds another is its lowest predecessor.
     """
-    cdef Py_ssize_t u, v, w, z, before, reached = 1
+    cdef Py_ssize_t u, v, w, z, before, words = searcher.words, reached = 1
     cdef int32_t level = 0
     cdef uint64_t bits, fresh
     cdef uint64_t *swap
@@ -192,8 +226,60 @@ cdef inline Py_ssize_t search_from(
     searcher.hop[source] = 0
     searcher.pred[source] = -1
     searcher.order[0] = <int32_t>source
-    if searcher.words == 1:  # the constant lets the compiler drop the loops over words
-        return search_sets(searcher, source, 1)
+    if searcher.words == 1:
+        return search_word(searcher, source)
     if searcher.words > 1:
-        return search_sets(searcher, source, searcher.words)
+        return search_sets(searcher, source)
     return search_lists(searcher, source)
+
+
+cdef inline void tabulate_bits(uint64_t *bytes_of_bits) noexcept nogil:
+    """Spreads every 8 bits over 8 bytes of 0 and 1, in the order of memory."""
+    cdef Py_ssize_t bits, k
+    for bits in range(256):
+        for k in range(8):
+            (<uint8_t *>&bytes_of_bits[bits])[k] = bits >> k & 1
+
+
+cdef inline int32_t measure_all(
+    const Searcher *searcher, const uint64_t *bytes_of_bits, uint64_t *hops, bint *connected
+) noexcept nogil:
+    """Counts the hops between all pairs of at most 64 nodes, without a branch per pair.
+
+    Node j is h hops from i if it lies outside the first h of the growing sets "within 0,
+    1, 2, ... hops of i". What lies outside is counted eight nodes at a time, in bytes.
+
+    Returns the largest number of hops. Byte ``64 * i + j`` of ``hops`` becomes the number
+    of hops from i to j, or one more than that largest number if there is no path.
+    """
+    cdef Py_ssize_t n = searcher.n, i, e, group, groups = (n + 7) // 8
+    cdef int32_t level = -1
+    cdef uint64_t buffer[128]
+    cdef uint64_t *within = buffer
+    cdef uint64_t *wider = buffer + 64
+    cdef uint64_t *swap
+    cdef uint64_t outside, reach, grown = 1
+    cdef uint64_t nodes = ~<uint64_t>0 >> (64 - n) if n > 0 else 0
+    for i in range(n):
+        within[i] = <uint64_t>1 << i
+        for group in range(groups):
+            hops[8 * i + group] = 0
+    while grown != 0:
+        level += 1
+        grown = 0
+        for i in range(n):
+            reach = within[i]
+            outside = ~reach
+            for group in range(groups):
+                hops[8 * i + group] += bytes_of_bits[outside >> 8 * group & 255]
+            for e in range(searcher.first[i], searcher.first[i + 1]):
+                reach |= within[searcher.neighbour[e]]
+            wider[i] = reach
+            grown |= reach ^ within[i]
+        swap = within
+        within = wider
+        wider = swap
+    connected[0] = True
+    for i in range(n):
+        connected[0] &= within[i] == nodes
+    return level
