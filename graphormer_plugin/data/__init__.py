@@ -11,7 +11,8 @@ from graphormer_plugin.data.registry import (
     get_store,
     register_dataset,
 )
-from graphormer_plugin.data.store import GraphStore, describe, write_store
+from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.writer import write_store
 
 from graphormer_plugin.data import datasets  # isort: skip  (registers; uses the above)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.store import GraphChunk
+from graphormer_plugin.data.writer import GraphChunk
 
 CHUNK_ROWS = 512
 # Starting workers takes seconds (they import this package); one core featurises some
@@ -153,7 +153,8 @@ def _in_pool(
             yield pending.popleft().result()
     except BrokenProcessPool:
         raise DatasetError(
-            f"a worker process died (out of memory?); try fewer than {workers} workers"
+            f"a worker process died: out of memory (try fewer than {workers} workers), "
+            'or a script that prepares data lacks its `if __name__ == "__main__":`'
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

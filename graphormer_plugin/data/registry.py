@@ -39,10 +39,10 @@ from graphormer_plugin.data.features import TARGET_KINDS
 from graphormer_plugin.data.prepare import Parser, chunks_of_graphs, featurise
 from graphormer_plugin.data.store import (
     GraphStore,
-    StoreWriter,
     file_sha256,
     store_lock,
 )
+from graphormer_plugin.data.writer import StoreWriter
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import csv
 import functools
 import gzip
@@ -55,50 +56,6 @@ def feature_dims() -> tuple[list[int], list[int]]:
     return features.get_atom_feature_dims(), features.get_bond_feature_dims()
 
 
-@functools.cache
-def _feature_tables() -> dict[str, dict[Any, int]]:
-    """OGB's lists as dictionaries from RDKit's values, for speed.
-
-    ``ogb.utils.smiles2graph`` converts every enumeration to text and searches lists,
-    which takes four times as long as parsing. Values that a list lacks go to its last
-    entry, as in OGB; bond stereo has no such entry there.
-    """
-    from rdkit import Chem
-
-    lists = _ogb_features().allowable_features
-
-    def enumeration(kind: Any, name: str) -> dict[Any, int]:
-        values = lists[name]
-        last = len(values) - 1
-        return {
-            value: values.index(str(value)) if str(value) in values else last
-            for value in kind.values.values()
-        }
-
-    tables = {
-        "chirality": enumeration(Chem.ChiralType, "possible_chirality_list"),
-        "hybridization": enumeration(
-            Chem.HybridizationType, "possible_hybridization_list"
-        ),
-        "bond": enumeration(Chem.BondType, "possible_bond_type_list"),
-        "stereo": {
-            value: lists["possible_bond_stereo_list"].index(str(value))
-            for value in Chem.BondStereo.values.values()
-            if str(value) in lists["possible_bond_stereo_list"]
-        },
-    }
-    for name in (
-        "atomic_num",
-        "degree",
-        "formal_charge",
-        "numH",
-        "number_radical_e",
-    ):
-        values = lists[f"possible_{name}_list"]
-        tables[name] = {value: index for index, value in enumerate(values)}
-    return tables
-
-
 def graph_of_mol(mol: Any) -> MoleculeGraph:
     """Nodes and edges of an RDKit molecule as ``ogb.utils.smiles2graph`` makes them.
 
@@ -112,40 +69,17 @@ def graph_of_mol(mol: Any) -> MoleculeGraph:
     Raises:
         ValueError: A bond has a kind of stereo that OGB's list lacks.
     """
-    tables = _feature_tables()
-    atomic_num, charge = tables["atomic_num"], tables["formal_charge"]
-    degree, hydrogens = tables["degree"], tables["numH"]
-    radicals, chirality = tables["number_radical_e"], tables["chirality"]
-    hybridization = tables["hybridization"]
-    x = [
-        (
-            atomic_num.get(atom.GetAtomicNum(), atomic_num["misc"]),
-            chirality[atom.GetChiralTag()],
-            degree.get(atom.GetTotalDegree(), degree["misc"]),
-            charge.get(atom.GetFormalCharge(), charge["misc"]),
-            hydrogens.get(atom.GetTotalNumHs(), hydrogens["misc"]),
-            radicals.get(atom.GetNumRadicalElectrons(), radicals["misc"]),
-            hybridization[atom.GetHybridization()],
-            atom.GetIsAromatic(),
-            atom.IsInRing(),
-        )
-        for atom in mol.GetAtoms()
-    ]
-    bond_type, stereo = tables["bond"], tables["stereo"]
+    features = _ogb_features()
+    x = [features.atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
     ends, attributes = [], []
     for bond in mol.GetBonds():
         ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-        kind = bond.GetStereo()
-        if kind not in stereo:
-            raise ValueError(f"bond stereo {kind} has no value in OGB's features")
-        attributes.append(
-            (bond_type[bond.GetBondType()], stereo[kind], bond.GetIsConjugated())
-        )
+        attributes.append(features.bond_to_feature_vector(bond))
     edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
-    edge_index = np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T
-    edge_attr = np.repeat(np.array(attributes, np.int64).reshape(-1, 3), 2, axis=0)
     return MoleculeGraph(
-        np.array(x, dtype=np.int64).reshape(-1, 9), edge_index, edge_attr
+        np.array(x, dtype=np.int64).reshape(-1, 9),
+        np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T,
+        np.repeat(np.array(attributes, np.int64).reshape(-1, 3), 2, axis=0),
     )
 
 
@@ -401,7 +335,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
     wanted = [smiles_column, *targets, *([split_column] if split_column else [])]
     smiles: list[str] = []
-    values: list[list[float]] = []
+    values = array.array("d")
     rows_of: dict[str, list[int]] = {}
     for row, line, cells in table.rows(wanted):
         if not cells[0].strip():
@@ -409,15 +343,13 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
                 f"{path}: row {row} (line {line}), column {smiles_column!r}: no SMILES"
             )
         smiles.append(cells[0].strip())
-        numbers = []
         for name, cell in zip(targets, cells[1 : 1 + len(targets)], strict=True):
             try:
-                numbers.append(_number(cell, options.target_kind))
+                values.append(_number(cell, options.target_kind))
             except ValueError as error:
                 raise DatasetError(
                     f"{path}: row {row} (line {line}), column {name!r}: {error}"
                 ) from None
-        values.append(numbers)
         if split_column:
             split = _SPLIT_NAMES.get(cells[-1].strip().lower())
             if split is None:
@@ -428,7 +360,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             rows_of.setdefault(split, []).append(row)
     if not smiles:
         raise DatasetError(f"{path}: there are no rows below the header")
-    target = np.array(values, dtype=np.float64)
+    target = np.frombuffer(values).reshape(len(smiles), len(targets))
     splits: Optional[dict[str, np.ndarray]] = None
     if split_column:
         for name in ("train", "valid"):
