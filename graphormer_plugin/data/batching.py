@@ -1,0 +1,189 @@
+"""fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
+
+from typing import Any
+
+import numpy as np
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.collator import GraphCollator
+
+
+def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int64]:
+    """Number of the size bucket of each graph.
+
+    A bucket starts at the smallest size that the one before does not hold, and holds
+    every size up to ``1 + ratio`` times its start: wide buckets for large graphs,
+    because padding is a share of the size.
+
+    >>> bucket_of_sizes(np.array([1, 10, 11, 12, 13]), 0.1).tolist()
+    [0, 1, 1, 2, 2]
+
+    Args:
+        sizes: nodes of each graph, ``>= 0``.
+        ratio: relative width, ``>= 0``; 0 gives each size its own bucket, ``inf``
+            puts all graphs into one.
+    """
+    distinct = np.unique(sizes)
+    starts = []
+    for size in distinct.tolist():
+        if not starts or size > starts[-1] * (1.0 + ratio):
+            starts.append(size)
+    return np.searchsorted(np.asarray(starts), sizes, side="right") - 1
+
+
+class GraphDataset(FairseqDataset):
+    """One split of a graph store.
+
+    Items are positions in the split; the work happens in the collator. Training
+    order is a function of seed and epoch alone: graphs are shuffled within size
+    buckets, batches are cut along the buckets, and fairseq's iterator shuffles the
+    batches. A resumed run therefore sees the batches that an uninterrupted one sees.
+
+    Args:
+        rows: rows of the store that belong to the split, ``[n]``.
+        sizes: nodes of every graph of the store, ``[G]``.
+        collator: shared by all splits of a store.
+        shuffle: training order (see above); otherwise sorted by size, always alike.
+        seed: of the training order.
+        bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.int64],
+        sizes: NDArray[np.integer],
+        collator: GraphCollator,
+        *,
+        shuffle: bool = False,
+        seed: int = 1,
+        bucket_ratio: float = 0.1,
+    ) -> None:
+        super().__init__()
+        self.rows = np.array(rows, dtype=np.int64)
+        self.sizes = np.asarray(sizes)[self.rows].astype(np.int64)
+        self.collator = collator
+        self.shuffle = shuffle
+        self.seed = seed
+        self.epoch = 1
+        self.buckets = bucket_of_sizes(self.sizes, bucket_ratio)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        """Called by torch's data loader instead of one call per graph."""
+        return indices
+
+    def collater(self, samples: list[int]) -> dict[str, Any]:
+        """Batch of the given positions of the split; see `GraphCollator`."""
+        return self.collator(self.rows[np.asarray(samples, dtype=np.int64)])
+
+    def num_tokens(self, index: int) -> int:
+        """Nodes of a graph, what ``--max-tokens`` counts."""
+        return int(self.sizes[index])
+
+    def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self.sizes[indices]
+
+    def size(self, index: int) -> int:
+        """Nodes of a graph, without padding."""
+        return int(self.sizes[index])
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def ordered_indices(self) -> NDArray[np.int64]:
+        """Positions in the order in which batches are cut.
+
+        Has its own generator, not NumPy's global one: nothing that a model or a user's
+        dataset draws changes the order of the data.
+        """
+        if not self.shuffle:
+            return np.argsort(self.sizes, kind="stable")
+        generator = np.random.default_rng([self.seed % 2**63, self.epoch])
+        order = generator.permutation(len(self.rows))
+        return order[np.argsort(self.buckets[order], kind="stable")]
+
+    def batch_by_size(
+        self,
+        indices: NDArray[np.int64],
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        required_batch_size_multiple: int = 1,
+    ) -> list[NDArray[np.int64]]:
+        """Cut ``indices`` into batches, in their order; every index exactly once.
+
+        fairseq's own cutter drops the last batch of an epoch when its size is not a
+        multiple of ``--required-batch-size-multiple`` (8 by default). Here that
+        multiple shortens full batches only, and the rest of the epoch is a batch.
+
+        Args:
+            indices: positions in the split.
+            max_tokens: padded nodes of a batch, graphs times the largest of them.
+            max_sentences: graphs of a batch.
+            required_batch_size_multiple: batches larger than it are cut to one of
+                its multiples.
+
+        Raises:
+            ValueError: one graph alone exceeds ``max_tokens``.
+        """
+        indices = np.asarray(indices, dtype=np.int64)
+        limit = max_sentences if max_sentences and max_sentences > 0 else len(indices)
+        multiple = max(1, required_batch_size_multiple)
+        bounded = max_tokens is not None and max_tokens > 0
+        if bounded:
+            self.check_limit(indices, int(max_tokens), "--max-tokens")
+        batches = []
+        start = 0
+        while start < len(indices):
+            window = indices[start : start + limit]
+            count = len(window)
+            if bounded:
+                # A batch that fits has at most max_tokens / (its first size) graphs.
+                first = max(1, int(self.sizes[window[0]]))
+                window = window[: max(1, int(max_tokens) // first)]
+                largest = np.maximum.accumulate(self.sizes[window])
+                padded = largest * np.arange(1, len(window) + 1)
+                count = int(np.searchsorted(padded, int(max_tokens), side="right"))
+            if count > multiple and start + count < len(indices):
+                count -= count % multiple
+            batches.append(indices[start : start + count])
+            start += count
+        return batches
+
+    def check_limit(self, indices: NDArray[np.int64], limit: int, option: str) -> None:
+        """Raise ValueError naming the largest graph where one exceeds ``limit``."""
+        sizes = self.sizes[indices]
+        if sizes.size and sizes.max() > limit:
+            worst = int(indices[sizes.argmax()])
+            raise ValueError(
+                f"graph {self.rows[worst]} has {self.sizes[worst]} nodes, more than "
+                f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} graphs "
+                f"are larger); raise {option}"
+            )
+
+
+class GraphBatchIterator(EpochBatchIterator):
+    """fairseq's iterator, which lives as long as the training.
+
+    Differs in one point: where it keeps the data loader and its workers, fairseq also
+    keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends.
+    """
+
+    def _get_iterator_for_epoch(
+        self,
+        epoch: int,
+        shuffle: bool,
+        fix_batches_to_gpus: bool = False,
+        offset: int = 0,
+    ):
+        if self.dataloader is not None:
+            self.epoch_batch_sampler.shuffle = shuffle
+        return super()._get_iterator_for_epoch(
+            epoch, shuffle, fix_batches_to_gpus, offset
+        )

@@ -1,0 +1,89 @@
+"""Ids of graphs -> one padded batch, through ``cython_ext``.
+
+The only place that knows about padding: models get ``node_mask`` and the padding
+values of ``fields.py``, everything else works with true sizes.
+"""
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from cython_ext import build_batch
+from graphormer_plugin.data.fields import BatchSpec
+
+
+class GraphCollator:
+    """Builds the samples that fairseq hands to a model.
+
+    One call into compiled code makes all padded arrays of a batch; they become
+    tensors without a copy. No torch operator runs here: data workers are forked,
+    and an OpenMP team of the parent does not survive a fork.
+
+    Args:
+        columns: flat columns of a ``GraphStore``.
+        target: float array ``[G, C]``, NaN where a target is missing.
+        num_bond_types: joint bond types of the data, ``1..num_bond_types``.
+        max_nodes: largest graph allowed, ``None`` for no limit.
+        spec: what the model needs. The task sets it when it has built the model;
+            a collator shared by several datasets is set for all of them at once.
+    """
+
+    def __init__(
+        self,
+        columns: dict[str, NDArray[Any]],
+        target: NDArray[np.floating],
+        *,
+        num_bond_types: int,
+        max_nodes: int | None = None,
+        spec: BatchSpec | None = None,
+    ) -> None:
+        self.columns = columns
+        self.target = target
+        self.num_bond_types = num_bond_types
+        self.max_nodes = max_nodes
+        self.spec = spec
+
+    def __call__(self, rows: NDArray[np.int64]) -> dict[str, Any]:
+        """Collate the graphs ``rows`` of the store.
+
+        Returns:
+            ``id`` int64 ``[B]``, the number of each graph in the store (its
+            ``rows(id)`` are rows of the source), ``nsamples``, ``ntokens`` (real nodes),
+            ``net_input`` with the ``batch`` of fields, and ``target`` ``[B, C]``, NaN where missing. The target is float64 although
+            the store holds float32: fairseq's ``--fp16`` halves every float32 tensor
+            of a sample, and a half rounds 2,049 and turns 70,000 into infinity. An empty
+            list, fairseq's filler for uneven shards, gives an empty dict, which the
+            trainer replaces by a dummy batch.
+
+        Raises:
+            RuntimeError: without a ``BatchSpec``, i.e. before a model was built.
+            ValueError: a graph has more than ``max_nodes`` nodes, or more hops than
+                a distance holds.
+        """
+        rows = np.asarray(rows, dtype=np.int64)
+        if rows.size == 0:
+            return {}
+        if self.spec is None:
+            raise RuntimeError("no batch_spec: build the model before iterating")
+        arrays = build_batch(
+            self.columns,
+            rows,
+            self.spec.fields,
+            num_bond_types=self.num_bond_types,
+            max_nodes=self.max_nodes,
+            max_dist=self.spec.max_dist,
+            max_hop=self.spec.max_hop,
+            path_length=self.spec.path_length,
+        )
+        offsets = self.columns["node_offset"]
+        return {
+            "id": torch.from_numpy(rows),
+            "nsamples": len(rows),
+            "ntokens": int((offsets[rows + 1] - offsets[rows]).sum()),
+            "net_input": {
+                "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
+            },
+            "target": torch.from_numpy(self.target[rows].astype(np.float64)),
+        }

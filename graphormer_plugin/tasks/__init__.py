@@ -1,0 +1,1 @@
+"""Tasks. fairseq imports every file here, so this folder holds no helpers."""

@@ -1,0 +1,499 @@
+"""Predict one or several values per graph."""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+import numpy as np
+from fairseq.dataclass import FairseqDataclass
+from fairseq.tasks import FairseqTask, register_task
+from numpy.typing import NDArray
+from omegaconf import II
+
+from graphormer_plugin._errors import one_line_errors
+from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.data.store import GraphStore, describe
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class GraphPredictionConfig(FairseqDataclass):
+    """Options of ``--task graph_prediction``; the names are Graphormer v2's.
+
+    None of them is required on the command line, because fairseq-validate parses the
+    same options and takes the values from the checkpoint. The task checks them.
+    """
+
+    dataset_name: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "name of a registered dataset, e.g. nci, or path of a CSV file"
+        },
+    )
+    dataset_source: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "where the dataset comes from, e.g. rdkit or csv "
+            "(default: the source that knows the name)"
+        },
+    )
+    data_root: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder of downloads and prepared stores (default: environment "
+            "variable GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
+        },
+    )
+    user_data_dir: Optional[str] = field(
+        default=None,
+        metadata={"help": "folder with Python files that register datasets"},
+    )
+    num_classes: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "outputs of the model, >= 1 (default: number of targets or "
+            "classes of the dataset; another number is an error)"
+        },
+    )
+    max_nodes: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "largest graph allowed, >= 1 node; a larger one is an error "
+            "(default: no limit)"
+        },
+    )
+    smiles_column: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: column of the SMILES strings (default: the one called smiles)"
+        },
+    )
+    target_columns: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: target columns, comma-separated (default: the only column "
+            "that is left); an empty cell is a missing target"
+        },
+    )
+    target_kind: str = field(
+        default="regression",
+        metadata={"help": "CSV: regression, binary or multiclass"},
+    )
+    target_unit: Optional[str] = field(
+        default=None,
+        metadata={"help": "CSV: unit of the targets, for messages, e.g. eV"},
+    )
+    split: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
+            "column:NAME, a column with train, valid and test (default: "
+            "column:split if there is one, else random)"
+        },
+    )
+    skip_invalid: bool = field(
+        default=False,
+        metadata={
+            "help": "leave out molecules that RDKit cannot parse; otherwise "
+            "preparation stops and says how many and where"
+        },
+    )
+    prepare_workers: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "processes that prepare a dataset on first use, >= 1 (default: one "
+            "per core)"
+        },
+    )
+    bucket_ratio: float = field(
+        default=0.1,
+        metadata={
+            "help": "relative width of the size buckets of training batches, >= 0; "
+            "0 sorts by exact size (least padding), 1e9 mixes all sizes"
+        },
+    )
+    seed: int = II("common.seed")
+
+
+def translate_bonds(
+    columns: dict[str, NDArray], source: FeatureSchema, target: FeatureSchema
+) -> dict[str, NDArray]:
+    """Edge columns of a store with the bond types of another schema.
+
+    Bond types of a table are numbers in that data set only; the bond columns behind
+    them are compared. What the target's table does not have becomes its UNKNOWN.
+
+    Returns:
+        ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
+
+    Raises:
+        ValueError: the schemas have other bond columns.
+    """
+    if source.bond_dims != target.bond_dims and (
+        source.bond_table is None or target.bond_table is None
+    ):
+        raise ValueError(
+            f"the data have bond columns {source.bond_dims}, the checkpoint was "
+            f"trained on {target.bond_dims}"
+        )
+    rows = source.bond_columns()
+    known = (rows >= 0).all(axis=1)
+    known[0] = False
+    types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
+    types[known] = target.bond_types(rows[known])
+    dtype = np.uint8 if target.num_bond_types <= 255 else np.uint16
+    bond = types[columns["edge_bond"]].astype(dtype)
+    src, dst = columns["edge_src"], columns["edge_dst"]
+    offsets = columns["edge_offset"]
+    graph = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((bond, dst, src, graph))
+    return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}
+
+
+@register_task("graph_prediction", dataclass=GraphPredictionConfig)
+class GraphPredictionTask(FairseqTask):
+    """Graphs in, values per graph out.
+
+    Builds the graph store on first use, gives the model the fields that its
+    ``batch_spec`` names, and keeps in the checkpoint all that prediction needs:
+    vocabularies of nodes and bonds, names, unit and standardisation of the targets.
+
+    Wrong input (an unknown dataset, a missing column, too large a graph) ends fairseq's
+    commands with one line and exit code 2. From Python, construct the class itself
+    and use `load_split`, which raises ``ValueError`` and ``OSError``.
+
+    Args:
+        cfg: see `GraphPredictionConfig`.
+    """
+
+    level = "graph"
+
+    def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
+        super().__init__(cfg)
+        for name, low in [
+            ("num_classes", 1),
+            ("max_nodes", 1),
+            ("prepare_workers", 1),
+            ("bucket_ratio", 0),
+        ]:
+            value = getattr(cfg, name)
+            if value is not None and not value >= low:
+                flag = "--" + name.replace("_", "-")
+                raise ValueError(f"{flag} {value}: expected {low} or more")
+        self._store: GraphStore | None = None
+        self._collator: GraphCollator | None = None
+        self._trained_on: dict[str, Any] | None = None
+        self._schema: FeatureSchema | None = None
+        self._targets: TargetSchema | None = None
+        self.batch_spec = None
+
+    @classmethod
+    def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
+        """Make the task; opens the data unless a checkpoint describes them."""
+        with one_line_errors():
+            task = cls(cfg, **kwargs)
+            if not kwargs.get("from_checkpoint", False):
+                logger.info(describe(task.store))
+                task.check_num_classes()
+        return task
+
+    # Data
+
+    @property
+    def store(self) -> GraphStore:
+        """The graph store of the dataset, prepared on first use.
+
+        Every process may ask: the registry lets one build and the others wait.
+        """
+        if self._store is None:
+            if not self.cfg.dataset_name:
+                raise ValueError("no dataset: give --dataset-name")
+            self._store = get_store(self.dataset_options())
+        return self._store
+
+    def dataset_options(self) -> DatasetOptions:
+        """The part of the configuration that says which data to use."""
+        cfg = self.cfg
+        return DatasetOptions(
+            name=cfg.dataset_name,
+            source=cfg.dataset_source,
+            data_root=cfg.data_root,
+            split=cfg.split,
+            seed=cfg.seed,
+            smiles_column=cfg.smiles_column,
+            target_columns=cfg.target_columns,
+            target_kind=cfg.target_kind,
+            target_unit=cfg.target_unit,
+            skip_invalid=cfg.skip_invalid,
+            workers=cfg.prepare_workers,
+            user_data_dir=cfg.user_data_dir,
+        )
+
+    @property
+    def schema(self) -> FeatureSchema:
+        """Vocabularies of nodes and bonds: the checkpoint's, else the dataset's."""
+        return self._schema or self.store.schema
+
+    @property
+    def targets(self) -> TargetSchema:
+        """Targets: the checkpoint's, else the dataset's."""
+        return self._targets or self.store.targets
+
+    def check_num_classes(self) -> None:
+        """Raise ValueError where ``--num-classes`` contradicts the targets."""
+        asked = self.cfg.num_classes
+        if asked is not None and asked != self.targets.num_outputs:
+            raise ValueError(
+                f"--num-classes {asked}, but {self.cfg.dataset_name} has "
+                f"{self.targets.num_outputs} ({', '.join(self.targets.names)}); leave the "
+                "option out to take the number from the dataset"
+            )
+
+    def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> None:
+        """Load a split for fairseq; see `load_split`."""
+        with one_line_errors():
+            self.datasets[split] = self.load_split(split)
+
+    def load_split(self, split: str) -> GraphDataset:
+        """The dataset of a split, shuffled for ``train`` only.
+
+        Raises:
+            ValueError: no such split, an empty one, a graph above ``--max-nodes``,
+                or data that do not fit the checkpoint.
+        """
+        store = self.store
+        if split not in store.splits:
+            raise ValueError(
+                f"unknown split '{split}' of {self.cfg.dataset_name}, "
+                f"expected {'|'.join(sorted(store.splits))}"
+            )
+        rows = store.splits[split]
+        if len(rows) == 0:
+            raise ValueError(f"split '{split}' of {self.cfg.dataset_name} is empty")
+        dataset = GraphDataset(
+            rows,
+            store.sizes,
+            self.collator,
+            shuffle=split == "train",
+            seed=self.cfg.seed,
+            bucket_ratio=self.cfg.bucket_ratio,
+        )
+        if self.cfg.max_nodes is not None:
+            positions = np.arange(len(dataset))
+            dataset.check_limit(positions, self.cfg.max_nodes, "--max-nodes")
+        return dataset
+
+    @property
+    def collator(self) -> GraphCollator:
+        """Shared by all splits, so that one assignment gives them the fields."""
+        if self._collator is None:
+            columns, target = self.columns_as_trained()
+            self._collator = GraphCollator(
+                columns,
+                target,
+                num_bond_types=self.schema.num_bond_types,
+                max_nodes=self.cfg.max_nodes,
+                spec=self.batch_spec,
+            )
+        return self._collator
+
+    def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
+        """Columns and targets of the store, in the vocabulary of the checkpoint.
+
+        Raises:
+            ValueError: the dataset lacks a target of the checkpoint, or its node
+                columns are others.
+        """
+        store = self.store
+        columns, target = dict(store.columns), store.target
+        if target is None:
+            raise ValueError(f"{self.cfg.dataset_name} has no targets")
+        trained_on = self._trained_on
+        if trained_on and trained_on["fingerprint"] != store.fingerprint:
+            logger.warning(
+                "the checkpoint was trained on %s (fingerprint %s), other data than "
+                "%s (%s): rows of this evaluation may have been trained on",
+                trained_on["dataset_name"],
+                trained_on["fingerprint"][:12],
+                self.cfg.dataset_name,
+                store.fingerprint[:12],
+            )
+        if self._schema is not None and self._schema != store.schema:
+            ours, theirs = self._schema, store.schema
+            if (ours.num_node_features, ours.node_dims) != (
+                theirs.num_node_features,
+                theirs.node_dims,
+            ):
+                raise ValueError(
+                    f"{self.cfg.dataset_name} has node columns {theirs.node_dims}, "
+                    f"the checkpoint was trained on {ours.node_dims}"
+                )
+            columns.update(translate_bonds(columns, theirs, ours))
+        if self._targets is not None and self._targets.names != store.targets.names:
+            missing = set(self._targets.names) - set(store.targets.names)
+            if missing:
+                raise ValueError(
+                    f"{self.cfg.dataset_name} has targets "
+                    f"{', '.join(store.targets.names)}; the checkpoint predicts "
+                    f"{', '.join(self._targets.names)}"
+                )
+            order = [store.targets.names.index(name) for name in self._targets.names]
+            target = target[:, order]
+        return columns, target
+
+    def has_sharded_data(self, split: str) -> bool:
+        return False
+
+    def filter_indices_by_size(
+        self,
+        indices: NDArray[np.int64],
+        dataset: GraphDataset,
+        max_positions: Optional[int] = None,
+        ignore_invalid_inputs: bool = False,
+    ) -> NDArray[np.int64]:
+        """Refuse graphs that are too large for a batch; never drop a training graph.
+
+        fairseq's trainer asks for the training split without those above
+        ``--max-tokens``; here that is an error. Validation drops them, with a warning
+        that counts them, if ``--skip-invalid-size-inputs-valid-test`` says so.
+        """
+        if dataset.shuffle or not ignore_invalid_inputs:
+            dataset.check_limit(indices, int(max_positions), "--max-tokens")
+            return indices
+        return super().filter_indices_by_size(indices, dataset, max_positions, True)
+
+    def get_batch_iterator(
+        self,
+        dataset: GraphDataset,
+        max_tokens: Optional[int] = None,
+        max_sentences: Optional[int] = None,
+        max_positions: Optional[int] = None,
+        ignore_invalid_inputs: bool = False,
+        required_batch_size_multiple: int = 1,
+        seed: int = 1,
+        num_shards: int = 1,
+        shard_id: int = 0,
+        num_workers: int = 0,
+        epoch: int = 1,
+        data_buffer_size: int = 0,
+        disable_iterator_cache: bool = False,
+        skip_remainder_batch: bool = False,
+        grouped_shuffling: bool = False,
+        update_epoch_batch_itr: bool = False,
+    ) -> GraphBatchIterator:
+        """fairseq's method, with one iterator for all epochs of a dataset.
+
+        It cuts new batches for every epoch and keeps its worker processes. fairseq's
+        own way to new batches is a new iterator per epoch, whose abandoned workers
+        stop training for five seconds each when Python's garbage collector finds them.
+        """
+        if dataset in self.dataset_to_epoch_iter and not disable_iterator_cache:
+            return self.dataset_to_epoch_iter[dataset]
+        if grouped_shuffling and dataset.shuffle and num_shards > 1:
+            logger.warning(
+                "--grouped-shuffling leaves out up to %d batches of each epoch",
+                num_shards - 1,
+            )
+
+        def cut_batches(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
+            dataset.set_epoch(epoch)
+            indices = dataset.ordered_indices()
+            if max_positions is not None:
+                indices = self.filter_indices_by_size(
+                    indices, dataset, max_positions, ignore_invalid_inputs
+                )
+            return dataset.batch_by_size(
+                indices, max_tokens, max_sentences, required_batch_size_multiple
+            )
+
+        with one_line_errors():
+            cut_batches(dataset, epoch)
+        iterator = GraphBatchIterator(
+            dataset=dataset,
+            collate_fn=dataset.collater,
+            batch_sampler=cut_batches,
+            seed=seed,
+            num_shards=num_shards,
+            shard_id=shard_id,
+            num_workers=num_workers,
+            epoch=epoch,
+            buffer_size=data_buffer_size,
+            skip_remainder_batch=skip_remainder_batch,
+            grouped_shuffling=grouped_shuffling,
+            reuse_dataloader=True,
+        )
+        if not disable_iterator_cache:
+            self.dataset_to_epoch_iter[dataset] = iterator
+        return iterator
+
+    # Model and metrics
+
+    def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
+        """Build the model and learn from its ``batch_spec`` what a batch holds."""
+        with one_line_errors():
+            model = super().build_model(cfg, from_checkpoint)
+            self.batch_spec = model.batch_spec
+        if self._collator is not None:
+            self._collator.spec = self.batch_spec
+        return model
+
+    def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
+        with one_line_errors():
+            return super().build_criterion(cfg, from_checkpoint)
+
+    def reduce_metrics(self, logging_outputs, criterion) -> None:
+        """Log the loss, and the metrics of a criterion that has some."""
+        super().reduce_metrics(logging_outputs, criterion)
+        if hasattr(criterion, "report"):
+            criterion.report(logging_outputs)
+
+    # Checkpoints
+
+    def state_dict(self) -> dict[str, Any]:
+        """What prediction needs beside the weights, in plain JSON values."""
+        return {
+            "dataset_name": self.cfg.dataset_name,
+            "fingerprint": self.store.fingerprint,
+            "schema": self.schema.to_dict(),
+            "targets": self.targets.to_dict(),
+        }
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take vocabularies and targets from a checkpoint, before the model is built.
+
+        fairseq calls this when it loads a model to evaluate it, not when it resumes:
+        then `set_checkpoint_dict` compares the data.
+        """
+        self._trained_on = state_dict
+        self._schema = FeatureSchema.from_dict(state_dict["schema"])
+        self._targets = TargetSchema.from_dict(state_dict["targets"])
+        self._collator = None
+
+    def get_checkpoint_dict(self) -> dict[str, Any]:
+        """fairseq's hook: the part of the checkpoint that a resumed run sees."""
+        return {
+            type(self).__name__: {
+                "dataset_name": self.cfg.dataset_name,
+                "fingerprint": self.store.fingerprint,
+            }
+        }
+
+    def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
+        """Refuse to resume on other data.
+
+        fairseq does not call this with ``--finetune-from-model`` or
+        ``--reset-dataloader``, where other data are the point.
+        """
+        with one_line_errors():
+            if state["fingerprint"] != self.store.fingerprint:
+                raise ValueError(
+                    f"the checkpoint was trained on {state['dataset_name']} "
+                    f"(fingerprint {state['fingerprint'][:12]}), this run reads "
+                    f"{self.cfg.dataset_name} ({self.store.fingerprint[:12]}); resume "
+                    "with the same data, or start from its weights with "
+                    "--finetune-from-model or --reset-dataloader"
+                )

@@ -1,0 +1,87 @@
+"""Samples as fairseq gets them."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.fields import BatchSpec
+
+# A path of 3 nodes, one node without edges, a pair of nodes.
+COLUMNS = {
+    "node_offset": np.array([0, 3, 4, 6]),
+    "edge_offset": np.array([0, 4, 4, 6]),
+    "x": np.array([[5], [6], [7], [8], [1], [2]], dtype=np.uint8),
+    "edge_src": np.array([0, 1, 1, 2, 0, 1], dtype=np.uint8),
+    "edge_dst": np.array([1, 0, 2, 1, 1, 0], dtype=np.uint8),
+    "edge_bond": np.array([1, 1, 2, 2, 3, 3], dtype=np.uint8),
+}
+TARGET = np.array([[70000.0, np.nan], [1.5, 2.0], [2049.0, 4.0]], dtype=np.float32)
+for array in (*COLUMNS.values(), TARGET):
+    array.flags.writeable = False  # as memory maps are
+
+
+def collator(fields=("x", "node_mask", "bond"), **kwargs):
+    spec = BatchSpec(frozenset(fields), max_hop=3)
+    return GraphCollator(COLUMNS, TARGET, num_bond_types=3, spec=spec, **kwargs)
+
+
+def test_sample():
+    sample = collator()(np.array([2, 0]))
+    assert sample["id"].tolist() == [2, 0]
+    assert sample["nsamples"] == 2
+    assert sample["ntokens"] == 5
+    batch = sample["net_input"]["batch"]
+    assert set(batch) == {"x", "node_mask", "bond"}
+    assert batch["x"].squeeze(-1).tolist() == [[1, 2, 0], [5, 6, 7]]
+    assert batch["node_mask"].tolist() == [[True, True, False], [True, True, True]]
+    assert batch["bond"].tolist() == [
+        [[0, 3, 0], [3, 0, 0], [0, 0, 0]],
+        [[0, 1, 0], [1, 0, 2], [0, 2, 0]],
+    ]
+
+
+def test_target_survives_fp16_and_keeps_missing_values():
+    target = collator()(np.array([0, 1, 2]))["target"]
+    assert target.dtype == torch.float64  # fairseq's --fp16 halves float32 only
+    torch.testing.assert_close(
+        target,
+        torch.tensor([[70000.0, np.nan], [1.5, 2.0], [2049.0, 4.0]]).double(),
+        equal_nan=True,
+    )
+
+
+def test_only_what_the_model_needs_is_built():
+    spec = BatchSpec(frozenset({"x", "relation", "relation_code"}), max_hop=2)
+    shared = collator()
+    shared.spec = spec
+    batch = shared(np.array([0]))["net_input"]["batch"]
+    assert set(batch) == {"x", "relation", "relation_code"}
+    assert batch["relation"].dtype == torch.uint8
+
+
+def test_filler_of_uneven_shards_is_an_empty_sample():
+    assert collator()(np.array([], dtype=np.int64)) == {}
+
+
+def test_errors_name_the_graph():
+    with pytest.raises(ValueError, match="graph 0.*3 nodes"):
+        collator(max_nodes=2)(np.array([1, 0]))
+    with pytest.raises(RuntimeError, match="batch_spec"):
+        GraphCollator(COLUMNS, TARGET, num_bond_types=3)(np.array([0]))
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+def test_same_batches_from_forked_workers(workers):
+    build = collator()
+    loader = torch.utils.data.DataLoader(
+        range(3),
+        batch_sampler=[[0, 1], [2], [2, 1, 0]],
+        collate_fn=lambda rows: build(np.array(rows)),
+        num_workers=workers,
+    )
+    samples = list(loader)
+    assert [s["id"].tolist() for s in samples] == [[0, 1], [2], [2, 1, 0]]
+    expected = build(np.array([2, 1, 0]))["net_input"]["batch"]
+    for name, tensor in samples[2]["net_input"]["batch"].items():
+        assert torch.equal(tensor, expected[name])
