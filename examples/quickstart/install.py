@@ -29,6 +29,10 @@ TRIED_PYTHONS = "3.11, 3.12 and 3.13"
 STAMP = "graphormer-installed.json"
 PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py")
 HEARTBEAT_SECONDS = 30
+LOG = "install.log"
+# What a folder may hold to be deleted as a broken environment, whoever named it.
+PARTS_OF_VENV = {"bin", "etc", "include", "lib", "lib64", "pyvenv.cfg", "share"}
+PARTS_OF_VENV |= {".gitignore", LOG, STAMP}
 # Handed to pip too: if this script is killed, a pip that outlives it keeps the lock.
 HELD_LOCKS = []
 # pip sees stock settings where ours would change what gets installed where. CUDA_HOME
@@ -66,16 +70,19 @@ for entry in sorted(os.listdir(site)):
         shutil.rmtree(folder)
 """
 
+# Run inside the environment. The two packages of this repository are only located: a
+# mistake in their source is no reason to install anything again.
 IMPORTS = """
-import os, sys
+import importlib.util, os, sys
 import numpy, pandas, rdkit.Chem, torch, torch_geometric, fairseq, fairseq_cli.train
-import pytest, hypothesis, scipy, networkx
-import cython_ext, graphormer_plugin
+import Cython, setuptools, pytest, hypothesis, scipy, networkx
 root = os.path.realpath(sys.argv[1])
-for module in (cython_ext, graphormer_plugin):
-    assert os.path.realpath(module.__file__).startswith(root + os.sep), module.__file__
-for command in ("fairseq-train", "fairseq-validate", "graphormer-preprocess"):
-    assert os.access(os.path.join(sys.prefix, "bin", command), os.X_OK), command
+for name in ("cython_ext", "graphormer_plugin"):
+    spec = importlib.util.find_spec(name)
+    place = os.path.realpath(spec.origin if spec else "nowhere")
+    assert place.startswith(root + os.sep), name + " is in " + place
+for name in ("fairseq-train", "fairseq-validate", "graphormer-preprocess"):
+    assert os.access(os.path.join(sys.prefix, "bin", name), os.X_OK), "no " + name
 """
 
 
@@ -95,16 +102,19 @@ def environment():
 
 
 def quiet(command, cwd=None):
-    """Run a command for its exit status and standard output only."""
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    """Run a short command; returns its exit status and what it printed."""
+    try:
+        done = subprocess.run(
+            command,
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+    except OSError as error:
+        return 127, str(error)
     return done.returncode, done.stdout
 
 
@@ -210,15 +220,16 @@ def works(venv):
     python = os.path.join(venv, "bin", "python")
     command = [python, "-W", "ignore", "-c", IMPORTS, ROOT]
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            status, output = quiet(command, cwd=folder)
-        except OSError as error:
-            return str(error)
+        status, output = quiet(command, cwd=folder)
     return None if status == 0 else (output.strip().splitlines() or ["no output"])[-1]
 
 
 def make_venv(venv):
-    if os.path.lexists(venv):
+    if os.path.islink(venv):
+        os.unlink(venv)
+    elif os.path.lexists(venv):
+        if set(os.listdir(venv)) - PARTS_OF_VENV:
+            raise InstallError(f"{venv} is no Python environment: remove it yourself")
         shutil.rmtree(venv)
     say(f"making {venv} with Python {sys.version.split()[0]}")
     status, output = quiet([sys.executable, "-m", "venv", venv])
@@ -233,16 +244,13 @@ def usable(venv):
     """Whether the folder holds an environment of this Python with a working pip."""
     python = os.path.join(venv, "bin", "python")
     probe = "import sys; print(sys.version); import pip._internal.cli.main"
-    try:
-        status, output = quiet([python, "-c", probe])
-    except OSError:
-        return False
+    status, output = quiet([python, "-c", probe])
     return status == 0 and output.strip() == sys.version.strip()
 
 
 def install(venv):
     python = os.path.join(venv, "bin", "python")
-    log = os.path.join(venv, "install.log")
+    log = os.path.join(venv, LOG)
     pip = [python, "-m", "pip", "install", "-c", "constraints.txt"]
     status, output = quiet([python, "-c", DROP_BROKEN])
     if status:
@@ -278,9 +286,9 @@ def ensure(venv):
     wanted = wanted_stamp()
     found = read_stamp(venv)
     if found == wanted:
-        build_extension(venv)
         problem = works(venv)
         if problem is None:
+            build_extension(venv)
             return
         say(f"{venv} is stamped but does not work: {problem}")
     elif os.path.lexists(venv):
@@ -295,16 +303,15 @@ def ensure(venv):
     else:
         fresh = False
     install(venv)
-    build_extension(venv)
     problem = works(venv)
     if problem is not None and not fresh:
         say(f"repair was not enough ({problem}); starting over")
         make_venv(venv)
         install(venv)
-        build_extension(venv)
         problem = works(venv)
     if problem is not None:
         raise InstallError("installed, but does not import: " + problem)
+    build_extension(venv)
 
     path = os.path.join(venv, STAMP)
     with open(path + ".new", "w", encoding="utf-8") as f:
