@@ -21,6 +21,7 @@ import dataclasses
 import hashlib
 import importlib.util
 import inspect
+import itertools
 import logging
 import os
 import re
@@ -377,9 +378,18 @@ def invalid_file(path: Path) -> Path:
 
 
 def _invalid_error(count: int, file: Path) -> DatasetError:
+    plural = "s" if count > 1 else ""
+    try:
+        with open(file, newline="", encoding="utf-8") as handle:
+            lines = itertools.islice(csv.DictReader(handle), 5)
+            rows = ", ".join(line["row"] for line in lines)
+        more = ", ..." if count > 5 else ""
+        where = f"row{plural} {rows}{more}; reasons in {file}"
+    except FileNotFoundError:  # an earlier build wrote it, and somebody removed it
+        where = "--skip-invalid --rebuild lists them"
     return DatasetError(
-        f"{count:,} molecules cannot be parsed, listed in {file}; correct them, or "
-        "leave them out with --skip-invalid"
+        f"{count:,} molecule{plural} cannot be parsed ({where}); correct the source, "
+        "or leave them out with --skip-invalid"
     )
 
 
