@@ -460,7 +460,8 @@ def _build_from_smiles(
             splits = molecules.scaffold_split(extras["scaffold"])
         else:
             splits = _splits_of_graphs(splits, graph_of_row, label)
-        _require_rows(splits, label, "after unparsable molecules were left out")
+        when = "after unparsable molecules were left out" if failures else ""
+        _require_rows(splits, label, when)
         if callable(source.targets):
             target = source.targets(extras, splits)
         else:

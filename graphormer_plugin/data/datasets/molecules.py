@@ -118,10 +118,21 @@ def _mol(smiles: str) -> Any:
 
 
 def murcko_scaffold(mol: Any) -> str:
-    """Bemis-Murcko scaffold as SMILES with chirality; empty without rings."""
-    from rdkit.Chem.Scaffolds import MurckoScaffold
+    """Bemis-Murcko scaffold as SMILES with chirality; empty without rings.
 
-    return MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=True)
+    As RDKit's ``MurckoScaffoldSmiles``, and also for molecules parsed without
+    sanitisation, whose valences that function refuses.
+
+    Args:
+        mol: RDKit molecule whose rings are known.
+    """
+    from rdkit import Chem
+
+    scaffold = Chem.MurckoDecompose(mol)
+    scaffold.ClearComputedProps()
+    scaffold.UpdatePropertyCache(strict=False)
+    Chem.GetSymmSSSR(scaffold)
+    return Chem.MolToSmiles(scaffold, isomericSmiles=True)
 
 
 def scaffold_split(scaffolds: Sequence[str]) -> dict[str, np.ndarray]:
@@ -294,6 +305,7 @@ def _sa_scorer() -> types.ModuleType:
 # --------------------------------------------------------------------------- CSV
 
 _MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+_LARGEST = float(np.finfo(np.float32).max)
 _SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -416,7 +428,7 @@ def _number(cell: str, kind: str) -> float:
         number = float(text)
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
-    if not abs(number) <= np.finfo(np.float32).max:
+    if not abs(number) <= _LARGEST:
         raise ValueError(f"{text!r} is no number that fits float32")
     if kind == "binary" and number not in (0, 1):
         raise ValueError(f"{text!r} is neither 0 nor 1")

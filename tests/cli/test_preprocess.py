@@ -1,0 +1,61 @@
+import pytest
+
+from graphormer_plugin.cli.preprocess import main
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("smiles,gap\n" + "".join(f"{'C' * i},{i}\n" for i in range(1, 21)))
+    return path
+
+
+def arguments(csv, *more):
+    root = csv.parent / "root"
+    common = ["--data-root", str(root), "--quiet", "--workers", "0"]
+    return ["--dataset-name", str(csv), *common, *more]
+
+
+def test_prepares_and_says_what_is_there(csv, capsys):
+    assert main(arguments(csv, "--target-unit", "eV")) == 0
+    line, path = capsys.readouterr().out.splitlines()
+    assert line.startswith(
+        "data: 16 train / 2 valid / 2 test graphs, target gap (eV), "
+    )
+    assert main(arguments(csv, "--target-unit", "eV", "--verify")) == 0
+    assert capsys.readouterr().out.splitlines() == [line, path]
+
+
+@pytest.mark.parametrize(
+    "more", [["--smiles-column", "mol"], ["--split", "kfold"], ["--workers", "-1"]]
+)
+def test_bad_input_is_one_line(csv, capsys, more):
+    assert main(arguments(csv, *more)) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_debug_shows_the_traceback(csv):
+    with pytest.raises(ValueError, match="no column 'mol'"):
+        main(arguments(csv, "--smiles-column", "mol", "--debug"))
+
+
+def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
+    from graphormer_plugin.data.datasets import molecules
+
+    def interrupted(smiles):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(molecules, "parse_smiles", interrupted)
+    assert main(arguments(csv)) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+    stores = csv.parent / "root" / "stores"
+    assert not any(path.is_dir() for path in stores.iterdir())
+
+
+def test_skip_invalid(csv, capsys):
+    csv.write_text(csv.read_text() + "C1CC,1\n")
+    assert main(arguments(csv)) == 2
+    assert "1 molecule cannot be parsed (row 20;" in capsys.readouterr().err
+    assert main(arguments(csv, "--skip-invalid")) == 0
+    assert "1 unparsable rows skipped" in capsys.readouterr().out

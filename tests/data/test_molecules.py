@@ -1,0 +1,389 @@
+import gzip
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.datasets import molecules
+from graphormer_plugin.data.prepare import captured_rdkit_log, featurise, num_workers
+
+SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
+
+
+@pytest.fixture
+def ogb_smiles2graph(monkeypatch):
+    monkeypatch.setitem(sys.modules, "outdated", None)  # it would call a server
+    from ogb.utils import smiles2graph
+
+    return smiles2graph
+
+
+@pytest.fixture
+def options(tmp_path):
+    """Options of a CSV with the given text."""
+
+    def make(text, name="data.csv", **changes):
+        path = tmp_path / name
+        data = text.encode() if isinstance(text, str) else text
+        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
+        return DatasetOptions(name=str(path), **{**values, **changes})
+
+    return make
+
+
+def table(rows=10, header="smiles,y", value=lambda i: i):
+    lines = [header]
+    lines += [f"{SMILES[i % len(SMILES)]},{value(i)}" for i in range(rows)]
+    return "\n".join(lines) + "\n"
+
+
+class TestFeatures:
+    def test_equal_to_ogb(self, ogb_smiles2graph):
+        lines = molecules._nci_file().read_text().splitlines()
+        strings = SMILES + [line.split()[0] for line in lines[:300]]
+        for string in strings:
+            graph, expected = molecules.parse_smiles(string), ogb_smiles2graph(string)
+            assert np.array_equal(graph.x, expected["node_feat"]), string
+            assert np.array_equal(graph.edge_index, expected["edge_index"]), string
+            assert np.array_equal(graph.edge_attr, expected["edge_feat"]), string
+
+    def test_one_atom(self):
+        graph = molecules.parse_smiles("C")
+        assert graph.x.shape == (1, 9)
+        assert graph.edge_index.shape == (2, 0) and graph.edge_attr.shape == (0, 3)
+
+    def test_dims(self):
+        nodes, bonds = molecules.feature_dims()
+        assert nodes == [119, 5, 12, 12, 10, 6, 6, 2, 2] and bonds == [5, 6, 2]
+
+
+def die(smiles):
+    os._exit(1)
+
+
+class TestFeaturise:
+    bad = ["CCO", "C1CC", "CN(C)(C)(C)C", "", "xyz", "CC"]
+
+    def run(self, smiles, workers, **arguments):
+        return list(
+            featurise(
+                smiles,
+                molecules.parse_smiles,
+                workers=workers,
+                progress=False,
+                **arguments,
+            )
+        )
+
+    def test_reasons(self, capfd):
+        (batch,) = self.run(self.bad, 0)
+        assert batch.chunk.row.tolist() == [0, 5]
+        reasons = {row: reason for row, _, reason in batch.failures}
+        assert sorted(reasons) == [1, 2, 3, 4]
+        assert "unclosed ring" in reasons[1]
+        assert "valence" in reasons[2] and "N, 5" in reasons[2]
+        assert "no atoms" in reasons[3]
+        assert "syntax error" in reasons[4]
+        assert capfd.readouterr() == ("", "")  # RDKit prints nothing
+
+    def test_rdkit_prints_again_afterwards(self, capfd):
+        from rdkit import Chem
+
+        with captured_rdkit_log():
+            pass
+        Chem.MolFromSmiles("C1CC")
+        assert "unclosed ring" in capfd.readouterr().err
+
+    def test_workers_give_the_same_in_order(self):
+        smiles = (SMILES + ["C1CC"]) * 200  # three pieces
+        alone, together = self.run(smiles, 1), self.run(smiles, 2)
+        assert len(alone) == len(together) == 4
+        for one, two in zip(alone, together, strict=True):
+            assert one.failures == two.failures
+            for name, values in vars(one.chunk).items():
+                assert np.array_equal(values, getattr(two.chunk, name)), name
+
+    def test_a_worker_that_dies(self):
+        with pytest.raises(DatasetError, match="a worker process died: out of memory"):
+            list(featurise(SMILES, die, workers=2, progress=False))
+
+    def test_excluded_rows_are_no_failures(self):
+        (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
+        assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]
+
+    def test_number_of_workers(self):
+        assert num_workers(None, 100) == 0
+        assert num_workers(1, 10**6) == 0
+        assert num_workers(3, 100) == 3
+        with pytest.raises(DatasetError, match="got -1"):
+            num_workers(-1, 100)
+
+
+class TestScaffoldSplit:
+    def test_rule(self):
+        # Groups by size, then by first molecule, both descending: b, d, c, a.
+        scaffolds = list("abbbbbbcdd")
+        splits = molecules.scaffold_split(scaffolds)
+        assert splits["train"].tolist() == [1, 2, 3, 4, 5, 6, 8, 9]
+        assert splits["valid"].tolist() == [7]
+        assert splits["test"].tolist() == [0]
+
+    def test_scaffolds(self):
+        from rdkit import Chem
+
+        from rdkit.Chem.Scaffolds import MurckoScaffold
+
+        for line in molecules._nci_file().read_text().splitlines()[:300]:
+            mol = Chem.MolFromSmiles(line.split()[0])
+            assert molecules.murcko_scaffold(
+                mol
+            ) == MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=True)
+        mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1CC1CC1")
+        assert molecules.murcko_scaffold(mol) == "c1ccc(CC2CC2)cc1"
+        assert molecules.murcko_scaffold(Chem.MolFromSmiles("CCO")) == ""
+
+    @pytest.mark.slow
+    def test_official_molhiv_split(self, shared_data):
+        from rdkit import Chem
+
+        rows = molecules.CsvTable(shared_data / "molhiv.csv.gz").rows(["smiles"])
+        scaffolds = []
+        with captured_rdkit_log():
+            for _, _, (smiles,) in rows:
+                mol = Chem.MolFromSmiles(smiles)
+                if mol is None:  # seven metal complexes; rings are all that matters
+                    mol = Chem.MolFromSmiles(smiles, sanitize=False)
+                    Chem.FastFindRings(mol)
+                scaffolds.append(molecules.murcko_scaffold(mol))
+        splits = molecules.scaffold_split(scaffolds)
+        table = molecules.CsvTable(shared_data / "molhiv_split.csv.gz")
+        official = [cells[0] for _, _, cells in table.rows(["split"])]
+        for name, numbers in splits.items():
+            assert numbers.tolist() == [i for i, s in enumerate(official) if s == name]
+
+
+class TestSolubility:
+    @pytest.mark.parametrize(
+        ("edges", "longest"),
+        [
+            ([], 0),
+            ([(0, 1), (1, 2), (2, 3)], 0),
+            ([(0, 1), (1, 2), (2, 0)], 3),
+            ([(i, (i + 1) % 7) for i in range(7)], 7),
+            # Two triangles that share an edge; two components.
+            ([(0, 1), (1, 2), (2, 0), (1, 3), (2, 3)], 3),
+            ([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3)], 4),
+        ],
+    )
+    def test_longest_cycle(self, edges, longest):
+        neighbours = [[] for _ in range(8)]
+        for i, j in edges:
+            neighbours[i].append(j)
+            neighbours[j].append(i)
+        assert molecules.longest_cycle(neighbours) == longest
+
+    def test_zinc_targets(self, shared_data):
+        """The benchmark's published target, with its own constants."""
+        from rdkit import Chem
+
+        mean = np.array([2.4577998006008803, 3.0535350950178275, 0.04829303989345987])
+        std = np.array([1.4334180962410334, 0.8346132411020818, 0.28775759686956115])
+        source = molecules.CsvTable(shared_data / "zinc12k.csv.gz")
+        rows = list(source.rows(["smiles", "y"]))[::40]
+        for row, _, (smiles, y) in rows:
+            terms = molecules.solubility_terms(Chem.MolFromSmiles(smiles))
+            z = (np.array(terms) - mean) / std
+            assert abs(z[0] - z[1] - z[2] - float(y)) < 1e-5, row
+
+    def test_nci_source(self):
+        source = molecules.nci()
+        assert len(source.smiles) == 4999
+        used = np.concatenate(list(source.splits.values()))
+        assert np.array_equal(np.sort(used), np.arange(4999))
+        batches = featurise(
+            [source.smiles[row] for row in molecules.NCI_REFUSED],
+            molecules.parse_smiles,
+            progress=False,
+        )
+        assert sum(len(batch.failures) for batch in batches) == 8  # all of them
+
+    def test_targets_are_standardised_on_the_training_split(self, rng):
+        terms = rng.normal([2, 3, 0], [1, 2, 3], (50, 3))
+        train = np.arange(40)
+        y = molecules._standardised_solubility({"terms": terms}, {"train": train})
+        z = (terms - terms[:40].mean(0)) / terms[:40].std(0)
+        assert y.shape == (50, 1)
+        assert np.allclose(y[:, 0], z[:, 0] - z[:, 1] - z[:, 2])
+
+
+class TestCsv:
+    @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+    def test_defaults(self, options, name):
+        store = get_store(options(table(20), name))
+        assert {split: len(rows) for split, rows in store.splits.items()} == {
+            "train": 16,
+            "valid": 2,
+            "test": 2,
+        }
+        assert store.target[:, 0].tolist() == list(range(20))
+        assert store.targets.names == ["y"] and store.targets.unit == ""
+        train = store.target[store.splits["train"], 0]
+        assert store.targets.mean == [pytest.approx(train.mean())]
+        assert store.targets.std == [pytest.approx(train.std())]
+        assert store.schema.num_bond_types == 60
+        assert store.manifest["dataset"] == "data"
+
+    def test_columns_missing_labels_and_byte_order_mark(self, options):
+        text = "\ufeffid,SMILES,a,b,c\r\n" + "".join(
+            f"{i},{SMILES[i % 7]},{'' if i % 2 else i},{i},NA\r\n" for i in range(10)
+        )
+        store = get_store(options(text, target_columns="b, a", target_unit="eV"))
+        assert store.targets.names == ["b", "a"] and store.targets.unit == "eV"
+        assert store.target[3, 0] == 3 and np.isnan(store.target[3, 1])
+        assert store.manifest["counts"]["missing_labels"] == 5
+
+    @pytest.mark.parametrize("split", ["", "column:split"])
+    def test_split_column(self, options, split):
+        names = ["train"] * 4 + ["Val", "validation", "test", "train"]
+        text = "smiles,y,split\n" + "".join(f"C,{i},{s}\n" for i, s in enumerate(names))
+        store = get_store(options(text, split=split))
+        assert {name: rows.tolist() for name, rows in store.splits.items()} == {
+            "train": [0, 1, 2, 3, 7],
+            "valid": [4, 5],
+            "test": [6],
+        }
+
+    def test_scaffold_split(self, options):
+        rings = ["c1ccccc1C"] * 16 + ["C1CC1C", "C1CCC1C"] * 2
+        text = "smiles,y\n" + "".join(f"{s},1\n" for s in rings)
+        store = get_store(options(text, split="scaffold"))
+        assert {name: rows.tolist() for name, rows in store.splits.items()} == {
+            "train": list(range(16)),
+            "valid": [17, 19],  # of equal groups the one that begins later
+            "test": [16, 18],
+        }
+
+    def test_random_split_depends_on_the_seed_only(self, options):
+        one = get_store(options(table(30), seed=1))
+        again = get_store(options(table(30), "copy.csv", seed=1))
+        other = get_store(options(table(30), seed=2))
+        assert one.fingerprint == again.fingerprint != other.fingerprint
+
+    def test_binary_and_multiclass(self, options):
+        text = table(20, value=lambda i: i % 2)
+        store = get_store(options(text, target_kind="binary"))
+        assert store.targets.kind == "binary" and store.targets.mean == []
+        text = table(20, value=lambda i: i % 3)
+        store = get_store(options(text, target_kind="multiclass"))
+        assert store.targets.num_classes == 3
+
+    def test_constant_target(self, options):
+        store = get_store(options(table(value=lambda i: 7)))
+        assert store.targets.mean == [7.0] and store.targets.std == [1.0]
+
+    def test_quoted_cells(self, options):
+        text = "smiles,y,note\n" + 'C,1,"a, ""b""\nc"\n' * 5
+        store = get_store(options(text, target_columns="y"))
+        assert len(store) == 5
+
+    @pytest.mark.parametrize(
+        ("text", "changes", "message"),
+        [
+            ("", {}, "the file is empty"),
+            ("\n\n", {}, "the file is empty"),
+            ("smiles,y\n", {}, "no rows below the header"),
+            ("smiles,y,y\nC,1,2\n", {}, "column 'y' appears twice"),
+            ("mol,y\nC,1\n", {}, "no column 'smiles', the header has 'mol', 'y'"),
+            ("smiles;y\nC;1\n", {}, "must be separated by commas"),
+            ("smiles,y\nC,1\n", dict(smiles_column="S"), "no column 'S'"),
+            ("smiles,y\nC,1\n", dict(target_columns="y,z"), "no column 'z'"),
+            ("smiles,y\nC,1\n", dict(target_columns="y,y"), "named twice"),
+            ("smiles,y\nC,1\n", dict(split="column:fold"), "no column 'fold'"),
+            ("smiles,a,b\nC,1,2\n", {}, "Name them with --target-columns.*'a', 'b'"),
+            ("smiles\nC\n", {}, "Name them with --target-columns"),
+            ("smiles,y\nC,1\nC,high\n", {}, r"row 1 \(line 3\), column 'y': 'high'"),
+            ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
+            ("smiles,y\nC,1e99\n", {}, "fits float32"),
+            ("smiles,y\nC,1\n\nC\n", {}, r"row 1 \(line 4\) has 1 cells, expected 2"),
+            ("smiles,y\nC,1,2\n", {}, r"row 0 \(line 2\) has 3 cells, expected 2"),
+            ("smiles,y\n,1\n", {}, r"row 0 \(line 2\), column 'smiles': no SMILES"),
+            ("smiles,y\nC,\nC,nan\nC,NULL\n", {}, "have no label at all"),
+            ("smiles,y\nC,1\nC,2\n", {}, "2 rows cannot be split"),
+            ("smiles,y\nC,2\n", dict(target_kind="binary"), "'2' is neither 0 nor 1"),
+            ("smiles,y\nC,1.5\n", dict(target_kind="multiclass"), "no class number"),
+            (
+                "smiles,a,b\nC,1,1\nC,1,1\nC,1,1\n",
+                dict(target_kind="multiclass", target_columns="a,b"),
+                "a multiclass target is one column",
+            ),
+            ("smiles,y,split\nC,1,train\n", {}, "no rows in split valid"),
+            ("smiles,y,split\nC,1,valid\n", {}, "no rows in split train"),
+            (
+                "smiles,y,split\nC,1,holdout\n",
+                {},
+                r"row 0 \(line 2\), column 'split': 'holdout' is no split",
+            ),
+            ('smiles,y\nC,1\n"C,1\n', {}, "line 3: unexpected end of data"),
+            (b"smiles,y\nC\xff,1\n", {}, "not UTF-8 text"),
+        ],
+    )
+    def test_one_clear_line(self, options, tmp_path, text, changes, message):
+        with pytest.raises(DatasetError, match=message) as error:
+            get_store(options(text, **changes))
+        assert "data.csv" in str(error.value) and "\n" not in str(error.value)
+        stores = tmp_path / "root" / "stores"
+        assert not any(path.is_dir() for path in stores.glob("*"))
+
+    def test_damaged_archive(self, options, tmp_path):
+        asked = options(table(500), "data.csv.gz")
+        path = tmp_path / "data.csv.gz"
+        path.write_bytes(path.read_bytes()[:-10])
+        with pytest.raises(DatasetError, match="gzip file is damaged or incomplete"):
+            get_store(asked)
+        path.write_bytes(b"smiles,y\nC,1\n")
+        with pytest.raises(DatasetError, match="gzip file is damaged or incomplete"):
+            get_store(asked)
+
+    def test_missing_file(self, tmp_path):
+        with pytest.raises(DatasetError, match="none.csv: No such file"):
+            get_store(
+                DatasetOptions(str(tmp_path / "none.csv"), data_root=str(tmp_path))
+            )
+
+    def test_unparsable_molecules(self, options, tmp_path):
+        text = "smiles,y\n" + "".join(
+            f"{'C1CC' if i in (3, 12) else 'CCO'},{i}\n" for i in range(20)
+        )
+        with pytest.raises(DatasetError, match=r"2 molecules .*rows 3, 12; reasons in"):
+            get_store(options(text))
+        (listed,) = (tmp_path / "root" / "stores").glob("*.invalid.csv")
+        header, first, second = listed.read_text().splitlines()
+        assert header == "row,smiles,reason"
+        assert first.startswith("3,C1CC,") and "unclosed ring" in first
+
+        store = get_store(options(text, skip_invalid=True))
+        assert len(store) == 18 and store.manifest["counts"]["skipped"] == 2
+        assert sum(map(len, store.splits.values())) == 18
+        kept = [i for i in range(20) if i not in (3, 12)]
+        assert store.target[:, 0].tolist() == kept
+        assert store.rows(np.arange(18)).tolist() == kept
+        # The store is there now, but leaving molecules out must still be asked for.
+        with pytest.raises(DatasetError, match="2 molecules .*rows 3, 12"):
+            get_store(options(text))
+
+    def test_real_sets(self, shared_data, tmp_path):
+        common = dict(data_root=str(tmp_path), workers=0, progress=False)
+        name = str(shared_data / "freesolv.csv")
+        store = get_store(DatasetOptions(name, **common))
+        assert len(store) == 642
+        name = str(shared_data / "tox21.csv.gz")
+        columns = "NR-AR,SR-p53"
+        asked = DatasetOptions(
+            name, target_columns=columns, target_kind="binary", **common
+        )
+        source = molecules.csv_dataset(asked)
+        assert source.targets.shape == (7831, 2)
+        assert 0 < np.isnan(source.targets).sum() < 7831
