@@ -2,12 +2,23 @@
 model around an encoder and a head (fairseq imports no file whose name starts with
 _)."""
 
+import dataclasses
+from argparse import Namespace
 from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import BaseFairseqModel
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    BaseFairseqModel,
+)
 from torch import Tensor, nn
 
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
 
 
@@ -69,3 +80,34 @@ class GraphModel(BaseFairseqModel):
     def forward(self, batch: dict[str, Tensor]) -> Tensor:
         """Batch fields of `batch_spec` -> [B, C], standardised units for regression."""
         return self.head(self.encoder(batch)[:, 0])
+
+
+def build_model(
+    arch: str, schema: FeatureSchema, targets: TargetSchema, **options: Any
+) -> BaseFairseqModel:
+    """Builds a registered architecture from Python, without fairseq's command line.
+
+    Args:
+        arch: name for `--arch`, e.g. `grpe_small`.
+        schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
+        targets: what is predicted, e.g. `GraphStore.targets`.
+        **options: fields of the architecture's config that differ from the preset.
+
+    Raises:
+        ValueError: unknown architecture or option, or options that do not fit.
+    """
+    if arch not in ARCH_MODEL_REGISTRY:
+        raise ValueError(
+            f"unknown architecture {arch!r}; see python -m graphormer_plugin"
+        )
+    config_class = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    known = {entry.name for entry in dataclasses.fields(config_class)}
+    unknown = sorted(options.keys() - known)
+    if unknown:
+        raise ValueError(
+            f"{arch} has no option {unknown[0]!r}, expected {sorted(known)}"
+        )
+    preset = Namespace(**options)
+    ARCH_CONFIG_REGISTRY[arch](preset)
+    task = SimpleNamespace(schema=schema, targets=targets)
+    return ARCH_MODEL_REGISTRY[arch].build_model(config_class(**vars(preset)), task)

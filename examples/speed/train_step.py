@@ -1,0 +1,135 @@
+"""Cost of structure: a training step of an architecture next to a plain Transformer.
+
+    python examples/speed/train_step.py --arch grpe_small
+
+Both models see the same padded batches of the `nci` molecules in one run, alternating,
+so that a drifting machine slows both alike. The plain one is
+`torch.nn.TransformerEncoder` of the same depth, width, heads, feed-forward width,
+activation and dropout, with a virtual node and a padding mask, and nothing else of the
+graph than the atomic numbers. A step is forward, mean absolute error, backward and
+AdamW. Prints graphs/s of both (medians over the rounds) and their ratio; above 1 the
+architecture is the faster one.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import graphormer_plugin  # noqa: F401  (registers the architectures)
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.models import build_model
+
+PLAIN = "plain Transformer"
+
+
+class PlainTransformer(nn.Module):
+    """Atomic numbers and a virtual node through `nn.TransformerEncoder`."""
+
+    def __init__(self, like: nn.Module, embed_dim: int, num_atoms: int) -> None:
+        super().__init__()
+        layer = like.layers[0]
+        encoder_layer = nn.TransformerEncoderLayer(
+            embed_dim,
+            layer.attention.num_heads,
+            layer.fc1.out_features,
+            layer.dropout.p,
+            activation=layer.activation,
+            batch_first=True,
+            norm_first=layer.pre_layernorm,
+        )
+        self.embedding = nn.Embedding(num_atoms + 1, embed_dim)
+        self.encoder = nn.TransformerEncoder(
+            encoder_layer, len(like.layers), enable_nested_tensor=False
+        )
+        self.norm = nn.LayerNorm(embed_dim)
+        self.head = nn.Linear(embed_dim, 1)
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        atoms = F.pad(batch["x"][..., 0].long() + 1, (1, 0))
+        padding = F.pad(~batch["node_mask"], (1, 0))
+        states = self.encoder(self.embedding(atoms), src_key_padding_mask=padding)
+        return self.head(self.norm(states)[:, 0])
+
+
+def make_step(model: nn.Module, batches: list[dict]) -> Callable[[], None]:
+    """A function that trains one pass over the batches."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
+
+    def step() -> None:
+        for sample in batches:
+            optimiser.zero_grad()
+            out = model(sample["net_input"]["batch"])
+            F.l1_loss(out, sample["target"].to(out.dtype)).backward()
+            optimiser.step()
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--arch", default="grpe_small", help="default: %(default)s")
+    parser.add_argument("--batch-size", type=int, default=128, help="graphs")
+    parser.add_argument("--batches", type=int, default=6, help="of different sizes")
+    parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rounds", type=int, default=7, help="timed, after one more")
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(1)
+
+    store = get_store(DatasetOptions(name="nci"))
+    model = build_model(
+        args.arch,
+        store.schema,
+        store.targets,
+        dropout=args.dropout,
+        attention_dropout=args.dropout,
+        act_dropout=args.dropout,
+    )
+    collator = GraphCollator(
+        store.columns,
+        store.target,
+        num_bond_types=store.schema.num_bond_types,
+        spec=model.batch_spec,
+    )
+    rows = store.splits["train"]
+    rows = rows[np.argsort(store.sizes[rows], kind="stable")]
+    starts = np.linspace(0, len(rows) - args.batch_size, args.batches).astype(int)
+    batches = [collator(rows[start : start + args.batch_size]) for start in starts]
+    width = model.head.in_features
+    plain = PlainTransformer(model.encoder, width, store.schema.node_dims[0])
+
+    models = {args.arch: model, PLAIN: plain}
+    steps = {name: make_step(module, batches) for name, module in models.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in steps}
+    for number in range(args.rounds + 1):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if number:  # the first round warms up
+                seconds[name].append(time.perf_counter() - start)
+
+    graphs = args.batch_size * len(batches)
+    nodes = sum(sample["ntokens"] for sample in batches) / graphs
+    print(
+        f"{args.batches} batches of {args.batch_size} nci molecules sorted by size, "
+        f"{nodes:.1f} atoms a molecule, dropout {args.dropout}, {args.threads} threads"
+    )
+    for name, times in seconds.items():
+        print(f"{name:18} {graphs / statistics.median(times):8.0f} graphs/s")
+    ratios = [b / a for a, b in zip(seconds[args.arch], seconds[PLAIN])]
+    print(
+        f"ratio {statistics.median(ratios):.2f} "
+        f"(pairs from {min(ratios):.2f} to {max(ratios):.2f})"
+    )
+
+
+if __name__ == "__main__":
+    main()
