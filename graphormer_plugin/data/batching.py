@@ -163,8 +163,8 @@ class GraphDataset(FairseqDataset):
             worst = int(indices[sizes.argmax()])
             raise ValueError(
                 f"graph {self.rows[worst]} has {self.sizes[worst]} nodes, more than "
-                f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} graphs "
-                f"are larger); raise {option}"
+                f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} "
+                f"graphs are larger); raise {option}"
             )
 
 

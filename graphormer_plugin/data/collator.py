@@ -49,13 +49,16 @@ class GraphCollator:
         """Collate the graphs ``rows`` of the store.
 
         Returns:
-            ``id`` int64 ``[B]``, the number of each graph in the store (its
-            ``rows(id)`` are rows of the source), ``nsamples``, ``ntokens`` (real nodes),
-            ``net_input`` with the ``batch`` of fields, and ``target`` ``[B, C]``, NaN where missing. The target is float64 although
-            the store holds float32: fairseq's ``--fp16`` halves every float32 tensor
-            of a sample, and a half rounds 2,049 and turns 70,000 into infinity. An empty
-            list, fairseq's filler for uneven shards, gives an empty dict, which the
-            trainer replaces by a dummy batch.
+            - ``id`` int64 ``[B]``, the number of each graph in the store (its
+              ``rows(id)`` are rows of the source);
+            - ``nsamples``, the number of graphs, and ``ntokens``, of real nodes;
+            - ``net_input`` with the ``batch`` of fields;
+            - ``target`` ``[B, C]``, NaN where missing. It is float64 although the store
+              holds float32: fairseq's ``--fp16`` halves every float32 tensor of a
+              sample, and a half rounds 2,049 and turns 70,000 into infinity.
+
+            An empty list, fairseq's filler for uneven shards, gives an empty dict, and
+            the trainer takes a dummy batch instead.
 
         Raises:
             RuntimeError: without a ``BatchSpec``, i.e. before a model was built.

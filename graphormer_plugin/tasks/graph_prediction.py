@@ -249,8 +249,8 @@ class GraphPredictionTask(FairseqTask):
         if asked is not None and asked != self.targets.num_outputs:
             raise ValueError(
                 f"--num-classes {asked}, but {self.cfg.dataset_name} has "
-                f"{self.targets.num_outputs} ({', '.join(self.targets.names)}); leave the "
-                "option out to take the number from the dataset"
+                f"{self.targets.num_outputs} ({', '.join(self.targets.names)}); leave "
+                "the option out to take the number from the dataset"
             )
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> None:
@@ -455,6 +455,8 @@ class GraphPredictionTask(FairseqTask):
 
     def state_dict(self) -> dict[str, Any]:
         """What prediction needs beside the weights, in plain JSON values."""
+        if self._trained_on is not None:
+            return self._trained_on
         return {
             "dataset_name": self.cfg.dataset_name,
             "fingerprint": self.store.fingerprint,

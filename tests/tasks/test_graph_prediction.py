@@ -1,0 +1,430 @@
+"""The task: options, data, checkpoints, and errors of one line."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq.models import BaseFairseqModel
+from fairseq.tasks import TASK_REGISTRY
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.tasks.graph_prediction import (
+    GraphPredictionConfig,
+    GraphPredictionTask,
+    translate_bonds,
+)
+
+ROOT = Path(__file__).parents[2]
+STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC".split()
+SMILES = [start + "C" * k for start in STARTS for k in range(3)]
+SPLITS = ["train"] * 20 + ["valid"] * 5 + ["test"] * 5
+
+
+@pytest.fixture
+def csv(tmp_path):
+    """30 molecules, two targets, one of them missing in some rows."""
+    lines = ["smiles,split,heavy,odd"]
+    for row, (smiles, split) in enumerate(zip(SMILES, SPLITS)):
+        odd = "" if row % 7 == 3 else str(row % 2)
+        lines.append(f"{smiles},{split},{len(smiles)},{odd}")
+    path = tmp_path / "molecules.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def config(tmp_path, **options):
+    values = {"data_root": str(tmp_path / "data"), "prepare_workers": 1, "seed": 1}
+    return GraphPredictionConfig(**{**values, **options})
+
+
+def csv_config(tmp_path, csv, **options):
+    values = {"dataset_name": str(csv), "target_columns": "heavy,odd"}
+    return config(tmp_path, **{**values, **options})
+
+
+class Linear(BaseFairseqModel):
+    """Predicts from the number of nodes."""
+
+    batch_spec = BatchSpec(frozenset({"x", "node_mask"}))
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.linear = torch.nn.Linear(1, outputs)
+
+    def forward(self, batch):
+        return self.linear(batch["node_mask"].sum(dim=1, keepdim=True).float())
+
+
+def first_batch(task, split):
+    dataset = task.dataset(split)
+    return dataset.collater(list(range(len(dataset))))
+
+
+def test_splits_and_shuffling(tmp_path, csv):
+    assert TASK_REGISTRY["graph_prediction"] is GraphPredictionTask
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    for split, count in [("train", 20), ("valid", 5), ("test", 5)]:
+        task.load_dataset(split, combine=True, epoch=1)
+        assert len(task.dataset(split)) == count
+        assert task.dataset(split).shuffle == (split == "train")
+    assert task.targets.names == ["heavy", "odd"]
+    assert task.targets.num_outputs == 2
+
+
+def test_start_line_names_data_and_fingerprint(tmp_path, csv, caplog):
+    with caplog.at_level(logging.INFO):
+        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    (line,) = [r.getMessage() for r in caplog.records if "fingerprint" in r.message]
+    assert "20 train / 5 valid / 5 test" in line
+    assert "heavy, odd" in line
+    assert task.store.fingerprint[:12] in line
+
+
+def test_spec_reaches_datasets_loaded_before_the_model(tmp_path, csv, monkeypatch):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("valid")
+    monkeypatch.setattr("fairseq.models.build_model", lambda *args: Linear(2))
+    monkeypatch.setattr(
+        "fairseq.quantization_utils.quantize_model_scalar", lambda model, cfg: model
+    )
+    model = task.build_model(None)
+    task.load_dataset("train")
+    for split in ("train", "valid"):
+        sample = first_batch(task, split)
+        assert set(sample["net_input"]["batch"]) == {"x", "node_mask"}
+        assert model(**sample["net_input"]).shape == sample["target"].shape
+    assert task.dataset("train").collator is task.dataset("valid").collator
+
+
+def test_missing_targets_stay_missing(tmp_path, csv):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("train")
+    task.collator.spec = Linear.batch_spec
+    target = first_batch(task, "train")["target"]
+    assert torch.isnan(target[:, 1]).tolist() == [row % 7 == 3 for row in range(20)]
+    assert not torch.isnan(target[:, 0]).any()
+
+
+# Every option has an effect.
+
+
+def test_option_split_and_seed(tmp_path, csv):
+    def rows(split, seed=1):
+        task = GraphPredictionTask(csv_config(tmp_path, csv, split=split, seed=seed))
+        return task.store.splits["train"].tolist()
+
+    assert rows(None) == rows("column:split") == list(range(20))
+    assert rows("random") != rows("random", seed=2)
+    assert rows("scaffold") not in (rows(None), rows("random"))
+
+
+def test_option_columns_kind_and_unit(tmp_path, csv):
+    renamed = csv.with_name("renamed.csv")
+    renamed.write_text(csv.read_text().replace("smiles", "structure"))
+    options = {"smiles_column": "structure", "target_columns": "odd"}
+    task = GraphPredictionTask(
+        csv_config(tmp_path, renamed, target_kind="binary", **options)
+    )
+    assert (task.targets.kind, task.targets.names) == ("binary", ["odd"])
+    task = GraphPredictionTask(csv_config(tmp_path, csv, target_unit="atoms"))
+    assert task.targets.unit == "atoms"
+
+
+def test_option_dataset_source(tmp_path, csv):
+    task = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="csv"))
+    assert len(task.store) == 30
+    with pytest.raises(ValueError, match="unknown dataset"):
+        _ = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="pyg")).store
+
+
+def test_option_prepare_workers(tmp_path, csv):
+    task = GraphPredictionTask(csv_config(tmp_path, csv, prepare_workers=2))
+    assert task.dataset_options().workers == 2
+
+
+def test_option_skip_invalid(tmp_path, csv):
+    csv.write_text(csv.read_text() + "C1CC(,train,3,1\nnonsense,train,3,1\n")
+    with pytest.raises(ValueError, match="2"):
+        _ = GraphPredictionTask(csv_config(tmp_path, csv)).store
+    cfg = csv_config(tmp_path, csv, skip_invalid=True)
+    assert len(GraphPredictionTask(cfg).store) == 30
+
+
+def test_option_bucket_ratio(tmp_path, csv):
+    def buckets(ratio):
+        task = GraphPredictionTask(csv_config(tmp_path, csv, bucket_ratio=ratio))
+        return len(set(task.load_split("train").buckets.tolist()))
+
+    assert buckets(1e9) == 1 < buckets(0.5) < buckets(0.0)
+
+
+def test_option_max_nodes_names_the_graph(tmp_path, csv):
+    task = GraphPredictionTask(csv_config(tmp_path, csv, max_nodes=5))
+    task.load_split("test")
+    with pytest.raises(ValueError, match=r"graph 17 has 7 nodes.*--max-nodes 5 \(2 of"):
+        task.load_split("train")
+
+
+def test_option_num_classes(tmp_path, csv):
+    GraphPredictionTask.setup_task(csv_config(tmp_path, csv, num_classes=2))
+    task = GraphPredictionTask(csv_config(tmp_path, csv, num_classes=3))
+    with pytest.raises(ValueError, match="--num-classes 3.*has 2 .heavy, odd"):
+        task.check_num_classes()
+
+
+def test_option_user_data_dir(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "rings.py").write_text(
+        "import torch\n"
+        "from graphormer_plugin.data import DatasetSource, register_dataset\n"
+        "from torch_geometric.data import Data\n"
+        "\n"
+        "@register_dataset('rings_of_user')\n"
+        "def rings():\n"
+        "    graphs = []\n"
+        "    for n in range(3, 13):\n"
+        "        nodes = torch.arange(n)\n"
+        "        edges = torch.stack([nodes, (nodes + 1) % n])\n"
+        "        edges = torch.cat([edges, edges.flip(0)], dim=1)\n"
+        "        graphs.append(Data(x=nodes[:, None] % 2, edge_index=edges,\n"
+        "                           y=torch.tensor([[float(n)]])))\n"
+        "    return DatasetSource(graphs=graphs, target_names=['size'],\n"
+        "        splits={'train': range(8), 'valid': [8], 'test': [9]})\n"
+    )
+    options = {"dataset_name": "rings_of_user", "user_data_dir": str(folder)}
+    task = GraphPredictionTask(config(tmp_path, **options))
+    assert task.targets.names == ["size"]
+    assert task.load_split("test").sizes.tolist() == [12]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("num_classes", 0),
+        ("max_nodes", 0),
+        ("prepare_workers", 0),
+        ("bucket_ratio", -0.1),
+        ("bucket_ratio", float("nan")),
+    ],
+)
+def test_options_out_of_range(tmp_path, option, value):
+    flag = "--" + option.replace("_", "-")
+    with pytest.raises(ValueError, match=f"{flag} .*expected"):
+        GraphPredictionTask(config(tmp_path, dataset_name="nci", **{option: value}))
+
+
+# Wrong input in fairseq's commands
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dataset_name": None}, "give --dataset-name"),
+        ({"dataset_name": "no_such_dataset"}, "no_such_dataset"),
+        ({"dataset_name": "/nowhere/file.csv"}, "/nowhere/file.csv"),
+        ({"target_columns": "heavy,weight"}, "weight"),
+        ({"smiles_column": "formula"}, "formula"),
+        ({"split": "column:fold"}, "fold"),
+        ({"split": "sorted"}, "sorted"),
+        ({"num_classes": 5}, "--num-classes 5"),
+        ({"user_data_dir": "/nowhere/folder"}, "/nowhere/folder"),
+    ],
+)
+def test_wrong_input_is_one_line_and_code_2(tmp_path, csv, capsys, options, message):
+    with pytest.raises(SystemExit) as exit_info:
+        GraphPredictionTask.setup_task(csv_config(tmp_path, csv, **options))
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    (line,) = [line for line in error.splitlines() if "error:" in line]
+    assert message in line
+    assert "Traceback" not in error
+
+
+def test_unknown_split_lists_those_there_are(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    with pytest.raises(SystemExit) as exit_info:
+        task.load_dataset("validation")
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert "unknown split 'validation'" in error
+    assert "test|train|valid" in error
+
+
+def test_training_graphs_are_never_dropped_for_their_size(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("train")
+    # what the trainer passes with --max-tokens 5
+    options = {"max_tokens": 5, "max_positions": 5, "ignore_invalid_inputs": True}
+    with pytest.raises(SystemExit):
+        task.get_batch_iterator(task.dataset("train"), **options)
+    assert "graph 17 has 7 nodes, more than --max-tokens 5" in capsys.readouterr().err
+
+
+def test_one_iterator_per_dataset(tmp_path, csv, caplog):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("train")
+    task.collator.spec = Linear.batch_spec
+    train = task.dataset("train")
+    options = {"max_sentences": 3, "num_shards": 2, "grouped_shuffling": True}
+    iterator = task.get_batch_iterator(train, epoch=1, **options)
+    assert task.get_batch_iterator(train, epoch=2, **options) is iterator
+    assert "--grouped-shuffling" in caplog.text
+    assert len(iterator.next_epoch_itr()) == 3  # of 7 batches, as the warning says
+
+
+# Checkpoints
+
+
+def test_state_is_plain_json_and_is_all_that_a_model_needs(tmp_path, csv):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    state = json.loads(json.dumps(task.state_dict()))
+    assert state == task.state_dict()
+
+    csv.unlink()
+    elsewhere = csv_config(tmp_path, csv, data_root=str(tmp_path / "empty"))
+    restored = GraphPredictionTask.setup_task(elsewhere, from_checkpoint=True)
+    restored.load_state_dict(state)
+    assert restored.schema == task.schema
+    assert restored.targets == task.targets
+    # and another checkpoint can be written from it without the data
+    assert restored.state_dict() == state
+
+
+def test_resuming_on_other_data_is_refused(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    state = task.get_checkpoint_dict()["GraphPredictionTask"]
+    task.set_checkpoint_dict(state)
+    csv.write_text(csv.read_text().replace("\nOCC,", "\nSCC,"))
+    other = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    with pytest.raises(SystemExit):
+        other.set_checkpoint_dict(state)
+    error = capsys.readouterr().err
+    assert task.store.fingerprint[:12] in error
+    assert other.store.fingerprint[:12] in error
+    assert "--finetune-from-model" in error
+
+
+def evaluated(tmp_path, other, state, columns):
+    """A task with the state of a checkpoint, on another CSV."""
+    cfg = csv_config(tmp_path, other, target_columns=columns)
+    task = GraphPredictionTask.setup_task(cfg, from_checkpoint=True)
+    task.load_state_dict(state)
+    return task
+
+
+def test_other_data_with_the_same_targets_can_be_evaluated(tmp_path, csv, caplog):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    other = tmp_path / "other.csv"
+    other.write_text(
+        "odd,smiles,heavy,split\n1,CCCC,4,test\n0,CCO,,train\n0,C,1,valid\n"
+    )
+    restored = evaluated(tmp_path, other, task.state_dict(), "odd,heavy")
+    restored.load_dataset("test")
+    restored.collator.spec = Linear.batch_spec
+    assert first_batch(restored, "test")["target"].tolist() == [[4.0, 1.0]]
+    assert restored.targets.mean == task.targets.mean
+    assert "other data" in caplog.text
+
+
+def test_other_data_without_the_targets_are_refused(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    other = tmp_path / "other.csv"
+    other.write_text("smiles,heavy,split\nCCCC,4,test\nCCO,3,train\nC,1,valid\n")
+    restored = evaluated(tmp_path, other, task.state_dict(), "heavy")
+    with pytest.raises(SystemExit):
+        restored.load_dataset("test")
+    assert "the checkpoint predicts heavy, odd" in capsys.readouterr().err
+
+
+def test_other_node_columns_are_refused(tmp_path, csv, capsys):
+    @register_dataset("numbered_nodes")
+    def numbered_nodes():
+        edge = torch.tensor([[0, 1], [1, 0]])
+        graphs = [
+            Data(x=torch.tensor([[k], [1]]), edge_index=edge, y=torch.zeros(1, 2))
+            for k in range(4)
+        ]
+        splits = {"train": [0, 1], "valid": [2], "test": [3]}
+        names = ["heavy", "odd"]
+        return DatasetSource(graphs=graphs, target_names=names, splits=splits)
+
+    try:
+        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+        cfg = config(tmp_path, dataset_name="numbered_nodes")
+        restored = GraphPredictionTask.setup_task(cfg, from_checkpoint=True)
+        restored.load_state_dict(task.state_dict())
+        with pytest.raises(SystemExit):
+            restored.load_dataset("test")
+        assert "node columns [4]" in capsys.readouterr().err
+    finally:
+        DATASETS.pop("numbered_nodes", None)
+
+
+def test_bond_types_of_tables_are_translated():
+    dims = [17, 17]  # 289 combinations need a table
+    source = FeatureSchema(1, [2], dims, [[0, 5], [3, 3], [16, 0]])
+    target = FeatureSchema(1, [2], dims, [[3, 3], [7, 7], [0, 5]])
+    columns = {
+        "edge_offset": np.array([0, 4, 5]),
+        "edge_src": np.array([0, 0, 0, 1, 0], dtype=np.uint8),
+        "edge_dst": np.array([1, 1, 2, 0, 0], dtype=np.uint8),
+        "edge_bond": np.array([1, 2, 3, 4, 1], dtype=np.uint8),
+    }
+    new = translate_bonds(columns, source, target)
+    # [0, 5] is 3 there, [3, 3] is 1; [16, 0] and UNKNOWN become UNKNOWN, 4.
+    assert new["edge_bond"].tolist() == [1, 3, 4, 4, 3]
+    assert new["edge_dst"].tolist() == [1, 1, 2, 0, 0]
+    with pytest.raises(ValueError, match=r"bond columns \[17, 17\].*\[5, 6\]"):
+        translate_bonds(columns, source, FeatureSchema(1, [2], [5, 6]))
+
+
+def test_multiclass_targets_have_an_output_per_class():
+    schema = TargetSchema(names=["c"], kind="multiclass", num_classes=6)
+    assert schema.num_outputs == 6
+
+
+# Import
+
+
+@pytest.mark.parametrize("way", ["user-dir", "import, then user-dir"])
+def test_every_way_of_importing_registers_once(way, tmp_path):
+    lines = ["import argparse, sys", "from fairseq import utils"]
+    check = [
+        "from fairseq.tasks import TASK_REGISTRY",
+        "from fairseq.models import ARCH_MODEL_REGISTRY",
+        "from fairseq.criterions import CRITERION_REGISTRY",
+        "assert 'graph_prediction' in TASK_REGISTRY",
+        "assert 'grpe_small' in ARCH_MODEL_REGISTRY",
+        "assert 'l1_loss' in CRITERION_REGISTRY",
+    ]
+    if way.startswith("import"):
+        lines += ["import graphormer_plugin", *check]
+    folder = ROOT / "graphormer_plugin"
+    lines += [f"args = argparse.Namespace(user_dir={str(folder)!r})"]
+    lines += ["utils.import_user_module(args)"] * 2
+    lines += [
+        *check,
+        "names = [m for m in sys.modules if m.endswith('graph_prediction')]",
+        "assert names == ['graphormer_plugin.tasks.graph_prediction'], names",
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    if way == "user-dir":
+        environment.pop("PYTHONPATH")
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", "\n".join(lines)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr

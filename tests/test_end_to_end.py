@@ -1,0 +1,309 @@
+"""fairseq's real commands: train, resume, validate, two processes, fp16, bad input.
+
+Training runs in this process, on one core and with data in the main process, unless a
+test is about processes: starting Python and fairseq costs more than the training.
+"""
+
+import io
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+
+ROOT = Path(__file__).parents[1]
+USER_DIR = str(ROOT / "graphormer_plugin")
+TINY = "--arch grpe_tiny --encoder-layers 1 --encoder-embed-dim 16 "
+TINY += "--encoder-ffn-embed-dim 16 --encoder-attention-heads 2"
+STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".split()
+SMILES = [start + "C" * k for start in STARTS for k in range(10)]
+
+
+@pytest.fixture(autouse=True)
+def fresh_fairseq(monkeypatch):
+    """fairseq keeps the best metric and all meters in the process."""
+    for function, name in [
+        (checkpoint_utils.save_checkpoint, "best"),
+        (fairseq_train.should_stop_early, "best"),
+    ]:
+        if hasattr(function, name):
+            delattr(function, name)
+    metrics.reset()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """120 molecules: 96 to train, 12 to validate, 12 to test; two targets."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = ["smiles,split,length,carbons"]
+    for row, smiles in enumerate(SMILES):
+        split = {8: "valid", 9: "test"}.get(row % 10, "train")
+        carbons = "" if row % 6 == 1 else str(100 * smiles.upper().count("C"))
+        lines.append(f"{smiles},{split},{len(smiles)},{carbons}")
+    (folder / "molecules.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def train_arguments(data, save_dir, *more):
+    arguments = f"""
+        --user-dir {USER_DIR} --task graph_prediction --criterion l1_loss {TINY}
+        --dataset-name {data}/molecules.csv --target-columns length,carbons
+        --data-root {data} --prepare-workers 1 --num-workers 0
+        --optimizer adam --lr 1e-2 --batch-size 16 --required-batch-size-multiple 1
+        --max-epoch 3 --save-dir {save_dir} --best-checkpoint-metric mae
+        --log-format json --no-progress-bar --cpu
+    """
+    return [*arguments.split(), *(str(value) for value in more)]
+
+
+def logged(text, tag):
+    """The json lines of a split in fairseq's log."""
+    lines = re.findall(rf"\| {tag} \| (\{{.*\}})", text)
+    return [
+        {key: float(value) for key, value in json.loads(line).items()} for line in lines
+    ]
+
+
+def run(main, arguments, monkeypatch):
+    """Run a command of fairseq in this process and return its log.
+
+    Listens to the loggers themselves: fairseq-validate takes the handlers off the root.
+    """
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("| %(name)s | %(message)s"))
+    names = ["fairseq.logging.progress_bar", "graphormer_plugin"]
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addHandler(handler)
+        monkeypatch.setattr(logger, "level", logging.INFO)
+        logger.manager._clear_cache()
+    monkeypatch.setattr(sys, "argv", ["fairseq", *arguments])
+    try:
+        main()
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def train(data, tmp_path, monkeypatch):
+    def run_training(name, *more):
+        arguments = train_arguments(data, tmp_path / name, *more)
+        return run(fairseq_train.cli_main, arguments, monkeypatch)
+
+    return run_training
+
+
+@pytest.fixture
+def validate(monkeypatch):
+    def run_validation(path, *more):
+        # the shortest command: fairseq itself demands the task and a batch size
+        arguments = ["--user-dir", USER_DIR, "--task", "graph_prediction"]
+        arguments += ["--batch-size", "5", "--path", str(path), *more]
+        arguments += ["--log-format", "json", "--num-workers", "0"]
+        return run(fairseq_validate.cli_main, arguments, monkeypatch)
+
+    return run_validation
+
+
+def losses(text):
+    """What a run says about its epochs, without times."""
+    keys = ("epoch", "train_loss", "train_mae", "train_gnorm", "train_num_updates")
+    train_log = [{key: log[key] for key in keys} for log in logged(text, "train")]
+    keys = ("epoch", "valid_loss", "valid_mae", "valid_mae_length")
+    return train_log, [{key: log[key] for key in keys} for log in logged(text, "valid")]
+
+
+def weights(path):
+    """Safe loading: nothing but tensors, numbers, strings and containers."""
+    return torch.load(path, weights_only=True)
+
+
+def assert_same_weights(one, two):
+    one, two = weights(one)["model"], weights(two)["model"]
+    assert one.keys() == two.keys()
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+
+
+def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):
+    whole_train, whole_valid = losses(train("whole"))
+    assert [log["epoch"] for log in whole_train] == [1, 2, 3]
+    assert whole_train[2]["train_mae"] < whole_train[0]["train_mae"]
+
+    # between epochs
+    metrics.reset()
+    train("parts", "--max-epoch", 2)
+    metrics.reset()
+    text = train("parts", "--max-epoch", 3)
+    resumed_train, resumed_valid = losses(text)
+    assert resumed_train == whole_train[2:]
+    assert resumed_valid == whole_valid[2:]
+    assert_same_weights(
+        tmp_path / "whole/checkpoint3.pt", tmp_path / "parts/checkpoint3.pt"
+    )
+
+    # in the middle of the second epoch: 6 updates an epoch
+    metrics.reset()
+    train("broken", "--max-update", 8)
+    metrics.reset()
+    state = weights(tmp_path / "broken/checkpoint_last.pt")
+    assert state["extra_state"]["train_iterator"]["iterations_in_epoch"] == 2
+    resumed_train, resumed_valid = losses(train("broken", "--max-update", 0))
+    assert resumed_valid == whole_valid[1:]
+    # the meters of the epoch go on where they stopped
+    assert resumed_train == [pytest.approx(log, rel=1e-5) for log in whole_train[1:]]
+    assert_same_weights(
+        tmp_path / "whole/checkpoint3.pt", tmp_path / "broken/checkpoint3.pt"
+    )
+
+
+def test_validate_gives_the_number_of_the_training_run(
+    train, validate, tmp_path, data, monkeypatch
+):
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", raising=False)
+    text = train("run")
+    best = min(logged(text, "valid"), key=lambda log: log["valid_mae"])
+    checkpoint = tmp_path / "run/checkpoint_best.pt"
+    state = weights(checkpoint)
+    assert state["extra_state"]["val_loss"] == pytest.approx(best["valid_mae"], 1e-5)
+    assert state["task_state"]["targets"]["names"] == ["length", "carbons"]
+
+    # other batches than in training, from another folder
+    monkeypatch.chdir(tmp_path)
+    text = validate(checkpoint, "--valid-subset", "valid,test")
+    (valid,) = logged(text, "valid")
+    (test,) = logged(text, "test")
+    for name in ("loss", "mae", "mae_length", "mae_carbons"):
+        key = "valid_" + name
+        assert valid[key] == pytest.approx(best[key], rel=1e-5)
+    per_target = [valid["valid_mae_length"], valid["valid_mae_carbons"]]
+    assert valid["valid_mae"] == pytest.approx(sum(per_target) / 2, rel=1e-5)
+    assert test["test_mae"] != valid["valid_mae"]
+
+    # other data with the same columns: here the same rows in another order
+    header, *rows = (data / "molecules.csv").read_text().splitlines()
+    other = tmp_path / "other.csv"
+    other.write_text("\n".join([header, *reversed(rows)]) + "\n")
+    more = ["--valid-subset", "test", "--dataset-name", str(other)]
+    text = validate(checkpoint, *more)
+    assert "other data" in text
+    assert logged(text, "test")[0]["test_mae"] == pytest.approx(
+        test["test_mae"], rel=1e-5
+    )
+
+
+def test_fp16_trains_on_the_cpu(train):
+    text = train("half", "--fp16", "--fp16-no-flatten-grads")
+    train_log = logged(text, "train")
+    plain = logged(train("plain"), "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+    assert train_log[0]["train_mae"] == pytest.approx(plain[0]["train_mae"], rel=0.05)
+
+
+def test_max_tokens_and_update_freq(train):
+    text = train("tokens", "--batch-size", 1000, "--max-tokens", 120, "--max-epoch", 2)
+    counts = [log["train_num_updates"] for log in logged(text, "train")]
+    assert counts[0] >= 6
+    bsz = logged(text, "train")[0]["train_bsz"]
+    assert bsz * counts[0] == pytest.approx(96, rel=0.02)  # fairseq rounds bsz
+    text = train("update", "--update-freq", 3, "--max-epoch", 1)
+    assert logged(text, "train")[0]["train_num_updates"] == 2
+
+
+def test_resuming_with_other_data_stops(train, tmp_path, capsys):
+    train("run", "--max-epoch", 1)
+    with pytest.raises(SystemExit) as exit_info:
+        train("run", "--max-epoch", 2, "--split", "random")
+    assert exit_info.value.code == 2
+    assert "resume with the same data" in capsys.readouterr().err
+    # fine-tuning on other data is meant
+    last = str(tmp_path / "run/checkpoint_last.pt")
+    more = ["--max-epoch", 1, "--finetune-from-model", last]
+    assert len(logged(train("tuned", "--split", "random", *more), "train")) == 1
+
+
+def test_broken_rows_of_a_csv(train, tmp_path, data, capsys):
+    broken = tmp_path / "broken rows, 'quoted' = ü.csv"
+    text = (data / "molecules.csv").read_text()
+    broken.write_text(text + "C1CC(,train,3,4\nnonsense,train,1,1\n")
+    with pytest.raises(SystemExit) as exit_info:
+        train("run", "--dataset-name", broken)
+    assert exit_info.value.code == 2
+    assert "2 molecules cannot be parsed" in capsys.readouterr().err
+    log = train("run", "--dataset-name", broken, "--skip-invalid", "--max-epoch", 1)
+    assert "96 train / 12 valid / 12 test" in log
+    assert "2 unparsable rows skipped" in log
+
+
+def command(*arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # 12 graphs to validate in batches of 5: three batches for two processes, so that
+    # one of them gets a dummy batch.
+    more = ["--max-epoch", 1, "--batch-size-valid", 5, "--num-workers", 1]
+    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo "
+    distributed += "--distributed-no-spawn --distributed-world-size 2 "
+    distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
+    processes = [
+        command(
+            "-m",
+            "fairseq_cli.train",
+            *train_arguments(data, tmp_path / "two", *more, "--batch-size", 8),
+            *distributed.split(),
+            "--distributed-rank",
+            str(rank),
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
+    two_train, two_valid = (logged(outputs[0][0], tag) for tag in ("train", "valid"))
+    assert len(two_train) == len(two_valid) == 1
+
+    # One process has the same number for the weights that two have trained.
+    text = train(
+        "one",
+        "--restore-file",
+        tmp_path / "two/checkpoint1.pt",
+        "--reset-dataloader",
+        "--max-epoch",
+        1,
+        "--lr",
+        1e-9,
+        "--reset-optimizer",
+    )
+    assert logged(text, "valid")[0]["valid_mae"] == pytest.approx(
+        two_valid[0]["valid_mae"], rel=1e-4
+    )
+    # every graph of the epoch was seen by exactly one process
+    for log in two_train:
+        assert log["train_bsz"] * 6 == pytest.approx(96, rel=0.02)
