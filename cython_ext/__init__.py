@@ -483,8 +483,9 @@ def _checked_ids(ids: Iterable[int], num_graphs: int) -> np.ndarray:
             f"ids has dtype {array.dtype} and shape {array.shape}, expected integers of "
             "shape (B,)"
         )
-    if array.size and not (0 <= array.min() and array.max() < num_graphs):
-        place = int(((array < 0) | (array >= num_graphs)).argmax())
+    outside = (array < 0) | (array >= num_graphs)
+    if outside.any():
+        place = int(outside.argmax())
         raise ValueError(
             f"ids[{place}] is {array[place]}, expected a graph in [0, {num_graphs})"
         )
@@ -507,15 +508,7 @@ def _plan(
         edge_start, edge_count = _extents("edge_offset", stored["edge_offset"], ids)
     else:
         edge_start = edge_count = np.zeros(len(ids), dtype=np.int64)
-    return BatchJob(
-        width=width,
-        node_start=node_start,
-        node_count=node_count,
-        node_base=np.cumsum(node_count) - node_count,
-        edge_start=edge_start,
-        edge_count=edge_count,
-        edge_base=np.cumsum(edge_count) - edge_count,
-    )
+    return BatchJob(width, node_start, node_count, edge_start, edge_count)
 
 
 def _extents(
@@ -524,8 +517,9 @@ def _extents(
     """Returns the first row and the number of rows of each graph, int64 ``[B]``."""
     start, stop, rows = offset[ids], offset[ids + 1], int(offset[-1])
     count = stop - start
-    wrong = (start < 0) | (stop < start) | (stop > rows) | (count >= _INT32_MAX)
-    if wrong.any():
+    # One test for all that should not be negative: no number has the sign bit.
+    if (start | count | rows - stop | _INT32_MAX - 1 - count).min(initial=0) < 0:
+        wrong = (start < 0) | (stop < start) | (stop > rows) | (count >= _INT32_MAX)
         place = int(wrong.argmax())
         raise ValueError(
             f"{name} of graph {ids[place]} runs from {start[place]} to {stop[place]}, "
@@ -566,10 +560,14 @@ def _allocate_edge_fields(
         out["bond"] = np.empty(pairs, dtype=bond_dtype)
     if "path_bond" in fields:
         out["path_bond"] = np.empty((*pairs, path_length), dtype=bond_dtype)
+    if "edge_index" in fields or "edge_bond" in fields:
+        job.node_base = np.cumsum(job.node_count) - job.node_count
+        job.edge_base = np.cumsum(job.edge_count) - job.edge_count
+        num_edges = int(job.edge_count.sum())
     if "edge_index" in fields:
-        out["edge_index"] = np.empty((2, job.edge_count.sum()), dtype=np.int64)
+        out["edge_index"] = np.empty((2, num_edges), dtype=np.int64)
     if "edge_bond" in fields:
-        out["edge_bond"] = np.empty(job.edge_count.sum(), dtype=bond_dtype)
+        out["edge_bond"] = np.empty(num_edges, dtype=bond_dtype)
     if "dist" in fields:
         out["dist"] = np.empty(pairs, dtype=np.uint8)
         if max_dist is None:

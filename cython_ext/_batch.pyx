@@ -166,8 +166,9 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
                 graph.n = node_count[place]
                 graph.num_edges = edge_count[place]
                 graph.edge_start = edge_start[place]
-                graph.node_base = node_base[place]
-                graph.edge_base = edge_base[place]
+                if edge_base is not None:
+                    graph.node_base = node_base[place]
+                    graph.edge_base = edge_base[place]
                 fault = fill_graph(&plan, &graph, &scratch)
                 if fault != 0:
                     break
@@ -582,7 +583,7 @@ cdef inline void write_paths(
     """Writes each path as that of its predecessor and one more bond."""
     cdef Py_ssize_t k, step, length = plan.path_length, last
     cdef const Searcher *searcher = &scratch.searcher
-    cdef const code_t *before
+    cdef code_t *before
     cdef code_t *path
     cdef int32_t u, v
     to += (graph.place * plan.width + i) * plan.width * length

@@ -160,7 +160,8 @@ def _fill_from_edges(
                 return BAD_DEGREE, int(degree[degree > np.iinfo(np.int16).max][0])
             out[name][position, :n] = degree
             out[name][position, n:] = 0
-    flat = slice(job.edge_base[position], job.edge_base[position] + len(src))
+    if job.edge_base is not None:
+        flat = slice(job.edge_base[position], job.edge_base[position] + len(src))
     if "edge_index" in out:
         out["edge_index"][0, flat] = src + job.node_base[position]
         out["edge_index"][1, flat] = dst + job.node_base[position]

@@ -30,10 +30,11 @@ class BatchJob:
             number of hops, since no path has more than ``N - 1``.
         node_start: First row of each graph in the node columns, int64 ``[B]``.
         node_count: Nodes of each graph, int64 ``[B]``.
-        node_base: Nodes of the batch before each graph, int64 ``[B]``.
         edge_start: First row of each graph in the edge columns, int64 ``[B]``.
         edge_count: Edges of each graph, int64 ``[B]``.
-        edge_base: Edges of the batch before each graph, int64 ``[B]``.
+        node_base: Nodes of the batch before each graph, int64 ``[B]``, or None if no
+            field is without padding.
+        edge_base: Edges of the batch before each graph, likewise.
         edge_src: Stored column, or None if no field needs edges.
         edge_dst: Stored column, or None if no field needs edges.
         edge_bond: Stored column, or None if no field needs bond types.
@@ -49,10 +50,10 @@ class BatchJob:
     width: int
     node_start: np.ndarray
     node_count: np.ndarray
-    node_base: np.ndarray
     edge_start: np.ndarray
     edge_count: np.ndarray
-    edge_base: np.ndarray
+    node_base: Optional[np.ndarray] = None
+    edge_base: Optional[np.ndarray] = None
     edge_src: Optional[np.ndarray] = None
     edge_dst: Optional[np.ndarray] = None
     edge_bond: Optional[np.ndarray] = None
