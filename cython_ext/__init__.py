@@ -1,14 +1,14 @@
 """Shortest paths and padded batches of graphs, computed in C.
 
-This package knows NumPy only. Every function checks its arguments (``ValueError`` with
-name, received and expected), allocates its results and leaves the loops to a kernel that
-runs without the GIL: ``_shortest_path.pyx`` and ``_batch.pyx``, or ``_fallback.py``
-(the same results, slower) where they could not be compiled. Set the environment variable
-``GRAPHORMER_NO_EXT=1`` to run the fallback on purpose.
+This package knows NumPy only. Every function checks its arguments (``ValueError``
+with name, received and expected), allocates its results and leaves the loops to a
+kernel that runs without the GIL: ``_shortest_path.pyx`` and ``_batch.pyx``, or
+``_fallback.py`` (the same results, slower) where they could not be compiled. Set the
+environment variable ``GRAPHORMER_NO_EXT=1`` to run the fallback on purpose.
 
 Two rules hold everywhere:
 
-- Node 0 is a node like any other; "none" is -1 among node numbers and 0 among bond types.
+- Node 0 is a node like any other; "none" is -1 among nodes and 0 among bond types.
 - Ties between equally short paths are broken by the predecessor: the path to ``j``
   arrives from the lowest-numbered node that lies on any shortest path to ``j``.
 """
@@ -156,9 +156,9 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     equally short if their rounded sums, in the order of the algorithm, are equal.
 
     Args:
-        weights: float64 ``[n, n]``, C-contiguous; ``weights[i, j]`` is the length of the
-            edge from ``i`` to ``j``, inf for none. Negative lengths are allowed. Or a
-            bool or integer adjacency of 0 and 1, whose edges have length 1. The
+        weights: float64 ``[n, n]``, C-contiguous; ``weights[i, j]`` is the length of
+            the edge from ``i`` to ``j``, inf for none. Negative lengths are allowed. Or
+            a bool or integer adjacency of 0 and 1, whose edges have length 1. The
             diagonal is ignored, except that a negative self-loop is a negative cycle.
 
     Returns:
@@ -177,8 +177,8 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if other.any():
             i, j = np.unravel_index(other.argmax(), other.shape)
             raise ValueError(
-                f"weights[{i}, {j}] is {weights[i, j]}, expected 0 or 1 in an adjacency of "
-                f"dtype {weights.dtype}; pass lengths as float64"
+                f"weights[{i}, {j}] is {weights[i, j]}, expected 0 or 1 in an "
+                f"adjacency of dtype {weights.dtype}; pass lengths as float64"
             )
         dist = np.where(weights != 0, 1.0, np.inf)
     else:
@@ -194,8 +194,8 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         )
         if longest > np.finfo(np.float64).max / (2 * n + 2):
             raise ValueError(
-                f"weights has a length of {longest}, expected sums of {n} lengths to be "
-                "finite"
+                f"weights has a length of {longest}, expected sums of {n} lengths to "
+                "be finite"
             )
     loops = dist.diagonal()
     if (loops < 0).any():
@@ -270,8 +270,8 @@ def extract_paths(
     if lost is not None:
         i, j = lost
         raise ValueError(
-            f"pred[{i}] followed back from node {j} does not arrive at node {i}; expected "
-            "a path, or -1 for none"
+            f"pred[{i}] followed back from node {j} does not arrive at node {i}, "
+            "expected a path, or -1 for none"
         )
     return paths
 
@@ -295,48 +295,48 @@ def build_batch(
     ``j``. Padding is 0 unless stated otherwise. A bond is of type uint8, or uint16 if
     ``num_bond_types > 255``.
 
-    =================== ============================ ===================================
-    field               shape and type               meaning
-    =================== ============================ ===================================
-    ``x``               [B, N, F] int16; int32 or    node columns
-                        float32 if stored so
-    ``lap_pe``, ``pos`` [B, N, k] float32            stored node columns, padded
-    ``wl_role``         [B, N] int32                 stored node column, padded
-    ``node_mask``       [B, N] bool                  True for a real node
-    ``in_degree``,      [B, N] int16                 distinct neighbours: parallel edges
-    ``out_degree``                                   count once, so does a self-loop
-    ``dist``            [B, N, N] uint8              hops, ``FAR``, or ``UNREACHABLE``
-                                                     (also the padding)
-    ``bond``            [B, N, N] bond               type of the edge, the lowest of
-                                                     parallel ones; 0 for none and on the
-                                                     diagonal
-    ``path_bond``       [B, N, N, L] bond            types of the first ``L`` steps of the
-                                                     shortest path, 0 past its end; of
-                                                     equal paths the one whose predecessor
-                                                     of ``j`` is lowest
-    ``relation``        [B, N, N] uint8; uint16 if   place of the pair's joint code in
-                        there are over 256 codes     ``relation_code``
-    ``relation_code``   [R] int64                    ascending joint codes that occur in
-                                                     this batch, after code 0
-    ``edge_index``      [2, sum E] int64             edges, into the nodes of the batch
-                                                     without padding
-    ``edge_bond``       [sum E] bond                 their types
-    ``node_graph``      [sum N] int64                place in the batch of every node
-    =================== ============================ ===================================
+    ===================  ======================  ====================================
+    field                shape and type          meaning
+    ===================  ======================  ====================================
+    ``x``                [B, N, F] int16         node columns (int32 or float32 if they
+                                                 are stored so)
+    ``lap_pe``, ``pos``  [B, N, k] float32       stored node columns, padded
+    ``wl_role``          [B, N] int32            stored node column, padded
+    ``node_mask``        [B, N] bool             True for a real node
+    ``in_degree``,       [B, N] int16            distinct neighbours: parallel edges
+    ``out_degree``                               count once, so does a self-loop
+    ``dist``             [B, N, N] uint8         hops, ``FAR``, or ``UNREACHABLE`` (also
+                                                 the padding)
+    ``bond``             [B, N, N] bond          type of the edge, the lowest of
+                                                 parallel ones; 0 for none and on the
+                                                 diagonal
+    ``path_bond``        [B, N, N, L] bond       types of the first ``L`` steps of the
+                                                 shortest path, 0 past its end
+    ``relation``         [B, N, N] uint8         place of the pair's joint code in
+                                                 ``relation_code`` (uint16 if there are
+                                                 more than 256 codes)
+    ``relation_code``    [R] int64               joint codes that occur in this batch,
+                                                 ascending, code 0 always the first
+    ``edge_index``       [2, sum E] int64        edges, into the nodes of the batch
+                                                 without padding
+    ``edge_bond``        [sum E] bond            their types
+    ``node_graph``       [sum N] int64           place in the batch of every node
+    ===================  ======================  ====================================
 
     A joint code names the distance and the bond of a pair: 0 is the virtual node (and
     padding), 1 the node itself, 2 unreachable, 3 farther than ``max_hop`` hops,
-    ``h + 2`` is ``h`` hops for ``2 <= h <= max_hop``, and ``max_hop + 2 + b`` is a direct
-    edge of bond type ``b``. So there are ``max_hop + 3 + num_bond_types`` codes.
+    ``h + 2`` is ``h`` hops for ``2 <= h <= max_hop``, and ``max_hop + 2 + b`` is a
+    direct edge of bond type ``b``. So there are ``max_hop + 3 + num_bond_types`` codes.
 
     Args:
         columns: C-contiguous arrays, such as a store's memory maps, which may be
-            read-only: ``node_offset`` and ``edge_offset`` int64 ``[G + 1]``; ``x`` uint8,
-            int16, int32 or float32 ``[sum N, F]``; ``edge_src`` and ``edge_dst`` uint8,
-            uint16 or int32 ``[sum E]``, numbered within each graph; ``edge_bond`` uint8
-            or uint16 ``[sum E]``, from 1; the edges of a graph sorted by source, target
-            and bond; ``lap_pe``, ``pos`` float32 ``[sum N, k]``; ``wl_role`` int32
-            ``[sum N]``. Only those that ``fields`` need must be there.
+            read-only: ``node_offset`` and ``edge_offset`` int64 ``[G + 1]``; ``x``
+            uint8, int16, int32 or float32 ``[sum N, F]``; ``edge_src`` and ``edge_dst``
+            uint8, uint16 or int32 ``[sum E]``, numbered within each graph;
+            ``edge_bond`` uint8 or uint16 ``[sum E]``, from 1; the edges of a graph
+            sorted by source, target and bond; ``lap_pe``, ``pos`` float32
+            ``[sum N, k]``; ``wl_role`` int32 ``[sum N]``. Only those that ``fields``
+            need must be there.
         ids: Numbers of the graphs, each in ``0..G-1``; any order, repeats allowed.
         fields: Names from the table. Either of ``relation`` and ``relation_code`` gives
             both.
@@ -354,11 +354,11 @@ def build_batch(
 
     Raises:
         ValueError: If an argument has another type, shape or range; if a graph has more
-            than ``max_nodes`` nodes, a path of over 253 hops with ``dist`` asked for and
-            no ``max_dist``, or over 32767 neighbours of one node; if there are over 65536
-            joint codes; or if the columns contradict each other (a node number outside
-            its graph, descending offsets, edges out of order). The message names the
-            graph and the number.
+            than ``max_nodes`` nodes, a path of over 253 hops with ``dist`` asked for
+            and no ``max_dist``, or over 32767 neighbours of one node with a degree
+            asked for; if there are over 65536 joint codes; or if the columns contradict
+            each other (a node number outside its graph, descending offsets, edges out
+            of order). The message names the graph and the number.
     """
     fields = _checked_fields(fields)
     num_bond_types = checked_integer("num_bond_types", num_bond_types, 0, 65535)
@@ -427,7 +427,8 @@ def _checked_columns(
     """Returns the columns that the fields need, checked for all but their contents."""
     if not isinstance(columns, Mapping):
         raise ValueError(
-            f"columns is a {type(columns).__name__}, expected a mapping of names to arrays"
+            f"columns is a {type(columns).__name__}, expected a mapping of names to "
+            "arrays"
         )
     names = ["node_offset"]
     names += [name for name in _NODE_COLUMNS if name in fields]
@@ -464,8 +465,8 @@ def _checked_columns(
     if "edge_offset" in stored:
         if len(stored["edge_offset"]) != len(stored["node_offset"]):
             raise ValueError(
-                f"edge_offset has {len(stored['edge_offset'])} entries, expected as many "
-                f"as node_offset, {len(stored['node_offset'])}"
+                f"edge_offset has {len(stored['edge_offset'])} entries, expected as "
+                f"many as node_offset, {len(stored['node_offset'])}"
             )
     return stored
 
@@ -480,8 +481,8 @@ def _checked_ids(ids: Iterable[int], num_graphs: int) -> np.ndarray:
         ) from None
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
         raise ValueError(
-            f"ids has dtype {array.dtype} and shape {array.shape}, expected integers of "
-            "shape (B,)"
+            f"ids has dtype {array.dtype} and shape {array.shape}, expected integers "
+            "of shape (B,)"
         )
     outside = (array < 0) | (array >= num_graphs)
     if outside.any():
@@ -534,7 +535,9 @@ def _allocate_node_fields(
     graphs, out = len(job.node_count), job.out
     for name in _NODE_COLUMNS:
         if name in fields:
-            column = stored[name].reshape(len(stored[name]), -1)
+            column = stored[name]
+            if column.ndim == 1:
+                column = column[:, None]
             dtype = _INT16 if column.dtype == _UINT8 else column.dtype
             out[name] = np.empty((graphs, job.width, column.shape[1]), dtype=dtype)
             job.node_columns.append((column, out[name]))
@@ -627,10 +630,10 @@ def _describe(job: BatchJob, graph: int, position: int, code: int, value: int) -
         f"[0, {nodes})",
         BAD_BOND: f"edge_bond of graph {graph} holds {value}, expected a type in "
         f"[1, {job.num_bond_types}]",
-        BAD_ORDER: f"edge {value} of graph {graph} is out of order, expected edges sorted "
-        "by source, target and bond type",
+        BAD_ORDER: f"edge {value} of graph {graph} is out of order, expected edges "
+        "sorted by source, target and bond type",
         BAD_DEGREE: f"graph {graph} has a node of {value} neighbours, expected at most "
         f"{np.iinfo(np.int16).max} (int16)",
-        BAD_HOPS: f"graph {graph} has a shortest path of {value} hops, expected at most "
-        f"{MAX_HOPS} in field dist; pass max_dist to cut distances",
+        BAD_HOPS: f"graph {graph} has a shortest path of {value} hops, expected at "
+        f"most {MAX_HOPS} in field dist; pass max_dist to cut distances",
     }[code]

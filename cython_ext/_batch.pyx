@@ -44,8 +44,7 @@ cdef enum:
 
 
 cdef struct Array:
-    # Of a stored column, or of an output; data is NULL where there is none, or no entry.
-    uint8_t *data
+    uint8_t *data  # NULL if there is no such array, or nothing in it
     int itemsize
 
 
@@ -118,7 +117,13 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
         with nogil:
             for place in range(first, last):
                 pad_rows(
-                    column, output, node_start[place], node_count[place], place, width, row
+                    column,
+                    output,
+                    node_start[place],
+                    node_count[place],
+                    place,
+                    width,
+                    row,
                 )
     out = job.out
     output = write(out.get("node_mask"))
@@ -223,10 +228,12 @@ cdef void pad_rows(
 ) noexcept nogil:
     """Copies the rows of a graph, bytes perhaps to int16, and pads with 0."""
     cdef Py_ssize_t k, filled = count * row
-    cdef uint8_t *to = output.data + place * width * row * output.itemsize
-    cdef const uint8_t *source = column.data + start * row * column.itemsize
-    if output.data == NULL:
+    cdef uint8_t *to
+    cdef const uint8_t *source
+    if output.data == NULL:  # then no graph of the batch has a node
         return
+    to = output.data + place * width * row * output.itemsize
+    source = column.data + start * row * column.itemsize
     if column.itemsize == output.itemsize:
         memcpy(to, source, filled * output.itemsize)
     else:
@@ -272,7 +279,9 @@ cdef void close_scratch(Scratch *scratch) noexcept nogil:
     free(scratch.bond_of_pair)
 
 
-cdef int fill_graph(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+cdef int fill_graph(
+    const Plan *plan, const Graph *graph, Scratch *scratch
+) noexcept nogil:
     """Fills all fields of one graph that depend on edges; returns 0 or a BAD_ code."""
     cdef int fault
     load(plan.edge_src, graph, scratch.src)
@@ -309,11 +318,13 @@ cdef int fill_graph(const Plan *plan, const Graph *graph, Scratch *scratch) noex
 cdef void load(Array column, const Graph *graph, int32_t *to) noexcept nogil:
     """Copies one edge column of a graph; 1 where there is no column."""
     cdef Py_ssize_t e, n = graph.num_edges
-    cdef const uint8_t *source = column.data + graph.edge_start * column.itemsize
+    cdef const uint8_t *source
     if column.data == NULL:
         for e in range(n):
             to[e] = 1
-    elif column.itemsize == 1:
+        return
+    source = column.data + graph.edge_start * column.itemsize
+    if column.itemsize == 1:
         for e in range(n):
             to[e] = source[e]
     elif column.itemsize == 2:
@@ -426,7 +437,9 @@ cdef void write_bond(
             )
 
 
-cdef int fill_pairs(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+cdef int fill_pairs(
+    const Plan *plan, const Graph *graph, Scratch *scratch
+) noexcept nogil:
     """Fills the fields that depend on shortest paths."""
     cdef Py_ssize_t width = plan.width, row = (graph.place * width + graph.n) * width
     cdef Py_ssize_t padded = (width - graph.n) * width
@@ -451,7 +464,8 @@ cdef int fill_by_source(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
     """Searches from every node in turn."""
-    cdef Py_ssize_t i, reached, n = graph.n
+    cdef Py_ssize_t i, row, reached, n = graph.n
+    cdef uint8_t *to
     cdef Searcher *searcher = &scratch.searcher
     cdef int32_t hop, farthest = 0
     cdef bint connected = True
@@ -467,18 +481,28 @@ cdef int fill_by_source(
         farthest = max(farthest, hop)
         connected &= reached == n
         write_hops(
-            searcher.hop, plan.dist_of_hop, plan.relation_of_hop, i, plan, graph, scratch
+            searcher.hop,
+            plan.dist_of_hop,
+            plan.relation_of_hop,
+            i,
+            plan,
+            graph,
+            scratch,
         )
         if plan.path_bond.data != NULL:
+            row = (graph.place * plan.width + i) * plan.width * plan.path_length
+            to = plan.path_bond.data + row * plan.path_bond.itemsize
             if plan.path_bond.itemsize == 1:
-                write_paths(<uint8_t *>plan.path_bond.data, i, reached, plan, graph, scratch)
+                write_paths(to, reached, plan, scratch)
             else:
-                write_paths(<uint16_t *>plan.path_bond.data, i, reached, plan, graph, scratch)
+                write_paths(<uint16_t *>to, reached, plan, scratch)
     mark_seen(farthest, connected, plan, graph, scratch)
     return 0
 
 
-cdef int fill_small(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
+cdef int fill_small(
+    const Plan *plan, const Graph *graph, Scratch *scratch
+) noexcept nogil:
     """Measures hops between all nodes at once; they are below any limit."""
     cdef Py_ssize_t i
     cdef int32_t hop, farthest
@@ -534,23 +558,18 @@ cdef inline void write_hops(
 ) noexcept nogil:
     """Writes row ``i`` of the fields that depend on hops alone."""
     cdef Py_ssize_t j, row = (graph.place * plan.width + i) * plan.width
+    cdef uint8_t *to
     if plan.dist.data != NULL:
+        to = plan.dist.data + row
         for j in range(graph.n):
-            plan.dist.data[row + j] = <uint8_t>dist_of_hop[hop[j]]
-        memset(
-            plan.dist.data + row + graph.n,
-            plan.dist_of_hop[plan.width],
-            plan.width - graph.n,
-        )
+            to[j] = <uint8_t>dist_of_hop[hop[j]]
+        memset(to + graph.n, plan.dist_of_hop[plan.width], plan.width - graph.n)
     if plan.relation.data != NULL:
+        to = plan.relation.data + row * plan.relation.itemsize
         if plan.relation.itemsize == 1:
-            write_relation(
-                <uint8_t *>plan.relation.data + row, hop, relation_of_hop, i, plan, scratch
-            )
+            write_relation(to, hop, relation_of_hop, i, plan, scratch)
         else:
-            write_relation(
-                <uint16_t *>plan.relation.data + row, hop, relation_of_hop, i, plan, scratch
-            )
+            write_relation(<uint16_t *>to, hop, relation_of_hop, i, plan, scratch)
 
 
 cdef inline void write_relation(
@@ -573,12 +592,7 @@ cdef inline void write_relation(
 
 
 cdef inline void write_paths(
-    code_t *to,
-    Py_ssize_t i,
-    Py_ssize_t reached,
-    const Plan *plan,
-    const Graph *graph,
-    const Scratch *scratch,
+    code_t *to, Py_ssize_t reached, const Plan *plan, const Scratch *scratch
 ) noexcept nogil:
     """Writes each path as that of its predecessor and one more bond."""
     cdef Py_ssize_t k, step, length = plan.path_length, last
@@ -586,7 +600,6 @@ cdef inline void write_paths(
     cdef code_t *before
     cdef code_t *path
     cdef int32_t u, v
-    to += (graph.place * plan.width + i) * plan.width * length
     memset(to, 0, plan.width * length * sizeof(code_t))
     for k in range(1, reached):
         v = searcher.order[k]
@@ -607,7 +620,7 @@ cdef void mark_seen(
     const Graph *graph,
     const Scratch *scratch,
 ) noexcept nogil:
-    """Marks the joint codes of a graph: every number of hops up to the farthest occurs."""
+    """Marks the codes of a graph; every number of hops up to the farthest occurs."""
     cdef Py_ssize_t hop, e
     if plan.relation.data == NULL:
         return

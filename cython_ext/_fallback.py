@@ -1,7 +1,7 @@
 """The kernels in NumPy, for installations without a compiler.
 
-Same interfaces and results as ``_shortest_path.pyx`` and ``_batch.pyx``, about a hundred
-times slower. Arguments have been checked by the functions in ``cython_ext/__init__.py``.
+Same interfaces and results as ``_shortest_path.pyx`` and ``_batch.pyx``, about a
+hundred times slower. The functions in ``cython_ext/__init__.py`` check the arguments.
 """
 
 from typing import Optional
@@ -94,7 +94,7 @@ def follow(
 
 
 def _walk_back(pred, hops, out, value_of_step, shift) -> None:
-    """Writes the value of step ``h`` (1, 2, ...) of every path to ``out[.., h - shift]``."""
+    """Writes the value of step ``h`` (1, 2, ...) of each path to ``out[h - shift]``."""
     length = out.shape[2]
     left = hops.copy()
     source, target = np.nonzero(left > 0)
@@ -151,11 +151,11 @@ def _fill_from_edges(
     if error is not None:
         return error
 
-    linked = np.zeros((n, n), dtype=bool)
-    linked[src, dst] = True
-    for name, axis in (("out_degree", 1), ("in_degree", 0)):
+    distinct = np.ones(len(src), dtype=bool)  # sorted: the lowest type comes first
+    distinct[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
+    for name, ends in (("out_degree", src), ("in_degree", dst)):
         if name in out:
-            degree = linked.sum(axis=axis)
+            degree = np.bincount(ends[distinct], minlength=n)
             if (degree > np.iinfo(np.int16).max).any():
                 return BAD_DEGREE, int(degree[degree > np.iinfo(np.int16).max][0])
             out[name][position, :n] = degree
@@ -167,13 +167,13 @@ def _fill_from_edges(
         out["edge_index"][1, flat] = dst + job.node_base[position]
     if "edge_bond" in out:
         out["edge_bond"][flat] = bond
+    if not out.keys() & {"bond", "dist", "relation", "path_bond"}:
+        return None
 
     bonds = np.zeros((n, n), dtype=np.int64)
-    lowest = np.ones(len(src), dtype=bool)  # sorted: the first of parallel edges
-    lowest[1:] = (src[1:] != src[:-1]) | (dst[1:] != dst[:-1])
-    bonds[src[lowest], dst[lowest]] = bond[lowest]
+    bonds[src[distinct], dst[distinct]] = bond[distinct]
     np.fill_diagonal(bonds, 0)
-    np.fill_diagonal(linked, False)
+    linked = bonds > 0
     if "bond" in out:
         _write(out["bond"][position], bonds, 0)
     if not out.keys() & {"dist", "relation", "path_bond"}:
@@ -238,12 +238,18 @@ def _all_hops(adjacency: np.ndarray) -> np.ndarray:
     n = len(adjacency)
     hops = np.full((n, n), n, dtype=np.int64)
     frontier = np.eye(n, dtype=bool)
-    weights = adjacency.astype(np.float32)  # float matrix products are fast
+    target, source = adjacency.T.nonzero()
+    targets, starts = np.unique(target, return_index=True)
     level = 0
     while frontier.any():
         hops[frontier] = level
         level += 1
-        frontier = (frontier.astype(np.float32) @ weights > 0) & (hops == n)
+        found = np.zeros_like(frontier)
+        if targets.size:
+            found[:, targets] = np.logical_or.reduceat(
+                frontier[:, source], starts, axis=1
+            )
+        frontier = found & (hops == n)
     return hops
 
 

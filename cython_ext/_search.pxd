@@ -1,10 +1,11 @@
 # cython: language_level=3
 """Breadth-first search, inlined into both compiled modules.
 
-``search_from`` finds hops and predecessors from one node. Neighbours are kept as lists, or as sets of bits (one 64-bit word per 64 nodes), whichever
-costs fewer steps: a search looks at every edge once, or at every word of every node. Sets
-win for graphs of up to 64 nodes, and for larger ones that have more neighbours per node
-than words (PATTERN, CLUSTER). Both find the same predecessors.
+``search_from`` finds hops and predecessors from one node. Neighbours are kept as lists,
+or as sets of bits (one 64-bit word per 64 nodes), whichever costs fewer steps: a search
+looks at every edge once, or at every word of every node. Sets win for graphs of up to
+64 nodes, and for larger ones with more neighbours per node than words (PATTERN,
+CLUSTER). Both find the same predecessors.
 
 ``measure_all`` finds the hops alone, between all pairs of up to 64 nodes.
 """
@@ -95,7 +96,7 @@ cdef inline void close_searcher(Searcher *searcher) noexcept nogil:
 cdef inline void prepare(
     Searcher *searcher, Py_ssize_t n, int32_t unreached
 ) noexcept nogil:
-    """Prepares searches in the graph of ``n`` nodes that `first` and `neighbour` hold."""
+    """Prepares searches in the graph that `first` and `neighbour` hold."""
     cdef Py_ssize_t u, e, words = (n + 63) // 64
     cdef int32_t v
     cdef uint64_t *row
@@ -242,15 +243,19 @@ cdef inline void tabulate_bits(uint64_t *bytes_of_bits) noexcept nogil:
 
 
 cdef inline int32_t measure_all(
-    const Searcher *searcher, const uint64_t *bytes_of_bits, uint64_t *hops, bint *connected
+    const Searcher *searcher,
+    const uint64_t *bytes_of_bits,
+    uint64_t *hops,
+    bint *connected,
 ) noexcept nogil:
     """Counts the hops between all pairs of at most 64 nodes, without a branch per pair.
 
-    Node j is h hops from i if it lies outside the first h of the growing sets "within 0,
-    1, 2, ... hops of i". What lies outside is counted eight nodes at a time, in bytes.
+    Node j is h hops from i if it lies outside the first h of the growing sets "within
+    0, 1, 2, ... hops of i". What lies outside is counted eight nodes at a time, in the
+    bytes of a word.
 
-    Returns the largest number of hops. Byte ``64 * i + j`` of ``hops`` becomes the number
-    of hops from i to j, or one more than that largest number if there is no path.
+    Returns the largest number of hops. Byte ``64 * i + j`` of ``hops`` becomes the
+    number of hops from i to j, or one more than the largest if there is no path.
     """
     cdef Py_ssize_t n = searcher.n, i, e, group, groups = (n + 7) // 8
     cdef int32_t level = -1

@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Kernels on single graphs; the functions in ``cython_ext/__init__.py`` check and document.
+"""Kernels on single graphs; ``cython_ext/__init__.py`` checks and documents.
 
 Interfaces and results are those of ``_fallback.py``.
 """
@@ -18,7 +18,9 @@ from cython_ext._search cimport (
 )
 
 
-def search(const int64_t[:, ::1] edge_index, int32_t[:, ::1] dist, int32_t[:, ::1] pred):
+def search(
+    const int64_t[:, ::1] edge_index, int32_t[:, ::1] dist, int32_t[:, ::1] pred
+):
     """Fills ``dist`` and ``pred``, both ``[n, n]``, with -1 for unreachable.
 
     Returns:
@@ -43,7 +45,7 @@ cdef Py_ssize_t search_all(
     int32_t[:, ::1] dist,
     int32_t[:, ::1] pred,
 ) noexcept nogil:
-    cdef Py_ssize_t n = dist.shape[0], i, j, k, e, reached
+    cdef Py_ssize_t n = dist.shape[0], i, j, k, reached
     cdef Py_ssize_t wrong = link(searcher, edge_index, n)
     if wrong >= 0:
         return wrong

@@ -1,0 +1,441 @@
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+from reference import columns_of, random_graph
+
+import cython_ext
+from cython_ext import FAR, FIELDS, UNREACHABLE, build_batch
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+PATH = (3, [(0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2)])
+RING = (
+    4,
+    [(u, v, 1 + min(u, v)) for u in range(4) for v in ((u + 1) % 4, (u - 1) % 4)],
+)
+ONE, EMPTY, NO_EDGES = (1, []), (0, []), (2, [])
+
+
+def build(graphs, fields, ids=None, **options):
+    options = {"num_bond_types": 9, **options}
+    ids = range(len(graphs)) if ids is None else ids
+    return build_batch(columns_of(graphs), ids, fields, **options)
+
+
+def chain(n):
+    return n, [(u, u + 1, 1) for u in range(n - 1)]
+
+
+def codes_of(batch):
+    return batch["relation_code"][batch["relation"]]
+
+
+def test_path_next_to_one_node():
+    batch = build([PATH, ONE], ["x", "node_mask", "dist", "bond", "out_degree"])
+    assert batch["node_mask"].tolist() == [[True] * 3, [True, False, False]]
+    assert batch["x"].tolist() == [
+        [[0, 1, 2], [3, 4, 5], [6, 7, 8]],
+        [[9, 10, 11], [0, 0, 0], [0, 0, 0]],
+    ]
+    U = UNREACHABLE
+    assert batch["dist"].tolist() == [
+        [[0, 1, 2], [1, 0, 1], [2, 1, 0]],
+        [[0, U, U], [U, U, U], [U, U, U]],
+    ]
+    assert batch["bond"].tolist() == [[[0, 1, 0], [1, 0, 2], [0, 2, 0]], [[0] * 3] * 3]
+    assert batch["out_degree"].tolist() == [[1, 2, 1], [0, 0, 0]]
+    assert {name: array.dtype.name for name, array in batch.items()} == {
+        "x": "int16",
+        "node_mask": "bool",
+        "dist": "uint8",
+        "bond": "uint8",
+        "out_degree": "int16",
+    }
+
+
+def test_relation_of_a_path():
+    batch = build([chain(4), NO_EDGES], ["relation"], max_hop=2)
+    # self 1, unreachable 2, far 3, two hops 4, a bond of type 1 at 2 + 2 + 1
+    assert codes_of(batch).tolist() == [
+        [[1, 5, 4, 3], [2, 1, 5, 4], [2, 2, 1, 5], [2, 2, 2, 1]],
+        [[1, 2, 0, 0], [2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]],
+    ]
+    assert batch["relation_code"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert batch["relation"].dtype == np.uint8
+    assert batch["relation_code"].dtype == np.int64
+
+
+def test_relation_lists_only_codes_that_occur():
+    batch = build([PATH], ["relation"], max_hop=5)
+    assert batch["relation_code"].tolist() == [0, 1, 4, 8, 9]
+    assert batch["relation"].tolist() == [[[1, 3, 2], [3, 1, 4], [2, 4, 1]]]
+    assert build([EMPTY], ["relation_code"], max_hop=1)["relation_code"].tolist() == [0]
+
+
+def test_paths_in_a_ring_take_the_lowest_predecessor():
+    path = build([RING], ["path_bond"], path_length=3)["path_bond"][0]
+    assert path[0].tolist() == [[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 0, 0]]
+    assert path[2].tolist() == [[2, 1, 0], [2, 0, 0], [0, 0, 0], [3, 0, 0]]
+
+
+def test_paths_are_cut_at_their_length():
+    path = build([chain(5)], ["path_bond"], path_length=2)["path_bond"][0]
+    assert path[0].tolist() == [[0, 0], [1, 0], [1, 1], [1, 1], [1, 1]]
+    assert not path[4].any()
+
+
+def test_loops_and_parallel_edges():
+    graph = (2, [(0, 0, 3), (0, 1, 7), (0, 1, 2), (1, 1, 1)])
+    batch = build([graph], FIELDS, max_hop=1, path_length=1)
+    assert batch["out_degree"].tolist() == [[2, 1]]
+    assert batch["in_degree"].tolist() == [[1, 2]]
+    assert batch["bond"].tolist() == [[[0, 2], [0, 0]]]
+    assert batch["path_bond"][..., 0].tolist() == [[[0, 2], [0, 0]]]
+    assert batch["dist"].tolist() == [[[0, 1], [UNREACHABLE, 0]]]
+    assert codes_of(batch).tolist() == [[[1, 5], [2, 1]]]
+    assert batch["edge_index"].tolist() == [[0, 0, 0, 1], [0, 1, 1, 1]]
+    assert batch["edge_bond"].tolist() == [3, 2, 7, 1]
+
+
+def test_flat_edges_are_numbered_without_padding():
+    batch = build(
+        [PATH, ONE, EMPTY, chain(2)], ["edge_index", "node_graph"], ids=[1, 3, 0, 2]
+    )
+    assert batch["node_graph"].tolist() == [0, 1, 1, 2, 2, 2]
+    assert batch["edge_index"].tolist() == [[1, 3, 4, 4, 5], [2, 4, 3, 5, 4]]
+
+
+@pytest.mark.parametrize("graphs", [[], [EMPTY], [EMPTY, EMPTY]])
+def test_batches_without_nodes(graphs):
+    batch = build(graphs, FIELDS, max_hop=1, path_length=2, num_threads=2)
+    B = len(graphs)
+    assert batch["x"].shape == (B, 0, 3)
+    assert batch["path_bond"].shape == (B, 0, 0, 2)
+    assert batch["edge_index"].shape == (2, 0)
+    assert batch["relation_code"].tolist() == [0]
+    assert build([PATH], ["node_mask"], ids=[])["node_mask"].shape == (0, 0)
+
+
+def test_only_the_fields_asked_for_and_only_their_columns():
+    columns = {"node_offset": np.array([0, 2]), "pos": np.ones((2, 3), np.float32)}
+    batch = build_batch(columns, [0], ["pos", "node_mask"], num_bond_types=1)
+    assert batch.keys() == {"pos", "node_mask"}
+    columns |= {"edge_offset": np.array([0, 1]), "edge_src": np.zeros(1, np.uint8)}
+    columns |= {"edge_dst": np.ones(1, np.uint8)}
+    batch = build_batch(columns, [0], {"dist"}, num_bond_types=1)
+    assert batch["dist"].tolist() == [[[0, 1], [UNREACHABLE, 0]]]
+
+
+@pytest.mark.parametrize(
+    "max_nodes, density, num_bond_types",
+    [(1, 1, 1), (5, 2, 2), (12, 2, 200), (12, 3, 300), (66, 1.5, 5), (140, 2, 5)],
+)
+@pytest.mark.parametrize("directed", [True, False])
+def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed):
+    rng = np.random.default_rng(max_nodes)
+    for trial in range(60 if max_nodes < 20 else 3):
+        graphs = [
+            random_graph(rng, max_nodes, density, num_bond_types, directed)
+            for _ in range(5)
+        ]
+        columns = columns_of(
+            graphs,
+            rng.choice([np.uint8, np.int16, np.int32, np.float32]),
+            rng.choice([np.uint8, np.uint16, np.int32]),
+            rng.choice([np.uint8, np.uint16]) if num_bond_types < 256 else np.uint16,
+        )
+        ids = rng.integers(0, 5, 4)
+        max_dist = rng.choice([None, 1, 4])
+        max_hop, length = (int(number) for number in rng.integers(1, 6, 2))
+        batch = build_batch(
+            columns,
+            ids,
+            FIELDS,
+            num_bond_types=num_bond_types,
+            max_dist=max_dist,
+            max_hop=max_hop,
+            path_length=length,
+            num_threads=int(rng.integers(1, 4)),
+        )
+        expected = reference.batch_of(
+            graphs, columns, ids, max_dist=max_dist, max_hop=max_hop, length=length
+        )
+        codes = batch.pop("relation_code")
+        assert codes[0] == 0 and (np.diff(codes) > 0).all()
+        assert set(codes) == {0, *expected["relation"].flat}
+        batch["relation"] = codes[batch["relation"]]
+        assert batch.keys() == expected.keys()
+        for name, array in expected.items():
+            assert np.array_equal(batch[name], array), (name, trial, graphs, ids)
+
+
+@pytest.mark.parametrize("fields", [{"dist"}, {"dist", "path_bond"}])
+def test_distances_beyond_the_code(fields):
+    graphs = [chain(254), chain(255), chain(270)]
+    options = {"path_length": 1}
+    batch = build(graphs, fields, ids=[0], **options)
+    assert batch["dist"][0, 0, -1] == 253
+    message = "graph 1 has a shortest path of 254 hops, expected at most 253"
+    with pytest.raises(ValueError, match=message):
+        build(graphs, fields, ids=[0, 1], **options)
+    with pytest.raises(ValueError, match="graph 2 has a shortest path of 269 hops"):
+        build(graphs, fields, ids=[0, 0, 2, 0], num_threads=4, **options)
+    batch = build(graphs, fields, ids=[2], max_dist=253, **options)
+    assert batch["dist"][0, 0, [252, 253, 254, 269]].tolist() == [252, 253, FAR, FAR]
+    assert batch["dist"][0, 269, 0] == UNREACHABLE
+
+
+def test_relations_and_paths_have_no_limit_of_hops():
+    batch = build([chain(270)], {"relation", "path_bond"}, max_hop=253, path_length=1)
+    codes = codes_of(batch)[0, 0]
+    assert codes[[0, 1, 2, 253, 254, 269]].tolist() == [1, 256, 4, 255, 3, 3]
+    assert (batch["path_bond"][0, 0, 1:] == 1).all()
+
+
+@pytest.mark.parametrize(
+    "num_bond_types, bond, relation",
+    [
+        (0, "uint8", "uint8"),
+        (249, "uint8", "uint8"),  # 4 + 3 + 249 codes
+        (250, "uint8", "uint16"),
+        (255, "uint8", "uint16"),
+        (256, "uint16", "uint16"),
+        (65529, "uint16", "uint16"),
+    ],
+)
+def test_smallest_type_that_holds_all_bonds(num_bond_types, bond, relation):
+    edges = [(0, 1, num_bond_types)] if num_bond_types else []
+    columns = columns_of([(2, edges)], bond_dtype=np.uint16)
+    batch = build_batch(
+        columns,
+        [0],
+        ["bond", "path_bond", "edge_bond", "relation"],
+        num_bond_types=num_bond_types,
+        max_hop=4,
+        path_length=2,
+    )
+    for name in ("bond", "path_bond", "edge_bond"):
+        assert batch[name].dtype == bond
+        assert batch[name].max(initial=0) == num_bond_types
+    assert batch["relation"].dtype == relation
+    if num_bond_types:
+        assert codes_of(batch)[0, 0, 1] == 4 + 2 + num_bond_types
+
+
+def test_degrees_beyond_their_type():
+    n = 32770
+    star = (n, [(0, v, 1) for v in range(n)])
+    columns = columns_of([ONE, star], node_dtype=np.uint16)
+    batch = build_batch(columns, [1], ["in_degree"], num_bond_types=1)
+    assert (batch["in_degree"] == 1).all()
+    message = "graph 1 has a node of 32770 neighbours, expected at most 32767"
+    with pytest.raises(ValueError, match=message):
+        build_batch(columns, [0, 1], ["out_degree"], num_bond_types=1)
+
+
+@pytest.mark.parametrize("num_threads", [2, 5, 64])
+def test_threads_change_nothing(num_threads):
+    rng = np.random.default_rng(5)
+    graphs = [random_graph(rng, 20, 2.5, 9) for _ in range(40)]
+    options = {"max_hop": 3, "path_length": 3}
+    one = build(graphs, FIELDS, **options)
+    several = build(graphs, FIELDS, num_threads=num_threads, **options)
+    for name, array in one.items():
+        assert np.array_equal(array, several[name]), name
+
+
+def test_works_in_a_forked_child():
+    options = {"max_hop": 3, "num_threads": 3}
+    expected = build([PATH, RING], ["relation"], **options)["relation"]
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        result = pool.apply_async(build, ([PATH, RING], ["relation"]), options).get(
+            timeout=30
+        )
+    assert np.array_equal(result["relation"], expected)
+
+
+def test_reads_memory_maps_and_modifies_nothing(tmp_path):
+    columns = columns_of([PATH, RING])
+    maps = {}
+    for name, array in columns.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        maps[name] = np.load(tmp_path / f"{name}.npy", mmap_mode="r")
+    options = {"num_bond_types": 9, "max_hop": 2, "path_length": 2}
+    batch = build_batch(columns, [1, 0], FIELDS, **options)
+    mapped = build_batch(maps, [1, 0], FIELDS, **options)
+    for name, array in batch.items():
+        assert np.array_equal(array, mapped[name]) and mapped[name].flags.writeable
+    again = columns_of([PATH, RING])
+    assert all(np.array_equal(array, columns[name]) for name, array in again.items())
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter, lambda ids: np.array(ids, "u1")])
+def test_ids_of_any_kind(kind):
+    assert build([PATH, ONE], ["node_mask"], ids=kind([1, 0]))["node_mask"].sum() == 4
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"ids": [0, 2]}, r"ids\[1\] is 2, expected a graph in \[0, 2\)"),
+        ({"ids": [-1]}, r"ids\[0\] is -1"),
+        ({"ids": [2**70]}, "ids has dtype object"),
+        ({"ids": [0.5]}, "ids has dtype float64"),
+        ({"ids": [[0]]}, r"shape \(1, 1\), expected integers of shape \(B,\)"),
+        ({"ids": [True]}, "ids has dtype bool"),
+        ({"ids": 3}, "ids is a int, expected a sequence of integers"),
+        ({"ids": [0, [1]]}, "expected a sequence of integers"),
+        (
+            {"fields": ["dist", "hop"]},
+            r"fields has \[\"'hop'\"\], expected names among",
+        ),
+        ({"fields": "dist"}, "fields is the string 'dist'"),
+        ({"fields": None}, "fields is None"),
+        ({"fields": [["dist"]]}, "expected several names"),
+        (
+            {"num_bond_types": 1},
+            r"edge_bond of graph 0 holds 2, expected a type in \[1, 1\]",
+        ),
+        ({"num_bond_types": -1}, "num_bond_types is -1"),
+        (
+            {"num_bond_types": 65536},
+            "num_bond_types is 65536, expected an integer in 0",
+        ),
+        ({"num_bond_types": 65535, "max_hop": 5}, "make 65543 joint codes"),
+        ({"num_bond_types": None}, "num_bond_types is None"),
+        ({"max_nodes": 2}, "graph 0 has 3 nodes, expected at most max_nodes = 2"),
+        ({"max_nodes": -1}, "max_nodes is -1"),
+        ({"max_dist": 0}, r"max_dist is 0, expected an integer in 1..253"),
+        ({"max_dist": 254}, "max_dist is 254"),
+        ({"max_dist": 2.5}, "max_dist is 2.5"),
+        ({"max_hop": 0}, r"max_hop is 0, expected an integer in 1..253"),
+        ({"max_hop": 254}, "max_hop is 254"),
+        ({"max_hop": None}, "max_hop is None, expected an integer for field relation"),
+        ({"path_length": -1}, "path_length is -1"),
+        (
+            {"path_length": 0},
+            "path_length is 0, expected at least 1 for field path_bond",
+        ),
+        ({"num_threads": 0}, "num_threads is 0"),
+    ],
+)
+def test_refuses_arguments(options, message):
+    options = {"fields": FIELDS, "max_hop": 2, "path_length": 2} | options
+    with pytest.raises(ValueError, match=message):
+        build([PATH, ONE], **options)
+
+
+def changed(index, value):
+    def change(array):
+        array = array.copy()
+        array[index] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "name, change, message",
+    [
+        (
+            "edge_src",
+            changed(2, 3),
+            r"edge_src of graph 1 holds 3, expected a node in [0, 3)",
+        ),
+        ("edge_dst", changed(3, 200), "edge_dst of graph 1 holds 200"),
+        ("edge_dst", lambda a: changed(2, -7)(a.astype("i4")), "holds -7"),
+        ("edge_bond", changed(3, 0), "edge_bond of graph 1 holds 0"),
+        ("edge_bond", changed(3, 10), "edge_bond of graph 1 holds 10"),
+        ("edge_src", changed(0, 2), "edge 1 of graph 1 is out of order"),
+        (
+            "edge_offset",
+            changed(1, 5),
+            "edge_offset of graph 0 runs from 0 to 5, expected an ascending",
+        ),
+        (
+            "edge_offset",
+            changed(2, 9),
+            "edge_src has 4 rows, expected edge_offset[-1] = 9",
+        ),
+        ("edge_offset", changed(0, -1), "edge_offset of graph 0 runs from -1 to 0"),
+        (
+            "node_offset",
+            changed(1, -(2**63)),
+            "node_offset of graph 0 runs from 0 to -9",
+        ),
+        (
+            "node_offset",
+            changed(1, 2**63 - 1),
+            "node_offset of graph 0 runs from 0 to 9",
+        ),
+        ("node_offset", changed(2, 3), "x has 4 rows, expected node_offset[-1] = 3"),
+        ("edge_offset", lambda a: a[:-1], "edge_src has 4 rows, expected edge_offset"),
+        ("edge_offset", lambda a: np.append(a, 4), "edge_offset has 4 entries"),
+        ("node_offset", lambda a: a[:0], "node_offset is empty"),
+        (
+            "edge_src",
+            lambda a: a[:3].copy(),
+            "edge_src has 3 rows, expected edge_offset",
+        ),
+        (
+            "edge_src",
+            lambda a: a.astype("i8"),
+            "edge_src has dtype int64, expected uint8",
+        ),
+        ("edge_src", lambda a: a.astype(">u2"), "edge_src has dtype >u2"),
+        ("edge_src", lambda a: a.repeat(2)[::2], "edge_src has strides (4,)"),
+        ("edge_bond", lambda a: a[:, None], "edge_bond has 2 dimensions"),
+        ("x", lambda a: a.astype(float), "x has dtype float64"),
+        ("x", lambda a: np.asfortranarray(a), "x has strides"),
+        ("x", lambda a: a[:, :0].copy(), "x has shape (4, 0), expected at least one"),
+        ("x", lambda a: a.tolist(), "x is a list, expected a numpy array"),
+        ("wl_role", lambda a: a[:-1].copy(), "wl_role has 3 rows"),
+        ("pos", lambda a: a.view("i4"), "pos has dtype int32"),
+        ("node_offset", lambda a: a.astype("i4"), "node_offset has dtype int32"),
+        ("lap_pe", None, "expected lap_pe for fields"),
+        ("edge_bond", None, "expected edge_bond for fields"),
+    ],
+)
+def test_refuses_columns(name, change, message):
+    columns = columns_of([ONE, PATH])
+    if change is None:
+        del columns[name]
+    else:
+        columns[name] = change(columns[name])
+    with pytest.raises(ValueError, match=re.escape(message)):
+        build_batch(columns, [0, 1], FIELDS, num_bond_types=9, max_hop=2, path_length=1)
+
+
+def test_unaligned_columns_are_refused():
+    columns = columns_of([ONE])
+    buffer = bytearray(columns["node_offset"].nbytes + 1)
+    columns["node_offset"] = np.frombuffer(buffer, np.int64, offset=1)
+    with pytest.raises(ValueError, match="aligned"):
+        build_batch(columns, [0], ["node_mask"], num_bond_types=1)
+    with pytest.raises(ValueError, match="columns is a list"):
+        build_batch([], [0], ["node_mask"], num_bond_types=1)
+
+
+def test_without_the_compiled_kernels_a_warning_names_the_cost(kernels):
+    if kernels == "compiled":
+        pytest.skip("concerns the fallback")
+    code = "import cython_ext; assert not cython_ext.COMPILED"
+    root = Path(cython_ext.__file__).parents[1]
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "GRAPHORMER_NO_EXT": "1", "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "RuntimeWarning: cython_ext runs on NumPy, about 100 times slower" in (
+        result.stderr
+    )
+    assert result.stderr.count("Warning") == 1

@@ -1,0 +1,325 @@
+import threading
+import time
+
+import networkx
+import numpy as np
+import pytest
+import reference
+from scipy.sparse import csr_matrix
+from scipy.sparse.csgraph import floyd_warshall as scipy_floyd_warshall
+from scipy.sparse.csgraph import shortest_path as scipy_shortest_path
+
+import cython_ext
+from cython_ext import extract_paths, floyd_warshall, shortest_paths
+
+pytestmark = pytest.mark.usefixtures("kernels")
+
+
+def edge_index(*edges):
+    return np.array(edges, dtype=np.int64).reshape(-1, 2).T.copy()
+
+
+def ring(n):
+    return edge_index(*[(i, (i + 1) % n) for i in range(n)])
+
+
+def weights_of(n, edges):
+    weights = np.full((n, n), np.inf)
+    for u, v, weight in edges:
+        weights[u, v] = weight
+    return weights
+
+
+def test_path():
+    dist, pred = shortest_paths(edge_index((0, 1), (1, 2)), 3, directed=False)
+    assert dist.tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
+    assert pred.tolist() == [[-1, 0, 1], [1, -1, 1], [1, 2, -1]]
+    assert dist.dtype == pred.dtype == np.int32
+
+
+def test_directed_path_is_one_way():
+    dist, pred = shortest_paths(edge_index((0, 1), (1, 2)), 3)
+    assert dist.tolist() == [[0, 1, 2], [-1, 0, 1], [-1, -1, 0]]
+    assert pred.tolist() == [[-1, 0, 1], [-1, -1, 1], [-1, -1, -1]]
+
+
+def test_ring_ties_go_to_the_lowest_predecessor():
+    dist, pred = shortest_paths(ring(4), 4, directed=False)
+    assert dist[0].tolist() == [0, 1, 2, 1]
+    assert pred.tolist() == [[-1, 0, 1, 0], [1, -1, 1, 0], [1, 2, -1, 2], [3, 0, 3, -1]]
+
+
+def test_ties_do_not_depend_on_the_order_of_discovery():
+    # 0 finds 5 before 1, and 5 finds 2 before 1 does.
+    edges = edge_index((0, 5), (0, 1), (5, 2), (1, 2), (5, 3), (1, 4), (3, 6), (4, 6))
+    assert shortest_paths(edges, 7)[1][0].tolist() == [-1, 0, 1, 5, 1, 0, 3]
+
+
+def test_star_and_clique():
+    star = edge_index(*[(3, i) for i in (0, 1, 2, 4)])
+    dist, pred = shortest_paths(star, 5, directed=False)
+    assert dist[0].tolist() == [0, 2, 2, 1, 2]
+    assert pred[0].tolist() == [-1, 3, 3, 0, 3]
+    clique = edge_index(*[(i, j) for i in range(6) for j in range(6)])
+    assert (shortest_paths(clique, 6)[0] == 1 - np.eye(6)).all()
+
+
+def test_two_components_loops_and_parallel_edges():
+    edges = edge_index((0, 0), (0, 1), (0, 1), (2, 3), (3, 3))
+    dist, pred = shortest_paths(edges, 4, directed=False)
+    assert dist.tolist() == [
+        [0, 1, -1, -1],
+        [1, 0, -1, -1],
+        [-1, -1, 0, 1],
+        [-1, -1, 1, 0],
+    ]
+    assert pred.tolist() == [
+        [-1, 0, -1, -1],
+        [1, -1, -1, -1],
+        [-1, -1, -1, 2],
+        [-1, -1, 3, -1],
+    ]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_no_edges(n):
+    dist, pred = shortest_paths(edge_index(), n)
+    assert dist.tolist() == (np.eye(n) - 1).tolist()
+    assert (pred == -1).all() and pred.shape == (n, n)
+    assert extract_paths(pred, 2).shape == (n, n, 2)
+    dist, pred = floyd_warshall(np.full((n, n), np.inf))
+    assert (np.diagonal(dist) == 0).all() and np.isinf(dist).sum() == n * n - n
+    assert (pred == -1).all() and pred.shape == (n, n)
+
+
+# Small, many words, sparse beyond a word (lists), dense beyond a word (sets).
+@pytest.mark.parametrize(
+    "count, max_nodes, density",
+    [(800, 6, 2.0), (800, 14, 1.5), (60, 64, 3.0), (20, 150, 2.0), (1, 150, 60.0)],
+)
+@pytest.mark.parametrize("directed", [True, False])
+def test_agrees_with_scipy_and_with_the_definition(count, max_nodes, density, directed):
+    rng = np.random.default_rng(max_nodes)
+    for trial in range(count):
+        n, edges = reference.random_graph(rng, max_nodes, density, 1)
+        n = max(n, 1)
+        edges = edge_index(*[edge[:2] for edge in edges])
+        dist, pred = shortest_paths(edges, n, directed=directed)
+        matrix = csr_matrix((np.ones(edges.shape[1]), edges), shape=(n, n))
+        matrix.data[:] = 1  # parallel edges have been summed
+        expected = scipy_shortest_path(matrix, directed=directed, unweighted=True)
+        expected[np.isinf(expected)] = -1
+        assert np.array_equal(dist, expected), (trial, n, edges)
+        if not directed:
+            edges = np.concatenate([edges, edges[::-1]], axis=1)
+        sets = reference.neighbour_sets(n, edges.T)
+        for i in range(0, n, 1 + n // 8):
+            _, expected = reference.hops_and_predecessors(n, sets, i)
+            expected = [expected.get(j, -1) for j in range(n)]
+            assert pred[i].tolist() == expected, (trial, n, edges, i)
+
+
+def test_agrees_with_networkx():
+    rng = np.random.default_rng(1)
+    for trial in range(300):
+        n, edges = reference.random_graph(rng, 10, 2.0, 1)
+        graph = networkx.MultiDiGraph([edge[:2] for edge in edges])
+        graph.add_nodes_from(range(n))
+        dist, pred = shortest_paths(edge_index(*[edge[:2] for edge in edges]), n)
+        paths = extract_paths(pred, max(n, 1))
+        for i, lengths in networkx.all_pairs_shortest_path_length(graph):
+            assert {j: h for j, h in enumerate(dist[i].tolist()) if h >= 0} == lengths
+            for j in lengths:
+                nodes = [u for u in paths[i, j].tolist() if u >= 0]
+                assert nodes[0] == i and nodes[-1] == j and len(nodes) == dist[i, j] + 1
+                assert networkx.is_path(graph, nodes), (trial, i, j)
+
+
+def test_paths_are_those_of_the_predecessors():
+    edges = edge_index((0, 1), (1, 2), (2, 3))
+    _, pred = shortest_paths(edges, 4)
+    nodes = extract_paths(pred, 3)
+    assert nodes[0].tolist() == [[0, -1, -1], [0, 1, -1], [0, 1, 2], [0, 1, 2]]
+    assert nodes[3].tolist() == [[-1, -1, -1]] * 3 + [[3, -1, -1]]
+    values = np.zeros((4, 4), dtype=np.uint8)
+    values[[0, 1, 2], [1, 2, 3]] = [7, 8, 255]
+    steps = extract_paths(pred, 2, values=values)
+    assert steps[0].tolist() == [[0, 0], [7, 0], [7, 8], [7, 8]]
+    assert steps[2].tolist() == [[0, 0], [0, 0], [0, 0], [255, 0]]
+    assert steps.dtype == nodes.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ([-1, 2, 1], r"pred\[0\] followed back from node 1"),  # a circle
+        ([-1, -1, 1], r"pred\[0\] followed back from node 2"),  # a dead end
+        ([-1, 3, 0], r"pred\[0, 1\] is 3, expected a node in \[0, 3\)"),
+        ([-1, 0, -2], r"pred\[0, 2\] is -2"),
+        ([0, 0, 0], r"pred\[0, 0\] is 0, expected -1 on the diagonal"),
+    ],
+)
+def test_refuses_predecessors_that_are_none(row, message):
+    pred = np.full((3, 3), -1, dtype=np.int32)
+    pred[0] = row
+    for values in (None, np.ones((3, 3), dtype=np.uint16)):
+        with pytest.raises(ValueError, match=message):
+            extract_paths(pred, 2, values=values)
+
+
+def test_floyd_warshall_with_weights():
+    weights = weights_of(4, [(0, 1, 1.5), (1, 2, 1.0), (0, 2, 4.0), (2, 0, -2.0)])
+    dist, pred = floyd_warshall(weights)
+    assert dist[0].tolist() == [0, 1.5, 2.5, np.inf]
+    assert dist[1].tolist() == [-1, 0, 1, np.inf]
+    assert dist[2].tolist() == [-2, -0.5, 0, np.inf]
+    assert pred.tolist() == [[-1, 0, 1, -1], [2, -1, 1, -1], [2, 0, -1, -1], [-1] * 4]
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint8])
+def test_floyd_warshall_of_an_adjacency_equals_shortest_paths(dtype):
+    rng = np.random.default_rng(2)
+    for n in (1, 5, 30):
+        adjacency = (rng.random((n, n)) < 2 / n).astype(dtype)
+        dist, pred = floyd_warshall(adjacency)
+        hops, lowest = shortest_paths(np.stack(adjacency.nonzero()), n)
+        assert np.array_equal(np.where(np.isinf(dist), -1, dist), hops)
+        assert np.array_equal(pred, lowest)
+
+
+def test_floyd_warshall_agrees_with_scipy():
+    rng = np.random.default_rng(3)
+    for trial in range(300):
+        n = int(rng.integers(1, 20))
+        weights = np.where(rng.random((n, n)) < 0.3, rng.random((n, n)) + 0.01, np.inf)
+        dist, pred = floyd_warshall(weights)
+        expected = scipy_floyd_warshall(np.where(np.isinf(weights), 0, weights))
+        np.testing.assert_allclose(dist, expected, rtol=1e-12, err_msg=str(trial))
+        source, target = np.nonzero(pred >= 0)
+        before = pred[source, target]
+        np.testing.assert_allclose(
+            dist[source, before] + weights[before, target], dist[source, target]
+        )
+
+
+def test_floyd_warshall_ties_prefer_few_edges_then_low_predecessors():
+    rng = np.random.default_rng(4)
+    for trial in range(200):
+        n = int(rng.integers(2, 9))
+        weights = rng.integers(0, 3, (n, n)).astype(float)
+        weights[rng.random((n, n)) < 0.5] = np.inf
+        # Bellman-Ford on pairs (length, edges): the definition.
+        best = [
+            [(0.0, 0) if i == j else (np.inf, 0) for j in range(n)] for i in range(n)
+        ]
+        for _ in range(n):
+            for i in range(n):
+                for u in range(n):
+                    for v in range(n):
+                        length, edges = best[i][u]
+                        length += weights[u, v]
+                        if u != v and length < np.inf:
+                            best[i][v] = min(best[i][v], (length, edges + 1))
+        dist, pred = floyd_warshall(weights)
+        for i in range(n):
+            for j in range(n):
+                length, edges = best[i][j]
+                assert dist[i, j] == length, trial
+                lowest = [
+                    u
+                    for u in range(n)
+                    if u != j
+                    and best[i][u][0] + weights[u, j] == length < np.inf
+                    and best[i][u][1] + 1 == edges
+                ]
+                assert pred[i, j] == min(lowest, default=-1), (trial, i, j)
+        extract_paths(pred, 2)  # no circles in spite of edges of length 0
+
+
+def test_inputs_are_not_modified():
+    weights = weights_of(3, [(0, 1, 1.0), (1, 2, 2.0), (1, 1, 5.0)])
+    edges = ring(3)
+    before = weights.copy(), edges.copy()
+    pred = floyd_warshall(weights)[1]
+    kept = pred.copy()
+    extract_paths(pred, 3)
+    shortest_paths(edges, 3, directed=False)
+    assert np.array_equal(weights, before[0]) and np.array_equal(edges, before[1])
+    assert np.array_equal(pred, kept)
+
+
+@pytest.mark.parametrize(
+    "weights, message",
+    [
+        (weights_of(2, [(0, 1, np.nan)]), r"weights\[0, 1\] is nan"),
+        (weights_of(2, [(1, 0, -np.inf)]), r"weights\[1, 0\] is -inf"),
+        (weights_of(2, [(1, 0, 1e308)]), "sums of 2 lengths to be finite"),
+        (weights_of(2, [(1, 1, -1)]), r"weights\[1, 1\] is -1.0, a negative cycle"),
+        (weights_of(2, [(0, 1, -1), (1, 0, 0.5)]), "negative cycle through node 1"),
+        (np.array([[0, 3], [1, 0]]), r"weights\[0, 1\] is 3, expected 0 or 1"),
+        (np.zeros((2, 3)), r"shape \(2, 3\), expected a square matrix"),
+        (np.zeros((2, 2), np.float32), "dtype float32, expected float64"),
+        (np.zeros((2, 2), ">f8"), "dtype >f8"),
+        (np.zeros((4, 4))[::2, ::2], "C-contiguous"),
+        (np.zeros(4), "1 dimensions"),
+        ([[0.0]], "is a list, expected a numpy array"),
+    ],
+)
+def test_floyd_warshall_refuses(weights, message):
+    with pytest.raises(ValueError, match=message):
+        floyd_warshall(weights)
+
+
+@pytest.mark.parametrize(
+    "edges, n, message",
+    [
+        (edge_index((0, 1), (1, 2)), 2, r"edge_index\[:, 1\] is \(1, 2\)"),
+        (edge_index((0, -1)), 2, r"is \(0, -1\), expected node numbers in \[0, 2\)"),
+        (edge_index((0, 0)), 0, r"node numbers in \[0, 0\)"),
+        (edge_index((2**62, 0)), 5, "4611686018427387904"),
+        (edge_index(), -1, "n is -1, expected an integer in 0"),
+        (edge_index(), 2.0, "n is 2.0, expected an integer"),
+        (edge_index(), 2**40, "n is 1099511627776"),
+        (edge_index((0, 1)).astype(np.int32), 2, "dtype int32, expected int64"),
+        (np.zeros((3, 2), np.int64), 2, r"shape \(3, 2\), expected \(2, E\)"),
+        (np.zeros((4, 2), np.int64).T, 2, "C-contiguous"),
+        (np.zeros((4, 2), np.int64)[::2], 2, "C-contiguous"),
+        (None, 2, "is a NoneType, expected a numpy array"),
+    ],
+)
+def test_shortest_paths_refuses(edges, n, message):
+    with pytest.raises(ValueError, match=message):
+        shortest_paths(edges, n)
+
+
+@pytest.mark.parametrize(
+    "max_length, values, message",
+    [
+        (0, None, "max_length is 0, expected an integer at least 1"),
+        (-1, None, "max_length is -1"),
+        ("2", None, "max_length is '2'"),
+        (2, np.zeros((2, 2), np.uint8), r"values has shape \(2, 2\)"),
+        (2, np.zeros((3, 3), np.int64), "values has dtype int64"),
+        (2, np.zeros((3, 3)), "values has dtype float64"),
+    ],
+)
+def test_extract_paths_refuses(max_length, values, message):
+    with pytest.raises(ValueError, match=message):
+        extract_paths(np.full((3, 3), -1, np.int32), max_length, values=values)
+
+
+def test_the_search_lets_other_threads_run(kernels):
+    if kernels == "fallback":
+        pytest.skip("NumPy holds the GIL between its calls")
+    n = 2000
+    search = threading.Thread(target=shortest_paths, args=(ring(n), n))
+    turns = 0
+    search.start()
+    while search.is_alive():
+        time.sleep(0.001)
+        turns += 1
+    assert turns > 3
+
+
+def test_constants():
+    assert (cython_ext.FAR, cython_ext.UNREACHABLE) == (254, 255)
