@@ -74,8 +74,8 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command; returns its exit code."""
     arguments = parser().parse_args(argv)
-    if not logging.getLogger().handlers:
-        logging.basicConfig(level=logging.INFO, format="%(message)s")
+    # force: fairseq has set up its own handlers when it was imported.
+    logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     options = DatasetOptions(
         name=arguments.dataset_name,
         source=arguments.dataset_source,

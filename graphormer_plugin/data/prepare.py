@@ -20,7 +20,7 @@ import numpy as np
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.writer import GraphChunk
 
-CHUNK_ROWS = 512
+CHUNK_ROWS = 256  # a fraction of a second of work, so that Ctrl-C is obeyed at once
 # Starting workers takes seconds (they import this package); one core featurises some
 # thousand molecules in that time, so that fewer rows are faster without.
 MIN_ROWS_FOR_WORKERS = 16384

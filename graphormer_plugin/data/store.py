@@ -190,15 +190,19 @@ def describe(store: GraphStore) -> str:
     parts = [f"{counts} graphs", f"{target} ({kind})"]
     missing = store.manifest["counts"]["missing_labels"]
     if missing:
-        parts.append(f"{missing:,} labels missing")
+        parts.append(f"{missing:,} label{_s(missing)} missing")
     unused = store.manifest["counts"]["graphs_in_no_split"]
     if unused:
-        parts.append(f"{unused:,} graphs in no split")
+        parts.append(f"{unused:,} graph{_s(unused)} in no split")
     skipped = store.manifest["counts"]["skipped"]
     if skipped:
-        parts.append(f"{skipped:,} unparsable rows skipped")
+        parts.append(f"{skipped:,} unparsable row{_s(skipped)} skipped")
     parts.append(f"fingerprint {store.fingerprint[:12]}")
     return f"{store.manifest['dataset']}: " + ", ".join(parts)
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
 
 
 @contextlib.contextmanager
@@ -322,7 +326,10 @@ def remember_verified(
 def _verify_checksums(path: Path, manifest: Mapping[str, Any]) -> None:
     for name, entry in manifest["files"].items():
         if file_sha256(path / name) != entry["sha256"]:
-            raise StoreError(f"{path}: {name} is damaged (checksum differs)")
+            raise StoreError(
+                f"{path}: {name} is damaged (checksum differs); prepare the data set "
+                "again (graphormer-preprocess --rebuild)"
+            )
 
 
 def _map_array(path: Path, entry: Mapping[str, Any]) -> np.ndarray:

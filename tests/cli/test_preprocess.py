@@ -58,4 +58,4 @@ def test_skip_invalid(csv, capsys):
     assert main(arguments(csv)) == 2
     assert "1 molecule cannot be parsed (row 20;" in capsys.readouterr().err
     assert main(arguments(csv, "--skip-invalid")) == 0
-    assert "1 unparsable rows skipped" in capsys.readouterr().out
+    assert "1 unparsable row skipped" in capsys.readouterr().out

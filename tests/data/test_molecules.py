@@ -98,7 +98,7 @@ class TestFeaturise:
         assert "unclosed ring" in capfd.readouterr().err
 
     def test_workers_give_the_same_in_order(self):
-        smiles = (SMILES + ["C1CC"]) * 200  # three pieces
+        smiles = (SMILES + ["C1CC"]) * 100
         alone, together = self.run(smiles, 1), self.run(smiles, 2)
         assert len(alone) == len(together) == 4
         for one, two in zip(alone, together, strict=True):

@@ -194,7 +194,7 @@ class TestRoundTrip:
         chunk.target[0] = np.nan
         store = write(tmp_path / "s", chunk, splits={"train": [0], "valid": [4, 5]})
         assert describe(store) == (
-            "toy: 1 train / 2 valid graphs, target gap (eV), 1 labels missing, "
+            "toy: 1 train / 2 valid graphs, target gap (eV), 1 label missing, "
             f"3 graphs in no split, fingerprint {store.fingerprint[:12]}"
         )
 

@@ -29,6 +29,10 @@ from graphormer_plugin.data.registry import (
 )
 from graphormer_plugin.data.store import file_sha256
 
+# Part of what a store must have come from: raised when features, targets or splits
+# change, so that stores of earlier versions are prepared again.
+_RULE = 1
+
 # ------------------------------------------------------------------- featuriser
 
 
@@ -187,7 +191,7 @@ def _nci_file() -> Path:
     "nci",
     source="rdkit",
     options=(),
-    content=lambda options: {"file": file_sha256(_nci_file()), "rule": 1},
+    content=lambda options: {"file": file_sha256(_nci_file()), "rule": _RULE},
 )
 def nci() -> DatasetSource:
     """The 4,999 NCI molecules in RDKit's wheel, with ZINC's constrained solubility.
@@ -320,7 +324,7 @@ _SPLIT_NAMES = {
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
     path = Path(options.name).expanduser()
     try:
-        return {"file": file_sha256(path)}
+        return {"file": file_sha256(path), "rule": _RULE}
     except OSError as error:
         raise DatasetError(f"{path}: {error.strerror}") from None
 
