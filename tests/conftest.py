@@ -11,11 +11,15 @@ import pytest
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder with real benchmark data; tests that need it skip where it is absent."""
+    """Folder with real benchmark data; tests that need it skip where it is absent.
+
+    It is ``data`` in $GRAPHORMER_SHARED, else in a folder ``shared`` beside the
+    repository or further up.
+    """
     root = Path(__file__).resolve().parent.parent
-    shared = Path(os.environ.get("GRAPHORMER_SHARED", root.parent / "shared"))
-    # A worktree may lie one level deeper than the checkout.
-    folders = [shared / "data", root.parent.parent / "shared" / "data"]
+    folders = [parent / "shared" / "data" for parent in root.parents]
+    if "GRAPHORMER_SHARED" in os.environ:
+        folders = [Path(os.environ["GRAPHORMER_SHARED"]) / "data"]
     for folder in folders:
         if folder.is_dir():
             return folder

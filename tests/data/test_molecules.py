@@ -133,7 +133,6 @@ class TestScaffoldSplit:
 
     def test_scaffolds(self):
         from rdkit import Chem
-
         from rdkit.Chem.Scaffolds import MurckoScaffold
 
         for line in molecules._nci_file().read_text().splitlines()[:300]:
