@@ -227,6 +227,18 @@ def test_max_tokens_and_update_freq(train):
     assert logged(text, "train")[0]["train_num_updates"] == 2
 
 
+def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path):
+    plain, _ = losses(train("plain", "--max-epoch", 2))
+    metrics.reset()
+    text = train("both", "--max-epoch", 2, "--valid-subset", "valid,train")
+    trained = [log for log in logged(text, "train") if "train_lr" in log]
+    assert [log["train_loss"] for log in trained] == [
+        log["train_loss"] for log in plain
+    ]
+    paths = [tmp_path / name / "checkpoint2.pt" for name in ("plain", "both")]
+    assert_same_weights(*paths)
+
+
 def test_resuming_with_other_data_stops(train, tmp_path, capsys):
     train("run", "--max-epoch", 1)
     with pytest.raises(SystemExit) as exit_info:

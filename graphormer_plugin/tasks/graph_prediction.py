@@ -383,7 +383,7 @@ class GraphPredictionTask(FairseqTask):
         disable_iterator_cache: bool = False,
         skip_remainder_batch: bool = False,
         grouped_shuffling: bool = False,
-        update_epoch_batch_itr: bool = False,
+        update_epoch_batch_itr: Optional[bool] = None,
     ) -> GraphBatchIterator:
         """fairseq's method, with one iterator for all epochs of a dataset.
 
@@ -391,8 +391,12 @@ class GraphPredictionTask(FairseqTask):
         own way to new batches is a new iterator per epoch, whose abandoned workers
         stop training for five seconds each when Python's garbage collector finds them.
         """
-        if dataset in self.dataset_to_epoch_iter and not disable_iterator_cache:
-            return self.dataset_to_epoch_iter[dataset]
+        # Only the trainer's training iterator says something here: --valid-subset train
+        # must not move it on.
+        training = update_epoch_batch_itr is not None
+        cached = self.dataset_to_epoch_iter.get((dataset, training))
+        if cached is not None and not disable_iterator_cache:
+            return cached
         if grouped_shuffling and dataset.shuffle and num_shards > 1:
             logger.warning(
                 "--grouped-shuffling leaves out up to %d batches of each epoch",
@@ -427,7 +431,7 @@ class GraphPredictionTask(FairseqTask):
             reuse_dataloader=True,
         )
         if not disable_iterator_cache:
-            self.dataset_to_epoch_iter[dataset] = iterator
+            self.dataset_to_epoch_iter[dataset, training] = iterator
         return iterator
 
     # Model and metrics
