@@ -1,19 +1,53 @@
 """Building blocks: plain `nn.Module`s that know torch only (no fairseq, no
 registry)."""
 
+from .attn_bias import (
+    AttnBias,
+    EdgeBias,
+    GaussianDistance,
+    PathEncoding,
+    SpatialEncoding,
+)
+from .biased_attention import BiasedAttention
+from .bond_encoder import BondEncoder
 from .dropout import Dropout
+from .embedding_sum import embedding_sum
 from .encoder_layer import EncoderLayer
+from .graphormer_encoder import GraphormerEncoder
 from .grpe_encoder import GRPEEncoder, RelationEncoding
 from .node_encoder import NodeEncoder, VirtualNode
+from .node_position import (
+    CentralityEncoding,
+    IncidentBonds,
+    LaplacianEncoding,
+    RandomWalkEncoding,
+    return_probabilities,
+)
+from .readout import TransformHead
 from .relative_attention import RelationTables, RelativeAttention
 
 __all__ = [
+    "AttnBias",
+    "BiasedAttention",
+    "BondEncoder",
+    "CentralityEncoding",
     "Dropout",
+    "EdgeBias",
     "EncoderLayer",
     "GRPEEncoder",
+    "GaussianDistance",
+    "GraphormerEncoder",
+    "IncidentBonds",
+    "LaplacianEncoding",
     "NodeEncoder",
+    "PathEncoding",
+    "RandomWalkEncoding",
     "RelationEncoding",
     "RelationTables",
     "RelativeAttention",
+    "SpatialEncoding",
+    "TransformHead",
     "VirtualNode",
+    "embedding_sum",
+    "return_probabilities",
 ]

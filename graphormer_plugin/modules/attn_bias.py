@@ -1,0 +1,229 @@
+"""Structure of a graph -> additive bias of its attention, made once per step.
+
+Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs with the
+virtual node a scalar of their own and forbids padding.
+"""
+
+import math
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from .bond_encoder import BondEncoder
+from .embedding_sum import embedding_sum
+
+# Codes of the batch field `dist` (graphormer_plugin.data.fields).
+NUM_DIST_CODES = 256
+FAR, UNREACHABLE = 254, 255
+
+# The released code stores this distance for a pair without a path, which matters where
+# distances are compared with `spatial_pos_max`.
+UNREACHABLE_HOPS = 510
+
+# Bias of a pair that may not attend. Any half represents it, also after a query-key
+# product is added, and its softmax weight is zero.
+FORBIDDEN = -30000.0
+
+
+class SpatialEncoding(nn.Module):
+    """A scalar per head and distance, b of Eq. 6 of Ying et al. 2021.
+
+    Row 0 is unreachable, row h + 1 is h hops; all distances that do not fit share the
+    last row.
+
+    Args:
+        num_heads: H.
+        num_spatial: rows, at least 3. With 256 or more, FAR (254 hops and more) and
+            nothing else is in the last row.
+    """
+
+    fields = ("dist",)
+
+    def __init__(self, num_heads: int, num_spatial: int = 512) -> None:
+        super().__init__()
+        if num_spatial < 3:
+            raise ValueError(f"num_spatial {num_spatial}, expected at least 3")
+        self.embedding = nn.Embedding(num_spatial, num_heads)
+        rows = (torch.arange(NUM_DIST_CODES) + 1).clamp_(max=num_spatial - 1)
+        rows[FAR], rows[UNREACHABLE] = num_spatial - 1, 0
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, dist: Tensor) -> Tensor:
+        """dist [B, N, N] uint8 -> [B, N, N, H]."""
+        return embedding_sum(self.embedding(self.rows), dist.int().unsqueeze(-1))
+
+
+class PathEncoding(nn.Module):
+    """Mean over the edges of a shortest path, c of Eq. 7 of Ying et al. 2021.
+
+    The vector of bond type b at step n is x_b W_n (H scalars), so a table of step x
+    bond type x head holds everything, and a pair sums L of its rows. The mean is over
+    min(distance, L) steps, the released code's choice; the paper does not cut paths.
+    There is no [B, N, N, L, H] tensor in memory, only [B, N, N, L] int32.
+
+    Args:
+        bonds: vectors of width H per bond type.
+        max_steps: L (`multi_hop_max_dist`), 1..253; later edges of a path are ignored.
+        num_weights: rows of the weight table, at least L; None: L. The published code
+            has 128, of which L are used.
+    """
+
+    fields = ("path_bond", "dist")
+
+    def __init__(
+        self, bonds: BondEncoder, max_steps: int = 5, num_weights: Optional[int] = None
+    ) -> None:
+        super().__init__()
+        if not 1 <= max_steps < FAR:
+            raise ValueError(f"max_steps {max_steps}, expected 1..{FAR - 1}")
+        num_weights = num_weights or max_steps
+        if num_weights < max_steps:
+            raise ValueError(
+                f"num_weights {num_weights}, expected at least max_steps {max_steps}"
+            )
+        self.bonds, self.max_steps = bonds, max_steps
+        width = bonds.embedding.embedding_dim
+        self.weight = nn.Parameter(torch.empty(num_weights, width, width))
+        nn.init.normal_(self.weight, std=0.02)
+        steps = torch.arange(NUM_DIST_CODES).clamp_(1, max_steps)
+        self.register_buffer("steps", steps, persistent=False)
+
+    def forward(self, path_bond: Tensor, dist: Tensor) -> Tensor:
+        """path_bond [B, N, N, L], 0 past the end, and dist [B, N, N] -> [B, N, N, H].
+
+        Raises:
+            ValueError: path_bond has another L.
+        """
+        if path_bond.shape[-1] != self.max_steps:
+            raise ValueError(
+                f"path_bond has {path_bond.shape[-1]} steps, expected {self.max_steps}"
+            )
+        table = torch.matmul(self.bonds(), self.weight[: self.max_steps])  # [L, K+1, H]
+        first = torch.arange(self.max_steps, device=dist.device, dtype=torch.int32)
+        rows = path_bond.int() + first * table.shape[1]
+        path_sum = embedding_sum(table.flatten(0, 1), rows)
+        return path_sum / self.steps[dist.int()].unsqueeze(-1).to(path_sum.dtype)
+
+
+class EdgeBias(nn.Module):
+    """A scalar per head for the bond of a direct edge (`--edge-type single_hop` of the
+    released code).
+
+    Args:
+        bonds: vectors of width H per bond type.
+    """
+
+    fields = ("bond",)
+
+    def __init__(self, bonds: BondEncoder) -> None:
+        super().__init__()
+        self.bonds = bonds
+
+    def forward(self, bond: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none -> [B, N, N, H]."""
+        return embedding_sum(self.bonds(), bond.int().unsqueeze(-1))
+
+
+class GaussianDistance(nn.Module):
+    """L2 distances of 3D positions in a basis of Gaussians, mapped to the heads.
+
+    One of the choices for phi in section D of Ying et al. 2021. Centres start evenly on
+    0..`cutoff`, widths at their spacing; both are learned.
+
+    Args:
+        num_heads: H.
+        num_kernels: Gaussians, at least 2.
+        cutoff: largest centre at the start, in the unit of the positions.
+    """
+
+    fields = ("pos",)
+
+    def __init__(
+        self, num_heads: int, num_kernels: int = 32, cutoff: float = 10.0
+    ) -> None:
+        super().__init__()
+        if num_kernels < 2:
+            raise ValueError(f"num_kernels {num_kernels}, expected at least 2")
+        self.centre = nn.Parameter(torch.linspace(0, cutoff, num_kernels))
+        spacing = cutoff / (num_kernels - 1)
+        self.log_width = nn.Parameter(torch.full((num_kernels,), math.log(spacing)))
+        self.projection = nn.Linear(num_kernels, num_heads)
+
+    def forward(self, pos: Tensor) -> Tensor:
+        """pos [B, N, 3] -> [B, N, N, H]."""
+        # Halves cannot tell distances apart; cdist has no half on a CPU either.
+        wide = torch.promote_types(self.centre.dtype, torch.float32)
+        pos = pos.to(wide)
+        dist = torch.cdist(pos, pos, compute_mode="donot_use_mm_for_euclid_dist")
+        scaled = (dist.unsqueeze(-1) - self.centre) / self.log_width.exp()
+        basis = torch.exp(-0.5 * scaled.square())
+        return self.projection(basis.to(self.projection.weight.dtype))
+
+
+class AttnBias(nn.Module):
+    """Sum of the bias terms of a graph with its virtual node, [B, H, T, T].
+
+    Args:
+        num_heads: H.
+        spatial: distances; with it pairs with the virtual node, in both directions, get
+            a scalar per head of their own (section 3.2 of Ying et al. 2021).
+        edges: bonds, along paths or direct.
+        distance: 3D positions.
+        spatial_pos_max: pairs at so many hops or more do not attend to each other, FAR
+            counting as 254 and unreachable as 510 hops; None: all attend.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        spatial: Optional[SpatialEncoding] = None,
+        edges: Optional[nn.Module] = None,
+        distance: Optional[GaussianDistance] = None,
+        spatial_pos_max: Optional[int] = None,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.spatial, self.edges, self.distance = spatial, edges, distance
+        self.virtual = nn.Embedding(1, num_heads) if spatial is not None else None
+        hops = torch.arange(NUM_DIST_CODES)
+        hops[UNREACHABLE] = UNREACHABLE_HOPS
+        limit = UNREACHABLE_HOPS + 1 if spatial_pos_max is None else spatial_pos_max
+        if limit < 1:
+            raise ValueError(f"spatial_pos_max {limit}, expected at least 1")
+        self.limited = limit <= UNREACHABLE_HOPS
+        self.register_buffer("too_far", hops >= limit, persistent=False)
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Batch fields of `required_fields` -> [B, H, T, T]."""
+        mask = batch["node_mask"]  # [B, N]
+        B, N = mask.shape
+        H = self.num_heads
+        terms = [term(*(batch[name] for name in term.fields)) for term in self.terms]
+        if terms:
+            nodes = sum(terms).permute(0, 3, 1, 2)  # [B, N, N, H] -> [B, H, N, N]
+        else:
+            nodes = torch.zeros(B, H, N, N, device=mask.device)
+        forbidden = ~mask[:, None, None]  # [B, 1, 1, N], columns that are padding
+        if self.limited:
+            forbidden = forbidden | self.too_far[batch["dist"].int()].unsqueeze(1)
+        nodes = nodes.masked_fill(forbidden, FORBIDDEN)
+        if self.virtual is not None:
+            scalar = self.virtual.weight.view(1, H, 1, 1).to(nodes.dtype)
+        else:
+            scalar = nodes.new_zeros(1, 1, 1, 1)
+        row = scalar.expand(B, H, 1, N).masked_fill(~mask[:, None, None], FORBIDDEN)
+        nodes = torch.cat([row, nodes], 2)
+        return torch.cat([scalar.expand(B, H, N + 1, 1), nodes], 3)
+
+    @property
+    def terms(self) -> list[nn.Module]:
+        """Those in use; each reads its `fields` and gives [B, N, N, H]."""
+        every = (self.spatial, self.edges, self.distance)
+        return [term for term in every if term is not None]
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads."""
+        fields = {"node_mask", *(name for term in self.terms for name in term.fields)}
+        return frozenset(fields | {"dist"} if self.limited else fields)

@@ -1,0 +1,93 @@
+"""Self-attention with an additive bias per pair."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .dropout import Dropout
+
+
+class BiasedAttention(nn.Module):
+    """softmax(Q K^T / sqrt(d) + bias) V, Eq. 6-7 of Ying et al. 2021
+    (arXiv:2106.05234), with d = D / H.
+
+    Args:
+        embed_dim: width D.
+        num_heads: H, divides D.
+        dropout: on the attention weights.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if embed_dim % num_heads:
+            raise ValueError(
+                f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
+            )
+        self.num_heads = num_heads
+        self.dropout = Dropout(dropout)
+        self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
+        self.out_proj = nn.Linear(embed_dim, embed_dim)
+
+    def forward(
+        self,
+        x: Tensor,
+        attn_bias: Tensor,
+        pair_type: Optional[Tensor] = None,
+        pair_value: Optional[Tensor] = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: [B, T, D].
+            attn_bias: [B, H, T, T], added to the scores of row i for column j.
+            pair_type: [B, T, T] int64 in 0..R - 1, with `pair_value`.
+            pair_value: [R, D], a vector that a pair of that type adds to its message:
+                z_i = sum_j a_ij (v_j + pair_value[pair_type_ij]).
+
+        Returns:
+            [B, T, D].
+        """
+        B, T, D = x.shape
+        # [B, T, 3 D] -> 3 x [B, H, T, D/H]
+        qkv = self.qkv_proj(x).view(B, T, 3, self.num_heads, -1)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        attn_bias = attn_bias.to(q.dtype)
+        if x.device.type != "cpu" and pair_type is None:
+            p = self.dropout.p if self.training else 0.0
+            out = F.scaled_dot_product_attention(q, k, v, attn_bias, dropout_p=p)
+        else:
+            # On a CPU 1.3 times as fast in training as the above: half of that is
+            # dropout, a quarter the check for rows of -inf, which we have not.
+            attention = self.dropout(self.weights(q, k, attn_bias))
+            out = torch.bmm(attention, v.reshape(-1, T, v.shape[-1]))
+            out = out.view(B, self.num_heads, T, -1)
+            if pair_type is not None:
+                attention = attention.view(B, -1, T, T)
+                out = out + self.pair_messages(attention, pair_type, pair_value)
+        return self.out_proj(out.transpose(1, 2).reshape(B, T, D))
+
+    @staticmethod
+    def weights(q: Tensor, k: Tensor, attn_bias: Tensor) -> Tensor:
+        """q, k [B, H, T, d], attn_bias [B, H, T, T] -> softmax [B * H, T, T]."""
+        T, d = q.shape[2:]
+        scores = torch.baddbmm(
+            attn_bias.reshape(-1, T, T),
+            q.reshape(-1, T, d),
+            k.reshape(-1, T, d).transpose(1, 2),
+            alpha=d**-0.5,
+        )
+        return torch.softmax(scores, -1)
+
+    @staticmethod
+    def pair_messages(attention: Tensor, pair_type: Tensor, value: Tensor) -> Tensor:
+        """attention [B, H, T, T], pair_type [B, T, T], value [R, D] -> [B, H, T, d].
+
+        The attention is summed per type first, so that no [B, T, T, D] is made.
+        """
+        B, H, T, _ = attention.shape
+        index = pair_type.unsqueeze(1).expand(B, H, T, T)
+        per_type = attention.new_zeros(B, H, T, len(value))
+        per_type = per_type.scatter_add(3, index, attention)
+        heads = value.to(attention.dtype).view(len(value), H, -1).transpose(0, 1)
+        return per_type @ heads

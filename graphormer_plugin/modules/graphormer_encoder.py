@@ -1,0 +1,231 @@
+"""Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attn_bias import (
+    AttnBias,
+    EdgeBias,
+    GaussianDistance,
+    PathEncoding,
+    SpatialEncoding,
+)
+from .biased_attention import BiasedAttention
+from .bond_encoder import BondEncoder
+from .dropout import Dropout
+from .encoder_layer import EncoderLayer
+from .init import init_transformer
+from .node_encoder import NodeEncoder, VirtualNode
+from .node_position import (
+    CentralityEncoding,
+    IncidentBonds,
+    LaplacianEncoding,
+    RandomWalkEncoding,
+)
+
+NODE_RELATIONS = ("spatial", "laplacian", "none")
+CENTRALITIES = ("directed", "undirected", "none")
+EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
+
+
+class GraphormerEncoder(nn.Module):
+    """Transformer over the nodes of a graph and a virtual node, whose attention has a
+    bias from structure, Ying et al. 2021.
+
+    The bias is made once and shared by all layers. The rows of the paper's ablation
+    (Table 5) are `node_relation`, `centrality` and `edge_type`; layers are the paper's
+    (Eq. 8-9) or, with `pre_layernorm=False`, those of the released second version.
+
+    Args:
+        node_dims: vocabulary size of each categorical node column; None: continuous.
+        bond_dims: vocabulary size of each bond column; empty without.
+        bond_columns: columns of each joint bond type (see `BondEncoder`).
+        num_layers: number of layers.
+        embed_dim: width D.
+        ffn_dim: inner width of the feed-forward network.
+        num_heads: attention heads H.
+        num_node_features: columns of continuous features.
+        node_relation: "spatial": a bias per distance (Eq. 6); "laplacian":
+            `lap_pe_dim` eigenvectors in the node input; "none".
+        centrality: "directed": vectors per in- and out-degree (Eq. 5); "undirected":
+            one vector per degree; "none".
+        edge_type: where bonds enter. "multi_hop": bias along the shortest path (Eq. 7);
+            "single_hop": bias of the direct edge; "node": added to their nodes;
+            "aggregation": added to the messages of neighbours; "none".
+        multi_hop_max_dist: steps of a path that are read.
+        spatial_pos_max: no attention at so many hops or more (see `AttnBias`).
+        rwse_steps: return probabilities of so many random-walk steps in the node input.
+        gaussian_kernels: basis functions of the L2 distance of `pos`; 0: not used.
+        node_table_size, bond_table_size: rows per column (see `NodeEncoder`,
+            `BondEncoder`); None: the vocabularies.
+        num_in_degree, num_out_degree, num_spatial, num_edge_dis: rows of the tables of
+            degrees, distances and path steps (None: `multi_hop_max_dist`).
+        lap_pe_dim: eigenvectors for "laplacian".
+        dropout, act_dropout, activation, pre_layernorm: see `EncoderLayer`.
+        attention_dropout: on attention weights.
+        input_dropout: on the input of the first layer.
+        embed_norm: LayerNorm on the input of the first layer (released second version).
+        final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
+            nothing else normalises the sum of all layers.
+
+    Raises:
+        ValueError: an unknown choice or a size out of range.
+
+    Example:
+        >>> encoder = GraphormerEncoder(
+        ...     [119, 5], [4], num_layers=2, embed_dim=16, num_heads=4, edge_type="none"
+        ... )
+        >>> sorted(encoder.required_fields)
+        ['dist', 'in_degree', 'node_mask', 'out_degree', 'x']
+        >>> batch = {
+        ...     "x": torch.tensor([[[6, 0], [8, 1]]]),
+        ...     "node_mask": torch.tensor([[True, True]]),
+        ...     "dist": torch.tensor([[[0, 1], [1, 0]]]),
+        ...     "in_degree": torch.tensor([[1, 1]]),
+        ...     "out_degree": torch.tensor([[1, 1]]),
+        ... }
+        >>> encoder(batch).shape
+        torch.Size([1, 3, 16])
+    """
+
+    def __init__(
+        self,
+        node_dims: Optional[Sequence[int]],
+        bond_dims: Sequence[int] = (),
+        bond_columns: Optional[Tensor] = None,
+        num_layers: int = 12,
+        embed_dim: int = 768,
+        ffn_dim: int = 768,
+        num_heads: int = 32,
+        num_node_features: int = 0,
+        node_relation: str = "spatial",
+        centrality: str = "directed",
+        edge_type: str = "multi_hop",
+        multi_hop_max_dist: int = 5,
+        spatial_pos_max: Optional[int] = None,
+        rwse_steps: int = 0,
+        gaussian_kernels: int = 0,
+        node_table_size: Optional[int] = None,
+        bond_table_size: Optional[int] = None,
+        num_in_degree: int = 512,
+        num_out_degree: int = 512,
+        num_spatial: int = 512,
+        num_edge_dis: Optional[int] = None,
+        lap_pe_dim: int = 8,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.1,
+        act_dropout: float = 0.0,
+        input_dropout: float = 0.0,
+        activation: str = "gelu",
+        pre_layernorm: bool = True,
+        embed_norm: bool = False,
+        final_norm: Optional[bool] = None,
+    ) -> None:
+        super().__init__()
+        _check_choice("node_relation", node_relation, NODE_RELATIONS)
+        _check_choice("centrality", centrality, CENTRALITIES)
+        _check_choice("edge_type", edge_type, EDGE_TYPES)
+        self.node_encoder = NodeEncoder(
+            node_dims, embed_dim, num_node_features, node_table_size
+        )
+        self.virtual_node = VirtualNode(embed_dim)
+
+        def bonds(width: int) -> BondEncoder:
+            return BondEncoder(bond_dims, width, bond_columns, bond_table_size)
+
+        # Encodings added to the node input, each reading its own batch fields.
+        positions = nn.ModuleDict()
+        if centrality != "none":
+            out_rows = num_out_degree if centrality == "directed" else 0
+            positions["centrality"] = CentralityEncoding(
+                embed_dim, num_in_degree, out_rows
+            )
+        if node_relation == "laplacian":
+            positions["laplacian"] = LaplacianEncoding(lap_pe_dim, embed_dim)
+        if rwse_steps:
+            positions["random_walk"] = RandomWalkEncoding(rwse_steps, embed_dim)
+        if edge_type == "node":
+            positions["bonds"] = IncidentBonds(bonds(embed_dim))
+        self.positions = positions
+
+        edges = None
+        if edge_type == "multi_hop":
+            edges = PathEncoding(bonds(num_heads), multi_hop_max_dist, num_edge_dis)
+        elif edge_type == "single_hop":
+            edges = EdgeBias(bonds(num_heads))
+        self.attn_bias = AttnBias(
+            num_heads,
+            (
+                SpatialEncoding(num_heads, num_spatial)
+                if node_relation == "spatial"
+                else None
+            ),
+            edges,
+            GaussianDistance(num_heads, gaussian_kernels) if gaussian_kernels else None,
+            spatial_pos_max,
+        )
+        self.bond_messages = bonds(embed_dim) if edge_type == "aggregation" else None
+
+        self.embed_norm = nn.LayerNorm(embed_dim) if embed_norm else nn.Identity()
+        self.input_dropout = Dropout(input_dropout)
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                BiasedAttention(embed_dim, num_heads, attention_dropout),
+                embed_dim,
+                ffn_dim,
+                dropout,
+                act_dropout,
+                activation,
+                pre_layernorm,
+            )
+            for _ in range(num_layers)
+        )
+        final_norm = pre_layernorm if final_norm is None else final_norm
+        self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
+        self.apply(lambda module: init_transformer(module, num_layers))
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads."""
+        fields = {"x", "node_mask"} | self.attn_bias.required_fields
+        for encoding in self.positions.values():
+            fields |= set(encoding.fields)
+        return frozenset(fields if self.bond_messages is None else fields | {"bond"})
+
+    def forward(self, batch: dict[str, Tensor]) -> Tensor:
+        """Batch fields of `required_fields` -> [B, N + 1, D]: the virtual node, then
+        the nodes; padding is zero."""
+        x = self.virtual_node(self.encode_nodes(batch))
+        x = self.input_dropout(self.embed_norm(x))
+        attn_bias = self.attn_bias(batch)
+        messages = self.pair_messages(batch)
+        for layer in self.layers:
+            x = layer(x, attn_bias, *messages)
+        mask = F.pad(batch["node_mask"], (1, 0), value=True)
+        return self.final_norm(x) * mask.unsqueeze(-1)
+
+    def encode_nodes(self, batch: dict[str, Tensor]) -> Tensor:
+        """Sum of the features and encodings of each node, [B, N, D]."""
+        x = self.node_encoder(batch["x"])
+        for encoding in self.positions.values():
+            x = x + encoding(*(batch[name] for name in encoding.fields))
+        return x
+
+    def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:
+        """Bond of each pair [B, T, T], and the vectors [R, D] of the R bond types that
+        occur; nothing unless the edge type is "aggregation"."""
+        if self.bond_messages is None:
+            return ()
+        types, position = torch.unique(
+            F.pad(batch["bond"].int(), (1, 0, 1, 0)), return_inverse=True
+        )
+        return position, self.bond_messages()[types]
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ValueError(f"unknown {name} {value!r}, expected {'|'.join(choices)}")

@@ -1,0 +1,145 @@
+"""Where a node is in its graph, as vectors added to the node input."""
+
+import torch
+from torch import Tensor, nn
+
+from .bond_encoder import BondEncoder
+from .embedding_sum import embedding_sum
+
+
+class CentralityEncoding(nn.Module):
+    """One vector per in-degree plus one per out-degree, Eq. 5 of Ying et al. 2021.
+
+    Degrees beyond the table share its last row.
+
+    Args:
+        embed_dim: width D.
+        num_in_degree: rows for in-degrees.
+        num_out_degree: rows for out-degrees; 0: one vector per degree, for undirected
+            graphs, where both degrees are the same number (`in_degree` is read).
+    """
+
+    def __init__(
+        self, embed_dim: int, num_in_degree: int = 512, num_out_degree: int = 512
+    ) -> None:
+        super().__init__()
+        if num_in_degree < 1 or num_out_degree < 0:
+            raise ValueError(
+                f"num_in_degree {num_in_degree} and num_out_degree {num_out_degree}, "
+                "expected at least 1 and 0"
+            )
+        self.in_degree = nn.Embedding(num_in_degree, embed_dim)
+        self.out_degree = (
+            nn.Embedding(num_out_degree, embed_dim) if num_out_degree else None
+        )
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Batch fields that `forward` reads, in its order."""
+        return ("in_degree", "out_degree")[: 1 if self.out_degree is None else 2]
+
+    def forward(self, *degrees: Tensor) -> Tensor:
+        """In-degree and, with two tables, out-degree [B, N] -> [B, N, D]."""
+        tables = (self.in_degree, self.out_degree)
+        return sum(
+            table(degree.int().clamp(max=table.num_embeddings - 1))
+            for table, degree in zip(tables, degrees)
+        )
+
+
+class LaplacianEncoding(nn.Module):
+    """Linear map of Laplacian eigenvectors; in training each eigenvector of each graph
+    gets a random sign, which is arbitrary (Dwivedi & Bresson 2021, arXiv:2012.09699).
+
+    Args:
+        num_vectors: eigenvectors k that are used; a batch may have more.
+        embed_dim: width D.
+    """
+
+    fields = ("lap_pe",)
+
+    def __init__(self, num_vectors: int, embed_dim: int) -> None:
+        super().__init__()
+        if num_vectors < 1:
+            raise ValueError(f"num_vectors {num_vectors}, expected at least 1")
+        self.projection = nn.Linear(num_vectors, embed_dim)
+
+    def forward(self, lap_pe: Tensor) -> Tensor:
+        """lap_pe [B, N, >= k] -> [B, N, D].
+
+        Raises:
+            ValueError: fewer than k eigenvectors.
+        """
+        k = self.projection.in_features
+        if lap_pe.shape[-1] < k:
+            raise ValueError(
+                f"lap_pe has {lap_pe.shape[-1]} eigenvectors, expected {k} or more"
+            )
+        lap_pe = lap_pe[..., :k].to(self.projection.weight.dtype)
+        if self.training:
+            signs = torch.randint(0, 2, (len(lap_pe), 1, k), device=lap_pe.device)
+            lap_pe = lap_pe * (2 * signs - 1)
+        return self.projection(lap_pe)
+
+
+class RandomWalkEncoding(nn.Module):
+    """Linear map of the probabilities that a random walk is back after 1..K steps.
+
+    Args:
+        num_steps: K.
+        embed_dim: width D.
+    """
+
+    fields = ("bond",)
+
+    def __init__(self, num_steps: int, embed_dim: int) -> None:
+        super().__init__()
+        if num_steps < 1:
+            raise ValueError(f"num_steps {num_steps}, expected at least 1")
+        self.projection = nn.Linear(num_steps, embed_dim)
+
+    def forward(self, bond: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none -> [B, N, D]."""
+        weight = self.projection.weight
+        walk = return_probabilities(bond, self.projection.in_features)
+        return self.projection(walk.to(weight.dtype))
+
+
+def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
+    """Diagonals of (D^-1 A)^k for k = 1..num_steps.
+
+    Args:
+        bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
+            edges; from a node without one it ends (probabilities 0).
+        num_steps: K.
+
+    Returns:
+        [B, N, K] float32.
+    """
+    with torch.autocast(bond.device.type, enabled=False):
+        step = (bond != 0).float()
+        step = step / step.sum(-1, keepdim=True).clamp_(min=1)
+        power, diagonals = step, []
+        for k in range(num_steps):
+            power = power @ step if k else step
+            diagonals.append(power.diagonal(dim1=1, dim2=2))
+        return torch.stack(diagonals, -1)
+
+
+class IncidentBonds(nn.Module):
+    """Sum of the vectors of a node's outgoing bonds, the edge encoding "via node" of
+    Table 5 of Ying et al. 2021 (for an undirected graph, all its bonds).
+
+    Args:
+        bonds: vectors of width D per bond type.
+    """
+
+    fields = ("bond",)
+
+    def __init__(self, bonds: BondEncoder) -> None:
+        super().__init__()
+        self.bonds = bonds
+
+    def forward(self, bond: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none -> [B, N, D]."""
+        return embedding_sum(self.bonds(), bond.int())

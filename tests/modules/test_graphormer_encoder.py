@@ -1,0 +1,540 @@
+"""Graphormer against a loop over the equations of Ying et al. 2021, what its appendix
+proves, and its invariances."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+from toy_graphs import (
+    NODE_DIMS,
+    collate,
+    hops,
+    permute,
+    random_graph,
+    shortest_path,
+    undirected_graph,
+)
+
+import cython_ext
+from graphormer_plugin.modules import (
+    BiasedAttention,
+    GraphormerEncoder,
+    return_probabilities,
+)
+from graphormer_plugin.modules import attn_bias as attn_bias_module
+from graphormer_plugin.modules.embedding_sum import embedding_sum
+
+HEADS, DIM, STEPS = 4, 16, 3
+BOND_DIMS = [3, 2]  # six joint types
+BOND_TYPES = 6
+
+# The rows of Table 5, and more.
+ABLATIONS = {
+    "plain": dict(node_relation="none", centrality="none", edge_type="none"),
+    "laplacian": dict(node_relation="laplacian", centrality="none", edge_type="none"),
+    "spatial": dict(centrality="none", edge_type="none"),
+    "centrality": dict(edge_type="none"),
+    "via node": dict(edge_type="node"),
+    "via aggregation": dict(edge_type="aggregation"),
+    "via attention": dict(),
+    "single hop": dict(edge_type="single_hop"),
+    "undirected degree": dict(centrality="undirected"),
+    "edges without distances": dict(node_relation="none"),
+    "near only": dict(spatial_pos_max=2),
+    "short table": dict(num_spatial=4),
+    "random walk": dict(rwse_steps=3),
+    "positions in space": dict(gaussian_kernels=5),
+    "post-norm": dict(pre_layernorm=False),
+    "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
+}
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    settings = dict(
+        node_dims=NODE_DIMS,
+        bond_dims=BOND_DIMS,
+        num_layers=2,
+        embed_dim=DIM,
+        ffn_dim=24,
+        num_heads=HEADS,
+        multi_hop_max_dist=STEPS,
+        num_in_degree=5,
+        num_out_degree=6,
+        lap_pe_dim=2,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+    encoder = GraphormerEncoder(**{**settings, **options}).double()
+    for parameter in encoder.parameters():  # larger than at the start: all terms count
+        torch.nn.init.normal_(parameter, std=0.4)
+    return encoder
+
+
+def batch_of(encoder, graphs):
+    return collate(graphs, encoder.required_fields, BOND_TYPES, path_length=STEPS)
+
+
+@pytest.fixture(params=[False, True], ids=["undirected", "directed"])
+def graphs(request):
+    rng = np.random.default_rng(1)
+    return [
+        random_graph(rng, n, 0.2, BOND_TYPES, directed=request.param)
+        for n in (9, 1, 12, 5)
+    ]
+
+
+def bond_vector(bonds, bond):
+    """Mean of the column embeddings of a joint type (1..6)."""
+    first, second = divmod(bond - 1, BOND_DIMS[1])
+    return (bonds.embedding.weight[first] + bonds.embedding.weight[3 + second]) / 2
+
+
+def twin_input(encoder, graph):
+    """Eq. 5 and the other encodings of nodes, node by node."""
+    n, positions = len(graph["x"]), encoder.positions
+    edges = list(zip(graph["src"], graph["dst"], graph["bond"]))
+    table = encoder.node_encoder.embedding.weight
+    walk = np.zeros((n, n))
+    for u, v, _ in edges:
+        walk[u, v] = 1
+    walk /= np.maximum(walk.sum(1, keepdims=True), 1)
+    rows = []
+    for i in range(n):
+        row = table[graph["x"][i, 0]] + table[NODE_DIMS[0] + graph["x"][i, 1]]
+        in_degree = sum(v == i for _, v, _ in edges)
+        out_degree = sum(u == i for u, _, _ in edges)
+        if "centrality" in positions:
+            row = row + positions["centrality"].in_degree.weight[min(in_degree, 4)]
+            if positions["centrality"].out_degree is not None:
+                out_table = positions["centrality"].out_degree.weight
+                row = row + out_table[min(out_degree, 5)]
+        if "laplacian" in positions:
+            vectors = torch.from_numpy(graph["lap_pe"][i, :2]).double()
+            row = row + positions["laplacian"].projection(vectors)
+        if "random_walk" in positions:
+            powers = [np.linalg.matrix_power(walk, k)[i, i] for k in (1, 2, 3)]
+            row = row + positions["random_walk"].projection(torch.tensor(powers))
+        if "bonds" in positions:
+            for u, _, bond in edges:
+                if u == i:
+                    row = row + bond_vector(positions["bonds"].bonds, bond)
+        rows.append(row)
+    x = torch.stack([encoder.virtual_node.embedding.weight[0], *rows])
+    return encoder.embed_norm(x)
+
+
+def twin_bias(encoder, graph):
+    """b + c of Eq. 7, pair by pair, [T, T, H]."""
+    n, module = len(graph["x"]), encoder.attn_bias
+    dist = hops(graph)
+    bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
+    bias = torch.zeros(n + 1, n + 1, HEADS, dtype=torch.float64)
+    if module.spatial is not None:
+        bias[0] = bias[:, 0] = module.virtual.weight[0]
+    for i in range(n):
+        for j in range(n):
+            value = torch.zeros(HEADS, dtype=torch.float64)
+            connected = np.isfinite(dist[i, j])
+            if module.spatial is not None:
+                rows = module.spatial.embedding.weight
+                row = min(int(dist[i, j]) + 1, len(rows) - 1) if connected else 0
+                value = value + rows[row]
+            if isinstance(module.edges, attn_bias_module.PathEncoding):
+                if connected and i != j:
+                    path = shortest_path(graph, dist, i, j)[: STEPS + 1]
+                    for step, edge in enumerate(zip(path, path[1:])):
+                        vector = bond_vector(module.edges.bonds, bond[edge])
+                        weight = module.edges.weight[step]
+                        value = value + vector @ weight / (len(path) - 1)
+            elif module.edges is not None and (i, j) in bond:
+                value = value + bond_vector(module.edges.bonds, bond[i, j])
+            if module.distance is not None:
+                far = np.linalg.norm(
+                    graph["pos"][i].astype(float) - graph["pos"][j].astype(float)
+                )
+                d = module.distance
+                basis = torch.exp(-(((far - d.centre) / d.log_width.exp()) ** 2) / 2)
+                value = value + d.projection(basis)
+            limit = encoder_limit(encoder)
+            if limit is not None and (dist[i, j] if connected else 510) >= limit:
+                value = torch.full((HEADS,), -math.inf, dtype=torch.float64)
+            bias[i + 1, j + 1] = value
+    return bias
+
+
+def encoder_limit(encoder):
+    """`spatial_pos_max` of the test encoder that has one."""
+    return 2 if encoder.attn_bias.limited else None
+
+
+def twin(encoder, graph):
+    """Eq. 6-9, row by row and head by head."""
+    n, width = len(graph["x"]), DIM // HEADS
+    x, bias = twin_input(encoder, graph), twin_bias(encoder, graph)
+    bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
+
+    def attend(layer, x):
+        q, k, v = layer.attention.qkv_proj(x).chunk(3, dim=-1)
+        z = torch.zeros_like(x)
+        for i in range(n + 1):
+            messages = v.clone()
+            for j in range(1, n + 1):
+                if encoder.bond_messages is not None and (i - 1, j - 1) in bond:
+                    messages[j] += bond_vector(
+                        encoder.bond_messages, bond[i - 1, j - 1]
+                    )
+            for h in range(HEADS):
+                part = slice(h * width, (h + 1) * width)
+                scores = k[:, part] @ q[i, part] / math.sqrt(width) + bias[i, :, h]
+                z[i, part] = torch.softmax(scores, 0) @ messages[:, part]
+        return layer.attention.out_proj(z)
+
+    for layer in encoder.layers:
+        if layer.pre_layernorm:
+            x = x + attend(layer, layer.attention_norm(x))
+            x = x + layer.fc2(F.gelu(layer.fc1(layer.ffn_norm(x))))
+        else:
+            x = layer.attention_norm(x + attend(layer, x))
+            x = layer.ffn_norm(x + layer.fc2(F.gelu(layer.fc1(x))))
+    return encoder.final_norm(x)
+
+
+@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
+@torch.no_grad()
+def test_equals_the_equations(graphs, options):
+    encoder = make_encoder(**options).eval()
+    out = encoder(batch_of(encoder, graphs))
+    for states, graph in zip(out, graphs):
+        n = len(graph["x"]) + 1
+        # random-walk probabilities and 3D distances are float32
+        tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 0
+        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10 + tolerance
+        assert not states[n:].any()
+
+
+def unique_path_graphs():
+    """Trees, so that no tie between shortest paths depends on the numbering."""
+    rng = np.random.default_rng(3)
+    trees = []
+    for n in (8, 1, 13, 4):
+        tree = undirected_graph(n, [(int(rng.integers(i)), i) for i in range(1, n)])
+        graph = random_graph(rng, n, 0, BOND_TYPES)
+        types = rng.integers(1, BOND_TYPES + 1, (n, n))
+        types = np.triu(types) + np.triu(types, 1).T
+        tree["bond"] = types[tree["src"], tree["dst"]]
+        trees.append({**graph, **{key: tree[key] for key in ("src", "dst", "bond")}})
+    return trees
+
+
+@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
+@torch.no_grad()
+def test_permuting_nodes_permutes_states(options):
+    encoder, trees = make_encoder(**options).eval(), unique_path_graphs()
+    out = encoder(batch_of(encoder, trees))
+    rng = np.random.default_rng(2)
+    orders = [rng.permutation(len(tree["x"])) for tree in trees]
+    permuted = encoder(
+        batch_of(encoder, [permute(g, o) for g, o in zip(trees, orders)])
+    )
+    tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 1e-12
+    for before, after, order in zip(out, permuted, orders):
+        assert (before[0] - after[0]).abs().max() < tolerance
+        moved = before[1 + torch.from_numpy(order)]
+        assert (moved - after[1 : 1 + len(order)]).abs().max() < tolerance
+
+
+@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
+@torch.no_grad()
+def test_batch_mates_and_padding_do_not_matter(graphs, options):
+    encoder = make_encoder(**options).eval()
+    together = encoder(batch_of(encoder, graphs))
+    tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 1e-12
+    for states, graph in zip(together, graphs):
+        alone = encoder(batch_of(encoder, [graph]))[0]
+        assert (states[: len(alone)] - alone).abs().max() < tolerance
+
+
+def test_every_parameter_gets_a_gradient(graphs):
+    for options in ABLATIONS.values():
+        encoder = make_encoder(**options)
+        encoder(batch_of(encoder, graphs)).square().sum().backward()
+        for name, parameter in encoder.named_parameters():
+            assert parameter.grad is not None and parameter.grad.any(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
+def test_half_precision_is_finite(graphs, options, dtype):
+    encoder = make_encoder(**options).eval()
+    batch = batch_of(encoder, graphs)
+    reference = encoder(batch)
+    encoder = encoder.to(dtype)
+    out = encoder(batch)
+    out.float().square().mean().backward()
+    assert out.dtype == dtype and out.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+    tolerance = {torch.float16: 0.05, torch.bfloat16: 0.4, torch.float32: 1e-4}[dtype]
+    assert (out - reference).abs().max() < tolerance
+
+
+def test_autocast(graphs):
+    encoder = make_encoder().float()
+    batch = batch_of(encoder, graphs)
+    with torch.autocast("cpu", torch.bfloat16):
+        out = encoder(batch)
+    out.square().mean().backward()
+    assert (out - encoder(batch)).abs().max() < 0.4
+
+
+def test_random_parts_act_in_training_only(graphs):
+    for options in (
+        {"attention_dropout": 0.5},
+        {"dropout": 0.5},
+        {"act_dropout": 0.5},
+        {"input_dropout": 0.5},
+        {"node_relation": "laplacian"},
+        {"edge_type": "aggregation", "attention_dropout": 0.5},
+    ):
+        encoder = make_encoder(**options)
+        batch = batch_of(encoder, graphs)
+        assert not torch.equal(encoder(batch), encoder(batch)), options
+        encoder.eval()
+        assert torch.equal(encoder(batch), encoder(batch)), options
+
+
+# What appendix A of the paper proves
+
+
+def one_layer():
+    """Attention with zero queries and keys and identity values."""
+    attention = BiasedAttention(DIM, HEADS).double()
+    with torch.no_grad():
+        attention.qkv_proj.weight.zero_()
+        attention.qkv_proj.weight[2 * DIM :] = torch.eye(DIM)
+        attention.qkv_proj.bias.zero_()
+        attention.out_proj.weight.copy_(torch.eye(DIM))
+        attention.out_proj.bias.zero_()
+    return attention
+
+
+def distance_bias(graph, distance):
+    """Eq. 6 with b = 0 at this distance and -inf (FORBIDDEN) elsewhere, nodes only."""
+    encoder = make_encoder(edge_type="none")
+    weight = encoder.attn_bias.spatial.embedding.weight
+    with torch.no_grad():
+        weight.fill_(attn_bias_module.FORBIDDEN)
+        weight[distance + 1] = 0
+        return encoder.attn_bias(batch_of(encoder, [graph]))[:, :, 1:, 1:]
+
+
+@pytest.fixture
+def ring():
+    """A ring with a chord: every node has a neighbour."""
+    return undirected_graph(6, [(i, (i + 1) % 6) for i in range(6)] + [(0, 3)])
+
+
+@torch.no_grad()
+def test_fact_1_mean_sum_max_and_combine(ring):
+    torch.manual_seed(0)
+    x = torch.randn(1, 6, DIM, dtype=torch.float64)
+    neighbours = [ring["dst"][ring["src"] == i] for i in range(6)]
+    bias, attention = distance_bias(ring, 1), one_layer()
+
+    mean = torch.stack([x[0, j].mean(0) for j in neighbours])
+    assert (attention(x, bias)[0] - mean).abs().max() < 1e-12
+
+    # SUM: the mean times the degree, which the centrality encoding gives.
+    degree = collate([ring], ["in_degree"])["in_degree"][0]
+    total = torch.stack([x[0, j].sum(0) for j in neighbours])
+    summed = attention(x, bias)[0] * degree.unsqueeze(-1)
+    assert (summed - total).abs().max() < 1e-12
+
+    # COMBINE: a head that permits distance 0 only gives the node itself.
+    own = attention(x, distance_bias(ring, 0))[0]
+    assert (own - x[0]).abs().max() < 1e-12
+
+    # MAX of coordinate t: keys are that coordinate, queries a large temperature.
+    attention = BiasedAttention(DIM, 1).double()
+    t = 3
+    attention.qkv_proj.weight.zero_()
+    attention.qkv_proj.bias.zero_()
+    attention.qkv_proj.bias[:DIM] = 1e4
+    attention.qkv_proj.weight[DIM + t, t] = 1
+    attention.qkv_proj.weight[2 * DIM :] = torch.eye(DIM)
+    attention.out_proj.weight.copy_(torch.eye(DIM))
+    attention.out_proj.bias.zero_()
+    # -inf proper: the temperature beats any finite bias.
+    bias = bias[:, :1].masked_fill(bias[:, :1] < 0, -math.inf)
+    largest = torch.stack([x[0, j].max(0).values for j in neighbours])
+    assert (attention(x, bias)[0, :, t] - largest[:, t]).abs().max() < 1e-9
+
+
+@torch.no_grad()
+def test_fact_2_mean_readout(ring):
+    torch.manual_seed(0)
+    x = torch.randn(1, 7, DIM, dtype=torch.float64)
+    encoder = make_encoder(**ABLATIONS["plain"])
+    bias = encoder.attn_bias(batch_of(encoder, [ring]))
+    assert not bias.any()
+    mean = x.mean(1, keepdim=True)
+    assert (one_layer()(x, bias) - mean).abs().max() < 1e-12
+
+
+# Figure 2. Left: two triangles' worth of distances without one; node colours agree.
+LEFT = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)]
+RIGHT = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3)]
+
+
+@torch.no_grad()
+def test_figure_2_graphs_that_1_wl_cannot_tell_apart():
+    left, right = undirected_graph(6, LEFT), undirected_graph(6, RIGHT)
+    sets = [
+        {tuple(sorted(row.astype(int).tolist())) for row in hops(graph)}
+        for graph in (left, right)
+    ]
+    assert sets == [
+        {(0, 1, 1, 2, 2, 3), (0, 1, 1, 1, 2, 2)},
+        {(0, 1, 1, 2, 3, 3), (0, 1, 1, 1, 2, 2)},
+    ]
+
+    encoder = make_encoder(edge_type="none")
+    out = encoder(batch_of(encoder, [left, right]))[:, 0]
+    assert (out[0] - out[1]).abs().max() > 1e-3
+
+    from torch_geometric.nn import GIN
+
+    torch.manual_seed(0)
+    gin = GIN(DIM, DIM, num_layers=4).double().eval()
+    x = torch.ones(6, DIM, dtype=torch.float64)
+    left, right = (
+        gin(x, torch.tensor(np.stack([graph["src"], graph["dst"]]))).sum(0)
+        for graph in (left, right)
+    )
+    assert (left - right).abs().max() < 1e-12
+
+
+# Parts
+
+
+def test_codes_are_those_of_the_batch():
+    assert attn_bias_module.FAR == cython_ext.FAR
+    assert attn_bias_module.UNREACHABLE == cython_ext.UNREACHABLE
+
+
+@torch.no_grad()
+def test_num_spatial_caps_the_table():
+    """On a path of 8 nodes, distances beyond the table share its last row."""
+    path = undirected_graph(8, [(i, i + 1) for i in range(7)])
+    encoder = make_encoder(edge_type="none", num_spatial=5)
+    bias = encoder.attn_bias(batch_of(encoder, [path]))[0, 0, 1, 1:]
+    rows = encoder.attn_bias.spatial.embedding.weight[:, 0]
+    assert torch.equal(bias, rows[[1, 2, 3, 4, 4, 4, 4, 4]])
+
+
+@torch.no_grad()
+def test_spatial_pos_max_forbids_attention():
+    path = undirected_graph(5, [(0, 1), (1, 2), (2, 3)])  # node 4 on its own
+    encoder = make_encoder(spatial_pos_max=2)
+    weights = encoder.attn_bias(batch_of(encoder, [path]))[0, 0].softmax(-1)
+    allowed = torch.tensor([[1, 1, 1, 1, 1, 1]] + [[1, 0, 0, 0, 0, 0]] * 5).bool()
+    for i, j in [(i, j) for i in range(4) for j in range(4) if abs(i - j) < 2]:
+        allowed[i + 1, j + 1] = True
+    allowed[5, 5] = True
+    assert torch.equal(weights > 0, allowed)
+    # unreachable counts as 510 hops, so 511 forbids nothing
+    encoder = make_encoder(spatial_pos_max=511)
+    assert (encoder.attn_bias(batch_of(encoder, [path])) > -1000).all()
+
+
+def test_a_path_of_300_nodes_is_far():
+    n = 300
+    dist = np.abs(np.arange(n)[:, None] - np.arange(n)).clip(max=cython_ext.FAR)
+    batch = {
+        "dist": torch.from_numpy(dist[None].astype(np.uint8)),
+        "node_mask": torch.ones(1, n, dtype=torch.bool),
+    }
+    bias = make_encoder(edge_type="none").attn_bias(batch)[0, :, 1, 1:]
+    rows = make_encoder(edge_type="none").attn_bias.spatial.embedding.weight
+    assert torch.equal(bias[:, 253], rows[254]) and torch.equal(bias[:, 254], rows[511])
+    assert torch.equal(bias[:, 299], rows[511])
+
+
+def test_return_probabilities_of_a_triangle_with_a_tail():
+    graph = undirected_graph(5, [(0, 1), (1, 2), (2, 0), (2, 3)])
+    walk = return_probabilities(collate([graph], ["bond"])["bond"], 3)[0]
+    expected = [
+        [0, 1 / 4 + 1 / 6, 1 / 6],
+        [0, 1 / 4 + 1 / 6, 1 / 6],
+        [0, 1 / 6 + 1 / 6 + 1 / 3, 1 / 6],
+        [0, 1 / 3, 0],
+        [0, 0, 0],
+    ]
+    assert torch.allclose(walk, torch.tensor(expected))
+
+
+def test_embedding_sum_and_its_gradient():
+    torch.manual_seed(0)
+    table = torch.randn(5, 3, dtype=torch.float64, requires_grad=True)
+    rows = torch.randint(0, 5, (2, 4, 6))
+    out = embedding_sum(table, rows)
+    assert torch.allclose(out, table[rows].sum(2))
+    assert torch.autograd.gradcheck(lambda t: embedding_sum(t, rows), (table,))
+
+
+def test_path_bias_makes_no_tensor_per_step_and_head():
+    """Largest tensor of the forward and backward pass at B 16, N 24, L 5, H 32."""
+    rng = np.random.default_rng(0)
+    big = [random_graph(rng, 24, 0.1, BOND_TYPES) for _ in range(16)]
+    encoder = make_encoder(num_heads=32, embed_dim=32, num_layers=1).float()
+    batch = collate(big, encoder.required_fields, BOND_TYPES, path_length=STEPS)
+    sizes = []
+
+    class Largest(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            if isinstance(out, torch.Tensor):
+                sizes.append(out.untyped_storage().nbytes())
+            return out
+
+    with Largest():
+        encoder.attn_bias(batch).sum().backward()
+    pairs, naive = 16 * 25 * 25, 16 * 24 * 24 * STEPS * 32 * 4
+    assert max(sizes) <= pairs * 32 * 4 < naive
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_heads": 3}, "no multiple of 3 heads"),
+        ({"edge_type": "path"}, "unknown edge_type 'path', expected multi_hop|single"),
+        ({"node_relation": "wl"}, "unknown node_relation 'wl'"),
+        ({"centrality": "degree"}, "unknown centrality 'degree'"),
+        ({"num_spatial": 2}, "num_spatial 2"),
+        ({"multi_hop_max_dist": 0}, "max_steps 0"),
+        ({"num_edge_dis": 2}, "num_weights 2"),
+        ({"spatial_pos_max": 0}, "spatial_pos_max 0"),
+        ({"num_in_degree": 0}, "num_in_degree 0"),
+        ({"node_relation": "laplacian", "lap_pe_dim": 0}, "num_vectors 0"),
+        ({"rwse_steps": -1}, "num_steps -1"),
+        ({"gaussian_kernels": 1}, "num_kernels 1"),
+        ({"bond_table_size": 2}, "3 values, table_size is 2"),
+        ({"bond_columns": [[-1], [0]]}, "1 columns, expected 2"),
+        ({"activation": "tanh"}, "unknown activation 'tanh'"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_encoder(**options)
+
+
+def test_batches_that_do_not_fit(graphs):
+    encoder = make_encoder()
+    batch = collate(graphs, encoder.required_fields, BOND_TYPES, path_length=STEPS + 1)
+    with pytest.raises(ValueError, match="path_bond has 4 steps, expected 3"):
+        encoder(batch)
+    encoder = make_encoder(node_relation="laplacian", lap_pe_dim=4)
+    with pytest.raises(ValueError, match="3 eigenvectors, expected 4"):
+        encoder(batch_of(encoder, graphs))
