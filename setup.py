@@ -7,8 +7,6 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from setuptools import Extension, setup
-
 # No -march=native: a wheel runs on any processor of its platform. No OpenMP: its thread
 # team does not survive the fork that starts a data worker.
 OPTIMISE = ["/O2"] if sys.platform == "win32" else ["-O3"]
@@ -45,8 +43,9 @@ if second_torch_ahead() and not os.environ.get(ALLOW_ISOLATION):
         f"({ALLOW_ISOLATION}=1 goes on regardless, e.g. with --no-deps.)"
     )
 
-# Imported late, so that the message above comes first where Cython is missing.
+# Imported late, so that the message above comes first where these are missing.
 from Cython.Build import cythonize  # noqa: E402
+from setuptools import Extension, setup  # noqa: E402
 
 setup(
     ext_modules=cythonize(

@@ -11,6 +11,7 @@ Expected on 2 CPU cores: see README.md, section "Demo".
 import argparse
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 PLUGIN = ROOT / "graphormer_plugin"
 BATCH_SIZE = 64
+# fairseq uses names that torch has renamed, and pins memory on machines without a GPU.
+QUIET = "ignore::FutureWarning,ignore::UserWarning,ignore::DeprecationWarning"
 
 
 def relative(path: Path) -> str:
@@ -92,6 +95,7 @@ def run(command: list[list[str]]) -> tuple[int, dict[str, dict[str, float]]]:
     process = subprocess.Popen(
         words,
         cwd=ROOT,
+        env={**os.environ, "PYTHONWARNINGS": QUIET},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
