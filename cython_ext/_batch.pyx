@@ -145,8 +145,12 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     plan.bond_limit = 1 if job.edge_bond is None else job.num_bond_types
     plan.hop_limit = job.hop_limit
     plan.direct_code = job.direct_code
-    plan.dist_of_hop = NULL if dist_of_hop is None else &dist_of_hop[0]
-    plan.relation_of_hop = NULL if relation_of_hop is None else &relation_of_hop[0]
+    plan.dist_of_hop = NULL
+    if dist_of_hop is not None:
+        plan.dist_of_hop = &dist_of_hop[0]
+    plan.relation_of_hop = NULL
+    if relation_of_hop is not None:
+        plan.relation_of_hop = &relation_of_hop[0]
     plan.seen = &seen[0]
     plan.edge_src = read(job.edge_src)
     plan.edge_dst = read(job.edge_dst)
