@@ -197,8 +197,7 @@ class GraphPredictionTask(FairseqTask):
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
-                logger.info(describe(task.store))
-                task.check_num_classes()
+                task.check_num_classes()  # opens the store
         return task
 
     # Data
@@ -213,6 +212,7 @@ class GraphPredictionTask(FairseqTask):
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
             self._store = get_store(self.dataset_options())
+            logger.info(describe(self._store))
         return self._store
 
     def dataset_options(self) -> DatasetOptions:
@@ -245,12 +245,12 @@ class GraphPredictionTask(FairseqTask):
 
     def check_num_classes(self) -> None:
         """Raise ValueError where ``--num-classes`` contradicts the targets."""
-        asked = self.cfg.num_classes
-        if asked is not None and asked != self.targets.num_outputs:
+        asked, outputs = self.cfg.num_classes, self.targets.num_outputs
+        if asked is not None and asked != outputs:
             raise ValueError(
-                f"--num-classes {asked}, but {self.cfg.dataset_name} has "
-                f"{self.targets.num_outputs} ({', '.join(self.targets.names)}); leave "
-                "the option out to take the number from the dataset"
+                f"--num-classes {asked}, but {self.cfg.dataset_name} has {outputs} "
+                f"({', '.join(self.targets.names)}); leave the option out to take the "
+                "number from the dataset"
             )
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> None:
