@@ -275,30 +275,28 @@ def command(*arguments):
     )
 
 
-def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
+def train_on_two_processes(*arguments):
+    """Log of the first of two processes on the CPU."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # 12 graphs to validate in batches of 5: three batches for two processes, so that
-    # one of them gets a dummy batch.
-    more = ["--max-epoch", 1, "--batch-size-valid", 5, "--num-workers", 1]
     distributed = "--ddp-backend legacy_ddp --distributed-backend gloo "
     distributed += "--distributed-no-spawn --distributed-world-size 2 "
     distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
-    processes = [
-        command(
-            "-m",
-            "fairseq_cli.train",
-            *train_arguments(data, tmp_path / "two", *more, "--batch-size", 8),
-            *distributed.split(),
-            "--distributed-rank",
-            str(rank),
-        )
-        for rank in range(2)
-    ]
+    both = ["-m", "fairseq_cli.train", *arguments, *distributed.split()]
+    processes = [command(*both, "--distributed-rank", str(rank)) for rank in (0, 1)]
     outputs = [process.communicate(timeout=120) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
-    two_train, two_valid = (logged(outputs[0][0], tag) for tag in ("train", "valid"))
+    return outputs[0][0]
+
+
+def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
+    # 12 graphs to validate in batches of 5: three batches for two processes, so that
+    # one of them gets a dummy batch.
+    more = ["--max-epoch", 1, "--batch-size-valid", 5, "--num-workers", 1]
+    more += ["--batch-size", 8]
+    text = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
+    two_train, two_valid = (logged(text, tag) for tag in ("train", "valid"))
     assert len(two_train) == len(two_valid) == 1
 
     # One process has the same number for the weights that two have trained.
@@ -319,3 +317,21 @@ def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
     # every graph of the epoch was seen by exactly one process
     for log in two_train:
         assert log["train_bsz"] * 6 == pytest.approx(96, rel=0.02)
+
+
+FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"
+
+
+def test_flag_trains_in_half_precision(train):
+    text = train("flag", *FLAG.split(), "--fp16", "--fp16-no-flatten-grads")
+    train_log = logged(text, "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+    plain = logged(train("plain"), "train")
+    assert train_log[0]["train_loss"] != plain[0]["train_loss"]
+
+
+def test_flag_trains_on_two_processes(data, tmp_path):
+    more = [*FLAG.split(), "--max-epoch", 2, "--batch-size", 8]
+    log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
+    train_log = logged(log, "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]

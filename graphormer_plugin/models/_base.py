@@ -6,7 +6,7 @@ import dataclasses
 from argparse import Namespace
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import (
@@ -59,7 +59,7 @@ class GraphModel(BaseFairseqModel):
     """An encoder of nodes with the virtual node first, and a linear head on that.
 
     Args:
-        encoder: batch -> [B, N + 1, D].
+        encoder: batch, perturb -> [B, N + 1, D].
         embed_dim: width D.
         num_outputs: C, targets or classes.
         batch_spec: the batch fields that the encoder reads.
@@ -74,12 +74,23 @@ class GraphModel(BaseFairseqModel):
     ) -> None:
         super().__init__()
         self.encoder = encoder
+        self.embed_dim = embed_dim
         self.head = nn.Linear(embed_dim, num_outputs)
         self.batch_spec = batch_spec
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Batch fields of `batch_spec` -> [B, C], standardised units for regression."""
-        return self.head(self.encoder(batch)[:, 0])
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+    ) -> Tensor:
+        """Predicts.
+
+        Args:
+            batch: the fields of `batch_spec`.
+            perturb: [B, N, D], added to the encoded node features (FLAG).
+
+        Returns:
+            [B, C], in standardised units for regression.
+        """
+        return self.head(self.encoder(batch, perturb)[:, 0])
 
 
 def build_model(

@@ -196,10 +196,22 @@ class GraphormerEncoder(nn.Module):
             fields |= set(encoding.fields)
         return frozenset(fields if self.bond_messages is None else fields | {"bond"})
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Batch fields of `required_fields` -> [B, N + 1, D]: the virtual node, then
-        the nodes; padding is zero."""
-        x = self.virtual_node(self.encode_nodes(batch))
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            batch: the fields of `required_fields`.
+            perturb: [B, N, D], added to the encoded node features.
+
+        Returns:
+            [B, N + 1, D]: the virtual node, then the nodes; padding is zero.
+        """
+        x = self.encode_nodes(batch)
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
+        x = self.virtual_node(x)
         x = self.input_dropout(self.embed_norm(x))
         attn_bias = self.attn_bias(batch)
         messages = self.pair_messages(batch)

@@ -200,10 +200,21 @@ class GRPEEncoder(nn.Module):
         self.final_norm = nn.LayerNorm(embed_dim)
         self.apply(lambda module: init_transformer(module, num_layers))
 
-    def forward(self, batch: dict[str, Tensor]) -> Tensor:
-        """Batch fields `x`, `node_mask`, `relation`, `relation_code` -> [B, N + 1, D]:
-        the virtual node, then the nodes; padding is zero."""
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            batch: fields `x`, `node_mask`, `relation`, `relation_code`.
+            perturb: [B, N, D], added to the encoded node features.
+
+        Returns:
+            [B, N + 1, D]: the virtual node, then the nodes; padding is zero.
+        """
         x = self.node_encoder(batch["x"])
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
         if self.training and self.perturb_noise:
             x = x + torch.empty_like(x).uniform_(
                 -self.perturb_noise, self.perturb_noise

@@ -1,0 +1,14 @@
+"""Graphormer v2's names for the losses of a task with FLAG.
+
+There the loss passed the perturbation on to the model; here the task does, so that each
+is the plain loss under a second name.
+"""
+
+from fairseq.criterions import register_criterion
+
+from graphormer_plugin.criterions.l1_loss import L1Loss, L1LossConfig
+
+
+@register_criterion("l1_loss_with_flag", dataclass=L1LossConfig)
+class L1LossWithFlag(L1Loss):
+    """`l1_loss`, for commands written for Graphormer v2."""

@@ -1,0 +1,103 @@
+"""Graph prediction with adversarial augmentation of the node vectors (FLAG)."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.tasks import register_task
+from torch import Tensor
+
+from graphormer_plugin.tasks.graph_prediction import (
+    GraphPredictionConfig,
+    GraphPredictionTask,
+)
+
+
+@dataclass
+class GraphPredictionWithFlagConfig(GraphPredictionConfig):
+    """Options of ``--task graph_prediction_with_flag``; names and defaults are
+    Graphormer v2's."""
+
+    flag_m: int = field(
+        default=3, metadata={"help": "passes over each batch, >= 1 (m)"}
+    )
+    flag_step_size: float = field(
+        default=1e-3, metadata={"help": "size of an ascent step, >= 0 (alpha)"}
+    )
+    flag_mag: float = field(
+        default=1e-3,
+        metadata={
+            "help": "largest Euclidean norm of a node's perturbation, >= 0; "
+            "0 does not limit it (epsilon)"
+        },
+    )
+
+
+@register_task("graph_prediction_with_flag", dataclass=GraphPredictionWithFlagConfig)
+class GraphPredictionWithFlagTask(GraphPredictionTask):
+    """FLAG: free large-scale adversarial augmentation on graphs (Kong et al. 2020,
+    arXiv:2010.09891), as Graphormer's released code has it.
+
+    Each update passes ``flag_m`` times over its batch. A perturbation of the encoded
+    node features, ``[B, N, D]``, starts uniform and takes a step of ``flag_step_size``
+    along the sign of its gradient between two passes; with ``flag_mag`` each node's
+    vector is projected back onto the ball of that radius. The weights get the mean of
+    the gradients of all passes. What is logged is the last pass, that with the
+    strongest perturbation. Validation is not perturbed.
+    """
+
+    def __init__(self, cfg: GraphPredictionWithFlagConfig, **kwargs: Any) -> None:
+        super().__init__(cfg, **kwargs)
+        for name, low in [("flag_m", 1), ("flag_step_size", 0), ("flag_mag", 0)]:
+            value = getattr(cfg, name)
+            if not value >= low:
+                flag = "--" + name.replace("_", "-")
+                raise ValueError(f"{flag} {value}: expected {low} or more")
+
+    def build_model(self, cfg, from_checkpoint: bool = False):
+        model = super().build_model(cfg, from_checkpoint)
+        self.embed_dim: int = model.embed_dim
+        return model
+
+    def train_step(
+        self, sample, model, criterion, optimizer, update_num, ignore_grad=False
+    ):
+        """One update's forward and backward passes; see fairseq's method."""
+        model.train()
+        model.set_num_updates(update_num)
+        batch = sample["net_input"]["batch"]
+        perturb = self.first_perturbation(batch["node_mask"])
+        for number in range(self.cfg.flag_m):
+            if number:
+                perturb = self.ascend(perturb)
+            perturb.requires_grad_()
+            net_input = {**sample["net_input"], "perturb": perturb}
+            with torch.autocast("cuda", enabled=isinstance(optimizer, AMPOptimizer)):
+                loss, sample_size, logging_output = criterion(
+                    model, {**sample, "net_input": net_input}
+                )
+            # A filler batch of an uneven shard: its gradient is to be zero.
+            optimizer.backward(loss * (0 if ignore_grad else 1 / self.cfg.flag_m))
+        return loss, sample_size, logging_output
+
+    def first_perturbation(self, node_mask: Tensor) -> Tensor:
+        """Uniform float32 ``[B, N, D]``, zero at padding.
+
+        Each entry lies within ``flag_mag / sqrt(D)``, so that no norm exceeds
+        ``flag_mag``, or within ``flag_step_size`` where the norm is not limited.
+        """
+        bound = self.cfg.flag_step_size
+        if self.cfg.flag_mag > 0:
+            bound = self.cfg.flag_mag / self.embed_dim**0.5
+        perturb = torch.empty(*node_mask.shape, self.embed_dim, device=node_mask.device)
+        return perturb.uniform_(-bound, bound).mul_(node_mask.unsqueeze(-1))
+
+    def ascend(self, perturb: Tensor) -> Tensor:
+        """The perturbation one step along the sign of its gradient, projected."""
+        perturb = perturb.detach() + self.cfg.flag_step_size * perturb.grad.sign()
+        if self.cfg.flag_mag > 0:
+            perturb = torch.renorm(
+                perturb.flatten(0, 1), p=2, dim=0, maxnorm=self.cfg.flag_mag
+            ).view_as(perturb)
+        return perturb
