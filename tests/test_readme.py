@@ -112,13 +112,19 @@ def test_every_flag_exists(parser_of):
     """Flags in tables and text: of the task, the model, or one of the commands."""
     from fairseq import options
 
-    base = ["fairseq-train", "--task", "graph_prediction", "--arch", "grpe_small"]
-    base += ["--criterion", "l1_loss", "--optimizer", "adam"]
+    from graphormer_plugin.__main__ import components
+
+    ours = components()
+    base = ["--criterion", "l1_loss", "--optimizer", "adam"]
     base += ["--lr-scheduler", "polynomial_decay", "--total-num-update", "1"]
+    choices = [("--task", "--arch", task, "grpe_small") for task in ours["tasks"]]
+    choices += [
+        ("--arch", "--task", arch, "graph_prediction") for arch in ours["architectures"]
+    ]
     known = set(OTHER_FLAGS)
-    for words in (base,):
+    for first, second, one, other in choices:
         parser = parser_of("fairseq-train")()
-        options.parse_args_and_arch(parser, input_args=words[1:])
+        options.parse_args_and_arch(parser, [*base, first, one, second, other])
         known |= set(parser._option_string_actions)
     known |= set(parser_of("fairseq-validate")()._option_string_actions)
     import graphormer_plugin.cli.preprocess as preprocess
