@@ -56,12 +56,12 @@ class TransformerConfig(FairseqDataclass):
 
 
 class GraphModel(BaseFairseqModel):
-    """An encoder of nodes with the virtual node first, and a linear head on that.
+    """An encoder of nodes with the virtual node first, and a head on that.
 
     Args:
         encoder: batch, perturb -> [B, N + 1, D].
         embed_dim: width D.
-        num_outputs: C, targets or classes.
+        head: [B, D] -> [B, C], C targets or classes.
         batch_spec: the batch fields that the encoder reads.
     """
 
@@ -69,13 +69,13 @@ class GraphModel(BaseFairseqModel):
         self,
         encoder: nn.Module,
         embed_dim: int,
-        num_outputs: int,
+        head: nn.Module,
         batch_spec: BatchSpec,
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.embed_dim = embed_dim
-        self.head = nn.Linear(embed_dim, num_outputs)
+        self.head = head
         self.batch_spec = batch_spec
 
     def forward(
@@ -91,6 +91,12 @@ class GraphModel(BaseFairseqModel):
             [B, C], in standardised units for regression.
         """
         return self.head(self.encoder(batch, perturb)[:, 0])
+
+
+def set_defaults(cfg: Any, **values: Any) -> None:
+    """Gives a preset's values to the options that are not set yet."""
+    for name, value in values.items():
+        setattr(cfg, name, getattr(cfg, name, value))
 
 
 def build_model(

@@ -11,11 +11,12 @@ the code; the paper states none of them.
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
+from torch import nn
 
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import GRPEEncoder
 
-from ._base import GraphModel, TransformerConfig
+from ._base import GraphModel, TransformerConfig, set_defaults
 
 
 @dataclass
@@ -73,17 +74,21 @@ class GRPEModel(GraphModel):
         )
         fields = frozenset({"x", "node_mask", "relation", "relation_code"})
         spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)
-        return cls(encoder, cfg.encoder_embed_dim, task.targets.num_outputs, spec)
+        head = nn.Linear(cfg.encoder_embed_dim, task.targets.num_outputs)
+        return cls(encoder, cfg.encoder_embed_dim, head, spec)
 
 
 # Sizes of Table 1.
 
 
 def _sizes(cfg, layers: int, width: int, ffn_width: int, heads: int) -> None:
-    cfg.encoder_layers = getattr(cfg, "encoder_layers", layers)
-    cfg.encoder_embed_dim = getattr(cfg, "encoder_embed_dim", width)
-    cfg.encoder_ffn_embed_dim = getattr(cfg, "encoder_ffn_embed_dim", ffn_width)
-    cfg.encoder_attention_heads = getattr(cfg, "encoder_attention_heads", heads)
+    set_defaults(
+        cfg,
+        encoder_layers=layers,
+        encoder_embed_dim=width,
+        encoder_ffn_embed_dim=ffn_width,
+        encoder_attention_heads=heads,
+    )
 
 
 @register_model_architecture("grpe", "grpe_tiny")

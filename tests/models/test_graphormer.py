@@ -1,0 +1,127 @@
+"""Sizes of the Graphormer presets against the paper, and options of the model."""
+
+import pytest
+import torch
+
+import graphormer_plugin  # noqa: F401  (registers)
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+from graphormer_plugin.modules import TransformHead
+
+OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
+ZINC = FeatureSchema(1, [28], [4])
+
+# The first release had smaller tables for ZINC, some of them in the preset, and the
+# same as the second release elsewhere.
+ZINC_TABLES = dict(node_table_size=64, bond_table_size=64, num_edge_dis=40)
+OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
+
+
+@pytest.mark.parametrize(
+    "arch, schema, tables, outputs, paper",
+    [
+        ("graphormer_slim", ZINC, ZINC_TABLES, 1, 489_321),
+        ("graphormer_small", OGB, OGB_TABLES, 1, 12.5e6),
+        ("graphormer_base", OGB, OGB_TABLES, 1, 47.1e6),
+        ("graphormer_deep", OGB, OGB_TABLES, 128, 119.5e6),
+    ],
+)
+def test_size(arch, schema, tables, outputs, paper):
+    targets = TargetSchema([f"y{i}" for i in range(outputs)])
+    model = build_model(arch, schema, targets, pre_layernorm=True, **tables)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert count == pytest.approx(paper, rel=0.01)
+
+
+def tiny(schema=OGB, **options):
+    sizes = dict(encoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=16)
+    return build_model(
+        "graphormer_slim", schema, TargetSchema(["a", "b"]), **sizes, **options
+    )
+
+
+@pytest.mark.parametrize(
+    "options, fields",
+    [
+        ({}, {"dist", "path_bond", "in_degree", "out_degree"}),
+        ({"edge_type": "single_hop"}, {"dist", "bond", "in_degree", "out_degree"}),
+        ({"edge_type": "none", "centrality": "undirected"}, {"dist", "in_degree"}),
+        (
+            {"node_relation": "none", "centrality": "none", "edge_type": "node"},
+            {"bond"},
+        ),
+        (
+            {
+                "node_relation": "laplacian",
+                "centrality": "none",
+                "edge_type": "none",
+                "gaussian_kernels": 4,
+            },
+            {"lap_pe", "pos"},
+        ),
+    ],
+)
+def test_only_needed_fields_are_built(options, fields):
+    spec = tiny(**options).batch_spec
+    assert spec.fields == fields | {"x", "node_mask"}
+    assert spec.path_length == (5 if "path_bond" in fields else 0)
+    assert spec.max_dist == (253 if "dist" in fields else None)
+
+
+def test_tables_follow_the_vocabulary_or_the_options():
+    encoder = tiny().encoder
+    assert encoder.node_encoder.embedding.num_embeddings == sum(OGB.node_dims)
+    assert encoder.attn_bias.edges.bonds.embedding.num_embeddings == 13
+    assert len(encoder.attn_bias.edges.weight) == 5
+    encoder = tiny(**OGB_TABLES).encoder
+    assert encoder.node_encoder.embedding.num_embeddings == 9 * 512
+    assert encoder.attn_bias.edges.bonds.embedding.num_embeddings == 3 * 512
+    assert len(encoder.attn_bias.edges.weight) == 128
+
+
+def test_structure_of_the_paper_and_of_the_released_code():
+    norm, none = torch.nn.LayerNorm, torch.nn.Identity
+    kinds = {}
+    for name, options in {
+        "paper": {"pre_layernorm": True},
+        "post-norm": {},
+        "released": {
+            "encoder_normalize_before": True,
+            "head_style": "transform",
+            "pre_layernorm": True,
+        },
+    }.items():
+        model = tiny(**options)
+        parts = model.encoder.embed_norm, model.encoder.final_norm, model.head
+        kinds[name] = [type(part) for part in parts]
+    assert kinds == {
+        "paper": [none, norm, torch.nn.Linear],
+        "post-norm": [none, none, torch.nn.Linear],
+        "released": [norm, none, TransformHead],
+    }
+
+
+def test_unknown_bonds_of_a_table_have_a_row():
+    schema = FeatureSchema(1, [5], [300, 2], bond_table=[[7, 0], [299, 1]])
+    bonds = tiny(schema).encoder.attn_bias.edges.bonds
+    table = bonds()
+    assert table.shape == (4, 8) and not table[0].any()
+    weight = bonds.embedding.weight
+    assert torch.equal(table[3], (weight[300] + weight[303]) / 2)
+
+
+def test_graphs_without_bond_features():
+    bonds = tiny(FeatureSchema(1, [5])).encoder.attn_bias.edges.bonds
+    assert torch.equal(bonds()[1], bonds.embedding.weight[0])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"head_style": "mlp"}, "unknown head_style 'mlp', expected linear|transform"),
+        ({"edge_type": "hop"}, "unknown edge_type 'hop'"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        tiny(**options)
