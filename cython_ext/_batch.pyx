@@ -344,25 +344,33 @@ cdef int link(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept n
 
     Sorted edges make the first of parallel ones that of the lowest bond type.
     """
-    cdef Py_ssize_t e, u, listed = 0, node = 0
-    cdef int32_t source, target, bond
+    cdef Py_ssize_t e, u, n = graph.n, listed = 0, node = 0
+    cdef int32_t source, target, bond, bond_limit = plan.bond_limit
     cdef int32_t last_source = -1, last_target = -1, last_bond = 0
+    # Local pointers: the compiler cannot know that no write below changes the struct.
+    cdef const int32_t *src = scratch.src
+    cdef const int32_t *dst = scratch.dst
+    cdef const int32_t *bonds = scratch.bond
     cdef int32_t *first = scratch.searcher.first
-    for u in range(graph.n):
-        scratch.in_degree[u] = 0
-        scratch.out_degree[u] = 0
+    cdef int32_t *neighbour = scratch.searcher.neighbour
+    cdef int32_t *neighbour_bond = scratch.neighbour_bond
+    cdef int32_t *in_degree = scratch.in_degree
+    cdef int32_t *out_degree = scratch.out_degree
+    for u in range(n):
+        in_degree[u] = 0
+        out_degree[u] = 0
     for e in range(graph.num_edges):
-        source = scratch.src[e]
-        target = scratch.dst[e]
-        bond = scratch.bond[e]
-        scratch.value = source
-        if source < 0 or source >= graph.n:
+        source = src[e]
+        target = dst[e]
+        bond = bonds[e]
+        if source < 0 or source >= n:
+            scratch.value = source
             return BAD_SOURCE
-        scratch.value = target
-        if target < 0 or target >= graph.n:
+        if target < 0 or target >= n:
+            scratch.value = target
             return BAD_TARGET
-        scratch.value = bond
-        if bond < 1 or bond > plan.bond_limit:
+        if bond < 1 or bond > bond_limit:
+            scratch.value = bond
             return BAD_BOND
         if source == last_source and target == last_target:
             if bond < last_bond:
@@ -379,13 +387,13 @@ cdef int link(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept n
         while node <= source:
             first[node] = <int32_t>listed
             node += 1
-        scratch.out_degree[source] += 1
-        scratch.in_degree[target] += 1
+        out_degree[source] += 1
+        in_degree[target] += 1
         if source != target:
-            scratch.searcher.neighbour[listed] = target
-            scratch.neighbour_bond[listed] = bond
+            neighbour[listed] = target
+            neighbour_bond[listed] = bond
             listed += 1
-    while node <= graph.n:
+    while node <= n:
         first[node] = <int32_t>listed
         node += 1
     return 0

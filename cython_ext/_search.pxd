@@ -264,6 +264,8 @@ cdef inline int32_t measure_all(
     cdef uint64_t *wider = buffer + 64
     cdef uint64_t *swap
     cdef uint64_t outside, reach, grown = 1
+    cdef const int32_t *first = searcher.first
+    cdef const int32_t *neighbour = searcher.neighbour
     cdef uint64_t nodes = ~<uint64_t>0 >> (64 - n) if n > 0 else 0
     for i in range(n):
         within[i] = <uint64_t>1 << i
@@ -277,8 +279,8 @@ cdef inline int32_t measure_all(
             outside = ~reach
             for group in range(groups):
                 hops[8 * i + group] += bytes_of_bits[outside >> 8 * group & 255]
-            for e in range(searcher.first[i], searcher.first[i + 1]):
-                reach |= within[searcher.neighbour[e]]
+            for e in range(first[i], first[i + 1]):
+                reach |= within[neighbour[e]]
             wider[i] = reach
             grown |= reach ^ within[i]
         swap = within
