@@ -86,7 +86,7 @@ if os.environ.get("GRAPHORMER_NO_EXT", "0") in ("", "0"):
 if not COMPILED:
     _batch = _shortest_path = _fallback
     warnings.warn(
-        f"cython_ext runs on NumPy, about 100 times slower than compiled ({_reason})",
+        f"cython_ext runs on NumPy, about 200 times slower than compiled ({_reason})",
         RuntimeWarning,
         stacklevel=2,
     )

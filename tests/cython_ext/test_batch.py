@@ -435,7 +435,7 @@ def test_without_the_compiled_kernels_a_warning_names_the_cost(kernels):
         text=True,
     )
     assert result.returncode == 0, result.stderr
-    assert "RuntimeWarning: cython_ext runs on NumPy, about 100 times slower" in (
+    assert "RuntimeWarning: cython_ext runs on NumPy, about 200 times slower" in (
         result.stderr
     )
     assert result.stderr.count("Warning") == 1
