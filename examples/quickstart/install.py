@@ -266,7 +266,7 @@ def install(venv):
     # fairseq's build needs the torch just installed; pip's build isolation would
     # fetch another one.
     logged(
-        pip + ["--no-build-isolation", "-e", ".[test,tensorboard]"],
+        pip + ["--no-build-isolation", "-e", ".[test]"],
         log,
         "installing fairseq (where there is no wheel it is compiled: about 4 minutes "
         "on 2 cores) and this package",
