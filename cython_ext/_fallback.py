@@ -1,7 +1,8 @@
 """The kernels in NumPy, for installations without a compiler.
 
 Same interfaces and results as ``_shortest_path.pyx`` and ``_batch.pyx``, about two
-hundred times slower (a batch of small molecules). The functions in ``cython_ext/__init__.py`` check the arguments.
+hundred times slower on a batch of small molecules. The functions in
+``cython_ext/__init__.py`` check the arguments.
 """
 
 from typing import Optional
