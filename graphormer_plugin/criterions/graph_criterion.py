@@ -1,58 +1,100 @@
 """What all losses on graphs share: masking, dtypes, units and logging."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Optional
 
 import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.logging import metrics
 from torch import Tensor
+from torch.nn import functional as F
 
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.metrics import log_accuracy, log_mean_error
 from graphormer_plugin.data.features import TargetSchema
 
 
 class GraphCriterion(FairseqCriterion):
-    """A loss per entry of ``[B, C]``, summed over the entries that are not missing.
+    """A loss per label, summed over the labels that are not missing.
 
-    fairseq divides the gradient by the sample size, here the number of values that
-    are present in the whole update, on all processes. A subclass computes the loss of
-    each entry and adds its metrics:
+    fairseq divides the gradient by the sample size, here the number (or, with
+    `weights`, the summed weight) of the labels that are present in the whole update, on
+    all processes. A subclass computes the loss of each label and adds its metrics:
 
-    - `entry_loss`: output and target ``[B, C]`` to loss ``[B, C]``;
+    - `entry_loss`: output and labels to the loss of every label;
     - `batch_metrics`: values of one batch that can be summed, e.g. a total and a count;
     - `log_metrics`: what is printed, from the sums.
 
+    Metrics that need every row of a split at once (ROC-AUC) set `keeps_rows`: in
+    evaluation, outputs and targets of each batch then travel under ``rows`` of the
+    logging output to the task, which collects them over batches and processes.
+
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
+
+    Raises:
+        ValueError: the targets are of another kind than `target_kinds`.
     """
+
+    name: ClassVar[str]
+    target_kinds: ClassVar[tuple[str, ...]]
 
     def __init__(self, task) -> None:
         super().__init__(task)
         self.targets: TargetSchema = task.targets
+        self.keeps_rows = False
+        if self.targets.kind not in self.target_kinds:
+            names = self.targets.names
+            more = ", ..." if len(names) > 5 else ""
+            raise ValueError(
+                f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
+                f"{self.targets.kind} targets {', '.join(names[:5])}{more}"
+            )
 
-    def entry_loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """Loss ``[B, C]`` of every entry; missing targets come in as 0."""
+    def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Labels with 0 for missing ones, and which are present; equal in shape.
+
+        Args:
+            target: as in the sample, float64 ``[B, C]`` with NaN where missing.
+        """
+        present = ~torch.isnan(target)
+        return torch.where(present, target, torch.zeros_like(target)), present
+
+    def output_shape(self, labels: Tensor) -> list[int]:
+        """Shape of the output that belongs to labels."""
+        return list(labels.shape)
+
+    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        """Loss of every label, in the shape of ``labels``; missing ones come as 0."""
         raise NotImplementedError
 
+    def weights(self, labels: Tensor, present: Tensor) -> Optional[Tensor]:
+        """Weight of every label, in its shape; None for equal weights."""
+        return None
+
     def batch_metrics(
-        self, output: Tensor, target: Tensor, present: Tensor
+        self, output: Tensor, labels: Tensor, present: Tensor
     ) -> dict[str, Tensor]:
         """Sums of this batch, float64 tensors that add up over batches and processes.
 
         Args:
-            output: what the model returned, float32 ``[B, C]``.
-            target: in its own unit, float64 ``[B, C]``, 0 where missing.
-            present: bool ``[B, C]``, False where the target is missing.
+            output: what the model returned, as float32.
+            labels: in their own unit, 0 where missing.
+            present: bool, in the shape of ``labels``.
         """
         raise NotImplementedError
 
-    def log_metrics(self, sums: dict[str, Tensor]) -> None:
-        """Log metrics from the sums of `batch_metrics`."""
-        raise NotImplementedError
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+    ) -> None:
+        """Log metrics.
 
-    def model_target(self, target: Tensor) -> Tensor:
-        """Target as the model is trained on it."""
-        return target
+        Args:
+            sums: of `batch_metrics`.
+            evaluation: outputs and targets of all rows of these batches, or None in
+                training and where `keeps_rows` is False.
+        """
+        raise NotImplementedError
 
     def forward(
         self, model, sample: dict[str, Any], reduce: bool = True
@@ -60,32 +102,34 @@ class GraphCriterion(FairseqCriterion):
         """Loss of a sample.
 
         Args:
-            model: called with ``sample["net_input"]``, returns ``[B, C]``.
+            model: called with ``sample["net_input"]``.
             sample: see `GraphCollator`.
             reduce: fairseq's argument; the loss is always a sum.
 
         Returns:
-            The summed loss, the number of present targets, and what is logged. With
-            no target present the loss is 0 and still has a graph, so that every
-            process has a gradient to reduce.
+            The summed loss, the number (or weight) of present labels, and what is
+            logged. With no label present the loss is 0 and still has a graph, so that
+            every process has a gradient to reduce.
 
         Raises:
-            ValueError: the model's output does not have the shape of the target.
+            ValueError: the model's output does not fit the target.
         """
         # bfloat16 and float16 outputs: the loss and its sum are float32.
         output = model(**sample["net_input"]).float()
-        target = sample["target"]
-        if output.shape != target.shape:
+        labels, present = self.labels(sample["target"])
+        if list(output.shape) != self.output_shape(labels):
             raise ValueError(
                 f"model output has shape {list(output.shape)}, "
-                f"target has shape {list(target.shape)}"
+                f"the target needs {self.output_shape(labels)}"
             )
-        present = ~torch.isnan(target)
-        target = torch.where(present, target, torch.zeros_like(target))
-        entries = self.entry_loss(output, self.model_target(target).to(output.dtype))
+        entries = self.entry_loss(output, labels)
+        weights = self.weights(labels, present)
+        sample_size = present.sum()
+        if weights is not None:
+            weights = torch.where(present, weights, torch.zeros_like(weights))
+            entries, sample_size = entries * weights, weights.sum()
         # `where`, not a product: 0 times an infinite loss would be NaN.
         loss = torch.where(present, entries, torch.zeros_like(entries)).sum()
-        sample_size = present.sum()
         logging_output = {
             "loss": loss.detach().double(),
             "sample_size": sample_size.double(),
@@ -93,28 +137,123 @@ class GraphCriterion(FairseqCriterion):
             "nsentences": sample["nsamples"],
         }
         with torch.no_grad():
-            logging_output.update(self.batch_metrics(output.detach(), target, present))
+            output = output.detach()
+            logging_output.update(self.batch_metrics(output, labels, present))
+            if self.keeps_rows and not self.training:
+                logging_output["rows"] = (output, sample["target"])
         return loss, sample_size, logging_output
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss per present target, in standardised units."""
+        """Log the loss per present label, in standardised units."""
         total = sum(float(log["loss"]) for log in logging_outputs)
         count = sum(float(log["sample_size"]) for log in logging_outputs)
-        metrics.log_scalar("loss", total / max(count, 1.0), count, priority=10, round=6)
+        mean = total / count if count > 0 else 0.0
+        metrics.log_scalar("loss", mean, count, priority=10, round=6)
 
-    def report(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
+    def report(
+        self,
+        logging_outputs: Sequence[dict[str, Any]],
+        evaluation: Optional[Evaluation] = None,
+    ) -> None:
         """Log the metrics of this criterion; called by the task.
 
         fairseq's `reduce_metrics` is a class method and does not know the targets.
         """
         fixed = {"loss", "sample_size", "ntokens", "nsentences"}
         names = [name for name in logging_outputs[0] if name not in fixed]
-        self.log_metrics(
-            {name: sum(log[name] for log in logging_outputs) for name in names}
-        )
+        sums = {name: sum(log[name] for log in logging_outputs) for name in names}
+        self.log_metrics(sums, evaluation)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         """Everything logged is a sum, in float64, so fairseq may add up processes."""
         return True
+
+
+class RegressionCriterion(GraphCriterion):
+    """A loss on standardised values, with errors in the unit of each target.
+
+    ``loss`` is the mean over the standardised targets (dimensionless). ``mae`` and
+    ``rmse`` are those of the whole split in the target's unit, e.g. eV; with several
+    targets the mean of ``mae_<target>``, each over the rows that have that target.
+    """
+
+    target_kinds = ("regression",)
+
+    def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
+        """Loss of every value, both standardised."""
+        raise NotImplementedError
+
+    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        value = self.targets.standardise(labels).to(output.dtype)
+        return self.value_loss(output, value)
+
+    def batch_metrics(
+        self, output: Tensor, labels: Tensor, present: Tensor
+    ) -> dict[str, Tensor]:
+        """``abs_error``, ``squared_error``, ``count`` per target, float64 ``[C]``."""
+        error = self.targets.restore(output.double()) - labels
+        error = torch.where(present, error, torch.zeros_like(error))
+        return {
+            "abs_error": error.abs().sum(dim=0),
+            "squared_error": error.square().sum(dim=0),
+            "count": present.sum(dim=0).double(),
+        }
+
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+    ) -> None:
+        names, count = self.targets.names, sums["count"]
+        log_mean_error("mae", names, sums["abs_error"], count)
+        log_mean_error("rmse", names, sums["squared_error"], count, root=True)
+
+
+class ClassCriterion(GraphCriterion):
+    """A loss on classes, one label per graph or per node.
+
+    Graph labels are a float64 column ``[B, 1]`` with NaN where missing, node labels
+    int64 ``[B, N]`` with -1 where missing or padding. ``accuracy`` is the share of
+    labels that are predicted (a fraction), over the whole split.
+    """
+
+    target_kinds = ("multiclass",)
+
+    def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """int64 ``[B]`` or ``[B, N]``, and which are present."""
+        if self.targets.level == "graph":
+            label, present = super().labels(target)
+            return label.squeeze(1).long(), present.squeeze(1)
+        present = target >= 0
+        return torch.where(present, target, torch.zeros_like(target)), present
+
+    def output_shape(self, labels: Tensor) -> list[int]:
+        return [*labels.shape, self.targets.num_classes]
+
+    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of logits ``[..., classes]``."""
+        loss = F.cross_entropy(
+            output.flatten(0, -2), labels.flatten(), reduction="none"
+        )
+        return loss.view(labels.shape)
+
+    def batch_metrics(
+        self, output: Tensor, labels: Tensor, present: Tensor
+    ) -> dict[str, Tensor]:
+        """Labels, predictions and hits of each class, float64 ``[classes]``."""
+        predicted = output.argmax(dim=-1)
+        return {
+            "labelled": self.per_class(labels, present),
+            "hits": self.per_class(labels, present & (predicted == labels)),
+            "predicted": self.per_class(predicted, present),
+        }
+
+    def per_class(self, classes: Tensor, which: Tensor) -> Tensor:
+        """How often each class occurs among ``which`` entries, float64 ``[classes]``."""
+        counts = classes.new_zeros(self.targets.num_classes, dtype=torch.float64)
+        return counts.index_add_(0, classes.flatten(), which.flatten().double())
+
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+    ) -> None:
+        log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))

@@ -2,15 +2,62 @@
 
 Sums and counts travel through fairseq's own ``SumMeter``: fairseq restores the meters
 of an interrupted epoch by class name from its own module and knows no meter of ours.
-A name that starts with an underscore is kept by fairseq but not printed.
+Ranking metrics need all rows at once and have a meter of their own, `RowsMeter`, which
+only evaluation fills, and evaluation is never resumed.
+
+A name that starts with an underscore is kept by fairseq but not printed. Shares, such
+as accuracy and ROC-AUC, are fractions from 0 to 1. What is undefined is NaN, and a line
+says why.
 """
 
+import logging
 import math
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import torch
 from fairseq.logging import metrics
-from fairseq.logging.meters import MetersDict
+from fairseq.logging.meters import Meter, MetersDict
+from numpy.typing import NDArray
 from torch import Tensor
+
+from graphormer_plugin.criterions.evaluation import Evaluation, Rows, joined
+
+logger = logging.getLogger(__name__)
+
+# ----------------------------------------------------------------- sums and counts
+
+
+def log_sums(
+    prefix: str,
+    sums: Mapping[str, Tensor],
+    derived: Mapping[str, Callable[..., float]],
+) -> None:
+    """Log metrics that are functions of sums over everything seen so far.
+
+    Args:
+        prefix: of the names under which the sums are kept.
+        sums: float tensors, the same shapes every time.
+        derived: function of the summed tensors, as keyword arguments, by metric name.
+    """
+    shapes = {}
+    for name, value in sums.items():
+        value = value.detach().double().cpu()
+        shapes[name] = value.shape
+        metrics.log_scalar_sum(f"_{prefix}_{name}", value)
+
+    def state(meters: MetersDict) -> dict[str, Tensor]:
+        # A reset meter holds the number 0 until the next update.
+        return {
+            name: torch.zeros(shape, dtype=torch.float64) + meters[key].sum
+            for name, shape in shapes.items()
+            for key in [f"_{prefix}_{name}"]
+        }
+
+    for priority, (name, function) in enumerate(derived.items(), 15):
+        metrics.log_derived(
+            name, lambda meters, f=function: f(**state(meters)), priority
+        )
 
 
 def mean_per_column(totals: Tensor, counts: Tensor) -> list[float]:
@@ -21,14 +68,23 @@ def mean_per_column(totals: Tensor, counts: Tensor) -> list[float]:
     ]
 
 
-def mean_over_columns(totals: Tensor, counts: Tensor) -> float:
-    """Mean over the columns that have a value of their own means; NaN if none has."""
-    means = [m for m in mean_per_column(totals, counts) if not math.isnan(m)]
-    return math.fsum(means) / len(means) if means else math.nan
+def mean_over_columns(hits: Tensor, labelled: Tensor) -> float:
+    """Mean of the columns' own shares; NaN if no column has a value."""
+    return mean_of_defined(mean_per_column(hits, labelled))
+
+
+def mean_of_defined(values: Sequence[float]) -> float:
+    """Mean of the values that are not NaN; NaN if all are."""
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 def log_mean_error(
-    name: str, columns: list[str], totals: Tensor, counts: Tensor
+    name: str,
+    columns: Sequence[str],
+    totals: Tensor,
+    counts: Tensor,
+    root: bool = False,
 ) -> None:
     """Log an error that is averaged per target over everything seen so far.
 
@@ -41,22 +97,202 @@ def log_mean_error(
         columns: names of the targets, ``C`` of them.
         totals: sum of the error of each target, float64 ``[C]``, in its unit.
         counts: number of values in each sum, ``[C]``.
+        root: the error of a target is the square root of its mean.
     """
-    total_key, count_key = f"_{name}_total", f"_{name}_count"
-    metrics.log_scalar_sum(total_key, totals.detach().double().cpu())
-    metrics.log_scalar_sum(count_key, counts.detach().double().cpu())
 
-    # A reset meter holds the number 0 until the next update.
-    def state(meters: MetersDict) -> tuple[Tensor, Tensor]:
-        total, count = meters[total_key].sum, meters[count_key].sum
-        zeros = torch.zeros(len(columns), dtype=torch.float64)
-        return zeros + total, zeros + count
+    def per_target(total: Tensor, count: Tensor) -> list[float]:
+        means = mean_per_column(total, count)
+        return [math.sqrt(mean) for mean in means] if root else means
 
-    metrics.log_derived(name, lambda meters: mean_over_columns(*state(meters)), 15)
+    derived = {name: lambda total, count: mean_of_defined(per_target(total, count))}
     if len(columns) > 1:
         for index, column in enumerate(columns):
-            metrics.log_derived(
-                f"{name}_{column}",
-                lambda meters, index=index: mean_per_column(*state(meters))[index],
-                16,
-            )
+            derived[f"{name}_{column}"] = lambda total, count, index=index: per_target(
+                total, count
+            )[index]
+    log_sums(name, {"total": totals, "count": counts}, derived)
+
+
+def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
+    """Log the share of right predictions; the mean over targets that have any label.
+
+    Args:
+        hits: number of right predictions of each target, ``[C]``.
+        labelled: number of labels likewise.
+    """
+    sums = {"hits": hits, "labelled": labelled}
+    log_sums("accuracy", sums, {"accuracy": mean_over_columns})
+
+
+def log_weighted_accuracy(
+    hits: Tensor, labelled: Tensor, batch_total: Tensor, batches: Tensor
+) -> None:
+    """Log the accuracy of PATTERN and CLUSTER: the mean over classes of their recall.
+
+    ``weighted_accuracy`` takes the whole split at once. ``weighted_accuracy_batch`` is
+    the number of the benchmark's own code (Dwivedi et al. 2020, arXiv:2003.00982),
+    which averages over batches, whatever their size, so that it depends on the batch
+    size; it also divides by classes that a batch only predicts.
+
+    Args:
+        hits: number of right predictions of each class, ``[classes]``.
+        labelled: number of labels likewise; classes without any are left out.
+        batch_total: sum over batches of `batch_recall`, a scalar.
+        batches: number of batches with a label, a scalar.
+    """
+    sums = {"hits": hits, "labelled": labelled}
+    log_sums("recall", sums, {"weighted_accuracy": mean_over_columns})
+    sums = {"hits": batch_total.view(1), "labelled": batches.view(1)}
+    log_sums("batch_recall", sums, {"weighted_accuracy_batch": mean_over_columns})
+
+
+def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
+    """Mean recall over the classes that a batch holds or predicts, a float64 scalar.
+
+    Args:
+        hits: number of right predictions of each class, float64 ``[classes]``.
+        labelled: number of labels likewise.
+        predicted: number of predictions likewise.
+    """
+    recall = hits / labelled.clamp(min=1)
+    return recall.sum() / ((labelled + predicted) > 0).sum().clamp(min=1)
+
+
+# ----------------------------------------------------------------- ranking metrics
+
+
+class RowsMeter(Meter):
+    """Keeps rows; metrics are derived from them when somebody asks.
+
+    Its own value is the number of graphs. `state_dict` holds plain lists.
+    """
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.batches: list[Rows] = []
+        self.cache: dict[str, float] = {}
+
+    def update(self, evaluation: Evaluation) -> None:
+        self.batches += evaluation.batches
+        self.cache = {}
+
+    def compute(self, function: Callable[[NDArray, NDArray], float]) -> float:
+        """``function(scores [n, C], targets [n, C])`` of all rows, computed once."""
+        if function.__name__ not in self.cache:
+            rows = joined(self.batches)
+            self.cache[function.__name__] = function(rows.output, rows.target)
+        return self.cache[function.__name__]
+
+    @property
+    def smoothed_value(self) -> float:
+        return float(len(joined(self.batches).graph)) if self.batches else 0.0
+
+    def state_dict(self) -> dict[str, list]:
+        rows = joined(self.batches) if self.batches else None
+        return {
+            name: [] if rows is None else getattr(rows, name).tolist()
+            for name in ("graph", "output", "target")
+        }
+
+    def load_state_dict(self, state_dict: Mapping[str, list]) -> None:
+        self.reset()
+        if state_dict["graph"]:
+            self.batches = [
+                Rows(
+                    np.asarray(state_dict["graph"], dtype=np.int64),
+                    np.asarray(state_dict["output"], dtype=np.float32),
+                    np.asarray(state_dict["target"], dtype=np.float64),
+                )
+            ]
+
+
+def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> float:
+    """Area under the ROC curve, the mean over targets that have both classes.
+
+    The metric of ogbg-molhiv (Hu et al. 2020, arXiv:2005.00687); equals OGB's
+    ``Evaluator``, which raises an error where this is NaN.
+
+    Args:
+        scores: ``[n, C]``, larger for class 1; any increasing function of a
+            probability gives the same number.
+        targets: ``[n, C]``, 0 or 1, NaN where missing.
+
+    Returns:
+        A fraction; NaN if no target has both classes, or a score is not finite.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    return _mean_over_tasks("roc_auc", roc_auc_score, scores, targets)
+
+
+def average_precision(
+    scores: NDArray[np.floating], targets: NDArray[np.floating]
+) -> float:
+    """Average precision, the mean over targets that have both classes.
+
+    The metric of ogbg-molpcba; otherwise as `roc_auc`.
+    """
+    from sklearn.metrics import average_precision_score
+
+    return _mean_over_tasks("ap", average_precision_score, scores, targets)
+
+
+def _mean_over_tasks(
+    name: str,
+    metric: Callable[[NDArray, NDArray], float],
+    scores: NDArray[np.floating],
+    targets: NDArray[np.floating],
+) -> float:
+    values = []
+    for score, target in zip(scores.T, targets.T, strict=True):
+        labelled = ~np.isnan(target)
+        score, target = score[labelled], target[labelled]
+        if len(np.unique(target)) < 2:
+            continue
+        if not np.isfinite(score).all():
+            logger.warning("%s is undefined: an output is not finite", name)
+            return math.nan
+        values.append(float(metric(target, score)))
+    tasks = targets.shape[1]
+    if not values:
+        what = "the target has" if tasks == 1 else f"each of the {tasks} targets has"
+        logger.warning(
+            "%s is undefined: %s labels of one class only, or none", name, what
+        )
+        return math.nan
+    if len(values) < tasks:
+        logger.info(
+            "%s is the mean over %d of %d targets; the others have one class only",
+            name,
+            len(values),
+            tasks,
+        )
+    return math.fsum(values) / len(values)
+
+
+RANKING_METRICS = {"roc_auc": roc_auc, "ap": average_precision}
+
+
+def log_ranking(evaluation: Evaluation) -> None:
+    """Log ROC-AUC and average precision of all rows seen so far in this evaluation.
+
+    fairseq's trainer puts every batch into an aggregator of its own, inside that of
+    the split, and asks for its values although nobody reads them. Ranking single
+    batches would cost more than the model and warn of classes that a batch lacks, so
+    that aggregator gets nothing. fairseq-validate has only the aggregator of the split
+    (and the one called default, which is always there).
+    """
+    active = metrics.get_active_aggregators()
+    default = metrics.get_meters("default")
+    splits = [aggregator for aggregator in active if aggregator is not default]
+    for aggregator in splits[:-1] or splits or active:
+        if "_rows" not in aggregator:
+            aggregator.add_meter("_rows", RowsMeter(), priority=15)
+            for priority, (name, function) in enumerate(RANKING_METRICS.items(), 16):
+                meter = MetersDict._DerivedMeter(
+                    lambda meters, f=function: meters["_rows"].compute(f)
+                )
+                aggregator.add_meter(name, meter, priority)
+        aggregator["_rows"].update(evaluation)

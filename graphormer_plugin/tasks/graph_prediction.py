@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from omegaconf import II
 
 from graphormer_plugin._errors import one_line_errors
+from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
@@ -190,6 +191,7 @@ class GraphPredictionTask(FairseqTask):
         self._schema: FeatureSchema | None = None
         self._targets: TargetSchema | None = None
         self.batch_spec = None
+        self.evaluation = Evaluation()
 
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
@@ -449,11 +451,24 @@ class GraphPredictionTask(FairseqTask):
         with one_line_errors():
             return super().build_criterion(cfg, from_checkpoint)
 
+    def valid_step(self, sample, model, criterion):
+        """Loss and metrics of a batch; rows that a metric needs are kept here."""
+        if not sample:  # a process that ran out of data, in fairseq-validate
+            return 0.0, 0, {}
+        loss, sample_size, log = super().valid_step(sample, model, criterion)
+        if "rows" in log:
+            self.evaluation.add(sample["id"], *log.pop("rows"))
+        return loss, sample_size, log
+
     def reduce_metrics(self, logging_outputs, criterion) -> None:
         """Log the loss, and the metrics of a criterion that has some."""
+        logging_outputs = [log for log in logging_outputs if log]
         super().reduce_metrics(logging_outputs, criterion)
+        evaluation = None
+        if getattr(criterion, "keeps_rows", False) and not criterion.training:
+            evaluation = self.evaluation.take()
         if hasattr(criterion, "report"):
-            criterion.report(logging_outputs)
+            criterion.report(logging_outputs, evaluation)
 
     # Checkpoints
 

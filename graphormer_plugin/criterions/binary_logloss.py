@@ -1,0 +1,59 @@
+"""Binary cross-entropy over tasks with missing labels."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.dataclass import FairseqDataclass
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.graph_criterion import GraphCriterion
+from graphormer_plugin.criterions.metrics import log_accuracy, log_ranking
+
+
+@dataclass
+class BinaryLogLossConfig(FairseqDataclass):
+    """No options."""
+
+
+@register_criterion("binary_logloss", dataclass=BinaryLogLossConfig)
+class BinaryLogLoss(GraphCriterion):
+    """Cross-entropy of ``C`` binary tasks; the model returns one logit for each.
+
+    ``loss`` is the mean over the labels that are present, as in OGB's own training
+    code. In evaluation ``roc_auc`` and ``ap`` are those of the whole split, the mean
+    over the tasks that have both classes. ``accuracy`` is the mean over tasks of the
+    share of right predictions at probability 1/2.
+    """
+
+    name = "binary_logloss"
+    target_kinds = ("binary",)
+
+    def __init__(self, task) -> None:
+        super().__init__(task)
+        self.keeps_rows = True
+
+    def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        return F.binary_cross_entropy_with_logits(
+            output, labels.to(output.dtype), reduction="none"
+        )
+
+    def batch_metrics(
+        self, output: Tensor, labels: Tensor, present: Tensor
+    ) -> dict[str, Tensor]:
+        """``hits`` and ``labelled`` of each task, float64 ``[C]``."""
+        hits = present & ((output > 0) == (labels > 0))
+        return {
+            "hits": hits.sum(dim=0, dtype=torch.float64),
+            "labelled": present.sum(dim=0, dtype=torch.float64),
+        }
+
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+    ) -> None:
+        log_accuracy(sums["hits"], sums["labelled"])
+        if evaluation is not None:
+            log_ranking(evaluation)

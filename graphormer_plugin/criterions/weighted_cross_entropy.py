@@ -1,0 +1,61 @@
+"""Cross-entropy weighted by the class sizes of the batch, for PATTERN and CLUSTER."""
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from fairseq.criterions import register_criterion
+from fairseq.dataclass import FairseqDataclass
+from torch import Tensor
+
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.graph_criterion import ClassCriterion
+from graphormer_plugin.criterions.metrics import batch_recall, log_weighted_accuracy
+
+
+@dataclass
+class WeightedCrossEntropyConfig(FairseqDataclass):
+    """No options: the weights come from the batch."""
+
+
+@register_criterion("weighted_cross_entropy", dataclass=WeightedCrossEntropyConfig)
+class WeightedCrossEntropy(ClassCriterion):
+    """Cross-entropy in which rare classes weigh more.
+
+    The loss of the benchmark (Dwivedi et al. 2020, arXiv:2003.00982): in a batch of V
+    labels, n_r of them of class r, a label of class r weighs (V - n_r) / V, and the
+    sum is divided by the sum of the weights used. A batch of one class has no weight
+    and contributes zero (the benchmark's code divides 0 by 0). With several processes
+    or ``--update-freq`` each batch has its own class weights, and the sum over all of
+    them is divided by the sum of all weights.
+
+    Metrics: ``accuracy``, and those of `log_weighted_accuracy`.
+    """
+
+    name = "weighted_cross_entropy"
+
+    def weights(self, labels: Tensor, present: Tensor) -> Optional[Tensor]:
+        count = self.per_class(labels, present)
+        total = count.sum().clamp(min=1)
+        weight = (total - count) / total  # of classes that do not occur: never used
+        return weight.to(torch.float32)[labels]
+
+    def batch_metrics(
+        self, output: Tensor, labels: Tensor, present: Tensor
+    ) -> dict[str, Tensor]:
+        """Those of `ClassCriterion`, and the benchmark's accuracy of this batch."""
+        sums = super().batch_metrics(output, labels, present)
+        counts = (sums["hits"], sums["labelled"], sums["predicted"])
+        return {
+            **sums,
+            "batch_recall": batch_recall(*counts),
+            "batches": present.any().double(),
+        }
+
+    def log_metrics(
+        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+    ) -> None:
+        super().log_metrics(sums, evaluation)
+        log_weighted_accuracy(
+            sums["hits"], sums["labelled"], sums["batch_recall"], sums["batches"]
+        )

@@ -1,0 +1,238 @@
+"""Losses against formulas: masking, class weights, dtypes, kinds of target."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.logging import metrics
+from torch.nn import functional as F
+
+from graphormer_plugin.criterions import (
+    BinaryLogLoss,
+    L1Loss,
+    MSELoss,
+    MulticlassCrossEntropy,
+    WeightedCrossEntropy,
+)
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.data.features import TargetSchema
+
+NAN = math.nan
+VALUES = TargetSchema(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])
+TASKS = TargetSchema(["a", "b"], kind="binary")
+CLASSES = TargetSchema(["y"], kind="multiclass", num_classes=3)
+NODES = TargetSchema(["y"], kind="multiclass", level="node", num_classes=3)
+ALL = [
+    (L1Loss, VALUES),
+    (MSELoss, VALUES),
+    (BinaryLogLoss, TASKS),
+    (MulticlassCrossEntropy, CLASSES),
+    (MulticlassCrossEntropy, NODES),
+    (WeightedCrossEntropy, CLASSES),
+    (WeightedCrossEntropy, NODES),
+]
+
+
+class Fixed(torch.nn.Module):
+    def __init__(self, output):
+        super().__init__()
+        self.output = torch.nn.Parameter(torch.as_tensor(output, dtype=torch.float32))
+
+    def forward(self, batch):
+        return self.output
+
+
+def run(loss_class, targets, output, target, training=True):
+    """Criterion, model, loss, size, logs of one batch."""
+    criterion = loss_class(SimpleNamespace(targets=targets)).train(training)
+    model = Fixed(output)
+    dtype = torch.int64 if targets.level == "node" else torch.float64
+    sample = {
+        "id": torch.arange(len(target)),
+        "net_input": {"batch": {}},
+        "target": torch.as_tensor(target, dtype=dtype),
+        "ntokens": 1,
+        "nsamples": len(target),
+    }
+    return criterion, model, *criterion(model, sample)
+
+
+def reported(criterion, logs, evaluations=(None,)):
+    with metrics.aggregate(new_root=True) as values:
+        for evaluation in evaluations:
+            criterion.reduce_metrics(logs)
+            criterion.report(logs, evaluation)
+    return values.get_smoothed_values()
+
+
+def random_batch(targets, rng, missing=0.3):
+    graphs, nodes = 6, 5
+    shape = [graphs, nodes] if targets.level == "node" else [graphs]
+    output = rng.standard_normal([*shape, targets.num_outputs])
+    if targets.level == "node":
+        target = rng.integers(0, 3, shape)
+        target[rng.random(shape) < missing] = -1
+        return output, target
+    width = len(targets.names)
+    target = rng.integers(0, 2, [graphs, width]).astype(float)
+    target[rng.random(target.shape) < missing] = NAN
+    return output, target
+
+
+@pytest.mark.parametrize("loss_class, targets", ALL)
+def test_without_any_label_loss_and_gradient_are_zero(loss_class, targets, rng):
+    output, target = random_batch(targets, rng, missing=1.0)
+    criterion, model, loss, size, logs = run(loss_class, targets, output, target)
+    loss.backward()
+    assert loss.item() == 0.0 and size.item() == 0
+    assert not model.output.grad.any()
+    values = reported(criterion, [logs])
+    assert values["loss"] == 0.0
+    rest = set(values) - {"loss"}
+    assert rest and all(math.isnan(values[name]) for name in rest)
+    # and a batch with labels beside it decides alone
+    output, target = random_batch(targets, rng, missing=0.0)
+    _, _, _, _, good = run(loss_class, targets, output, target)
+    both, alone = reported(criterion, [logs, good]), reported(criterion, [good])
+    assert both == alone
+
+
+@pytest.mark.parametrize("loss_class, targets", ALL)
+def test_everything_logged_is_a_sum_in_float64(loss_class, targets, rng):
+    output, target = random_batch(targets, rng)
+    criterion, _, _, _, logs = run(loss_class, targets, output, target)
+    assert criterion.logging_outputs_can_be_summed()
+    for name in logs.keys() - {"ntokens", "nsentences"}:
+        assert logs[name].dtype == torch.float64, name
+    twice = {name: value + value for name, value in logs.items()}
+    assert reported(criterion, [twice]) == reported(criterion, [logs, logs])
+
+
+@pytest.mark.parametrize("loss_class, targets", ALL)
+def test_other_kinds_of_target_are_refused(loss_class, targets):
+    other = TASKS if loss_class.name != "binary_logloss" else VALUES
+    with pytest.raises(ValueError, match=f"{loss_class.name} needs .* targets a, b"):
+        loss_class(SimpleNamespace(targets=other))
+
+
+@pytest.mark.parametrize("loss_class, targets", ALL)
+def test_a_wrong_output_is_refused(loss_class, targets, rng):
+    output, target = random_batch(targets, rng)
+    with pytest.raises(ValueError, match=r"model output has shape .* needs \[6, "):
+        run(loss_class, targets, output[..., :1], target)
+
+
+def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
+    output, target = [[0.0, 1.0], [1.0, 0.0]], [[3.0, 2.0], [3.0, NAN]]
+    criterion, _, loss, size, logs = run(MSELoss, VALUES, output, target)
+    # predictions 1 and 3 of a, 6 of b; standardised errors -1, 0 and 1
+    assert (loss.item(), size.item()) == (2.0, 3)
+    values = reported(criterion, [logs])
+    assert values["mae_a"] == 1.0 and values["mae_b"] == 4.0 and values["mae"] == 2.5
+    assert values["rmse_a"] == math.sqrt(2.0) and values["rmse_b"] == 4.0
+    assert values["rmse"] == pytest.approx((math.sqrt(2.0) + 4.0) / 2, abs=1e-15)
+
+
+def test_binary_logloss_is_the_mean_over_present_labels(rng):
+    output, target = random_batch(TASKS, rng)
+    _, _, loss, size, _ = run(BinaryLogLoss, TASKS, output, target)
+    present = ~np.isnan(target)
+    expected = F.binary_cross_entropy_with_logits(
+        torch.as_tensor(output)[present], torch.as_tensor(target)[present]
+    )
+    assert 0 < present.sum() < present.size
+    assert (loss / size).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_extreme_logits_of_missing_labels_do_no_harm():
+    output, target = [[3e38, 0.0], [-3e38, 0.0]], [[NAN, 1.0], [NAN, 0.0]]
+    _, model, loss, _, _ = run(BinaryLogLoss, TASKS, output, target)
+    loss.backward()
+    assert loss.item() == pytest.approx(2 * math.log(2))
+    assert model.output.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("targets", [CLASSES, NODES])
+def test_cross_entropy_of_classes(targets, rng):
+    if targets is NODES:
+        output, target = random_batch(NODES, rng)
+    else:
+        output = rng.standard_normal([6, 3])
+        target = np.array([[0.0], [2.0], [NAN], [1.0], [2.0], [NAN]])
+    criterion, _, loss, size, logs = run(
+        MulticlassCrossEntropy, targets, output, target
+    )
+    flat = torch.as_tensor(output).flatten(0, -2)
+    label = torch.as_tensor(np.nan_to_num(target, nan=-1.0)).flatten().long()
+    expected = F.cross_entropy(flat, label, ignore_index=-1)
+    assert (loss / size).item() == pytest.approx(expected.item(), rel=1e-6)
+    right = (flat.argmax(1) == label)[label >= 0].double().mean().item()
+    assert reported(criterion, [logs])["accuracy"] == pytest.approx(right, abs=1e-15)
+
+
+def test_weights_come_from_the_batch(rng):
+    """The benchmark's formula, written as in its description."""
+    output, target = random_batch(NODES, rng)
+    target[target == 1] = 0  # a class that does not occur
+    _, _, loss, size, _ = run(WeightedCrossEntropy, NODES, output, target)
+    label = torch.as_tensor(target).flatten()
+    real = label >= 0
+    flat, label = torch.as_tensor(output).flatten(0, 1)[real], label[real]
+    total = len(label)
+    count = torch.bincount(label, minlength=3)
+    weight = (total - count).double() / total * (count > 0)
+    expected = F.cross_entropy(flat, label, weight=weight)
+    assert (loss / size).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_one_class_in_the_batch_has_no_weight():
+    output = [[[1.0, 2.0, 3.0], [0.0, 0.0, 0.0]]]
+    _, model, loss, size, _ = run(WeightedCrossEntropy, NODES, output, [[1, 1]])
+    loss.backward()
+    assert loss.item() == 0.0 and size.item() == 0.0
+    assert not model.output.grad.any()
+
+
+def test_weighted_accuracy_of_the_split_and_of_its_batches():
+    def hot(*classes):
+        return torch.eye(3)[torch.tensor(classes)][None]
+
+    # batch 1: class 0 found twice of three times, class 1 found; 2 is predicted only
+    one = run(WeightedCrossEntropy, NODES, hot(0, 0, 2, 1), [[0, 0, 0, 1]])
+    # batch 2: class 0 not found, class 1 found; the last node is padding
+    two = run(WeightedCrossEntropy, NODES, hot(1, 1, 2), [[0, 1, -1]])
+    values = reported(one[0], [one[-1], two[-1]])
+    assert values["accuracy"] == pytest.approx(4 / 6)
+    assert values["weighted_accuracy"] == pytest.approx((2 / 4 + 2 / 2) / 2)
+    batches = [(2 / 3 + 1 + 0) / 3, (0 + 1) / 2]
+    assert values["weighted_accuracy_batch"] == pytest.approx(sum(batches) / 2)
+
+
+def test_rows_are_kept_in_evaluation_only(rng):
+    output, target = random_batch(TASKS, rng)
+    assert "rows" not in run(BinaryLogLoss, TASKS, output, target)[-1]
+    logs = run(BinaryLogLoss, TASKS, output, target, training=False)[-1]
+    assert torch.equal(logs["rows"][0], torch.as_tensor(output, dtype=torch.float32))
+    assert "rows" not in run(L1Loss, VALUES, output, target, training=False)[-1]
+
+
+def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):
+    output, target = random_batch(TASKS, rng, missing=0.0)
+    target[:, 0], target[:, 1] = [0, 1, 0, 1, 1, 0], [0, 0, 0, 1, 1, 1]
+    criterion, _, _, _, logs = run(BinaryLogLoss, TASKS, output, target)
+    parts = []
+    for rows in (slice(0, 4), slice(3, 6)):  # graph 3 comes twice
+        part = Evaluation()
+        graphs = torch.arange(6)[rows]
+        part.add(graphs, torch.as_tensor(output[rows]), torch.as_tensor(target[rows]))
+        parts.append(part)
+    whole = Evaluation()
+    whole.add(torch.arange(6), torch.as_tensor(output), torch.as_tensor(target))
+    together, at_once = reported(criterion, [logs], parts), reported(
+        criterion, [logs], [whole]
+    )
+    for name in ("roc_auc", "ap"):
+        assert together[name] == at_once[name]
+        assert 0.0 <= at_once[name] <= 1.0

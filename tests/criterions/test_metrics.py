@@ -1,0 +1,163 @@
+"""Metrics against OGB's evaluators, and what is said where they are undefined."""
+
+import json
+import logging
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+from fairseq.logging import metrics
+
+from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.metrics import (
+    RowsMeter,
+    average_precision,
+    log_accuracy,
+    log_mean_error,
+    log_ranking,
+    roc_auc,
+)
+
+
+@pytest.fixture(scope="module")
+def ogb():
+    """OGB's packages of evaluators; they look for a newer version when imported."""
+    sys.modules.setdefault("outdated", None)
+    import ogb.graphproppred
+    import ogb.lsc
+
+    return ogb
+
+
+@pytest.fixture
+def tasks(rng):
+    """300 rows of 8 tasks, a fifth missing, ties; the last task has one class only."""
+    target = (rng.random((300, 8)) < 0.3).astype(float)
+    target[rng.random(target.shape) < 0.2] = np.nan
+    target[:, 7] = 0.0
+    scores = np.round(rng.standard_normal(target.shape), 1).astype(np.float32)
+    return scores, target
+
+
+def evaluation_of(scores, targets, graphs=None):
+    result = Evaluation()
+    graphs = range(len(scores)) if graphs is None else graphs
+    result.add(torch.tensor(graphs), torch.tensor(scores), torch.tensor(targets))
+    return result
+
+
+@pytest.mark.parametrize(
+    "function, dataset, key",
+    [(roc_auc, "ogbg-molsider", "rocauc"), (average_precision, "ogbg-molpcba", "ap")],
+)
+def test_ranking_equals_ogb(ogb, tasks, function, dataset, key):
+    scores, targets = tasks
+    evaluator = ogb.graphproppred.Evaluator(dataset)
+    evaluator.num_tasks = targets.shape[1]
+    expected = evaluator.eval({"y_true": targets, "y_pred": scores})[key]
+    assert function(scores, targets) == pytest.approx(expected, abs=1e-12)
+
+
+def test_errors_equal_ogb(ogb, rng):
+    target, output = rng.standard_normal((2, 200, 3))
+    error = np.abs(output - target)
+    with metrics.aggregate(new_root=True) as values:
+        for rows in np.array_split(np.arange(200), 7):
+            size = torch.full((3,), float(len(rows)))
+            total, squares = error[rows].sum(0), (error[rows] ** 2).sum(0)
+            log_mean_error("mae", ["a", "b", "c"], torch.tensor(total), size)
+            log_mean_error(
+                "rmse", ["a", "b", "c"], torch.tensor(squares), size, root=True
+            )
+    values = values.get_smoothed_values()
+    evaluator = ogb.lsc.PCQM4Mv2Evaluator()
+    for column, name in enumerate("abc"):
+        pair = {"y_true": target[:, column], "y_pred": output[:, column]}
+        assert values[f"mae_{name}"] == pytest.approx(
+            evaluator.eval(pair)["mae"], abs=1e-12
+        )
+    evaluator = ogb.graphproppred.Evaluator("ogbg-molesol")
+    evaluator.num_tasks = 3
+    expected = evaluator.eval({"y_true": target, "y_pred": output})["rmse"]
+    assert values["rmse"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_accuracy_equals_ogb(ogb, rng):
+    target = rng.integers(0, 2, (100, 3)).astype(float)
+    target[rng.random(target.shape) < 0.3] = np.nan
+    output = rng.integers(0, 2, (100, 3)).astype(float)
+    evaluator = ogb.graphproppred.Evaluator("ogbg-ppa")
+    evaluator.num_tasks = 3
+    expected = evaluator.eval({"y_true": target, "y_pred": output})["acc"]
+    with metrics.aggregate(new_root=True) as values:
+        for rows in np.array_split(np.arange(100), 4):
+            hits = (output[rows] == target[rows]).sum(0)
+            labelled = (~np.isnan(target[rows])).sum(0)
+            log_accuracy(torch.tensor(hits), torch.tensor(labelled))
+    assert values["accuracy"].fn(values) == pytest.approx(expected, abs=1e-12)
+
+
+def test_one_class_only_is_undefined_and_says_so(caplog):
+    scores, targets = np.zeros((4, 1), np.float32), np.zeros((4, 1))
+    assert math.isnan(roc_auc(scores, targets))
+    assert "roc_auc is undefined: the target has labels of one class" in caplog.text
+    assert math.isnan(average_precision(scores, np.full((4, 1), np.nan)))
+    assert "ap is undefined" in caplog.text
+
+
+def test_targets_that_are_left_out_are_counted(tasks, caplog):
+    with caplog.at_level(logging.INFO):
+        roc_auc(*tasks)
+    assert "mean over 7 of 8 targets" in caplog.text
+
+
+def test_a_diverged_model_has_no_rank(tasks, caplog):
+    scores, targets = tasks
+    scores[~np.isnan(targets[:, 2]), 2] = np.nan
+    assert math.isnan(roc_auc(scores, targets))
+    assert "an output is not finite" in caplog.text
+
+
+def test_batches_are_not_ranked_alone(tasks, monkeypatch):
+    """As fairseq's trainer: an aggregator per batch inside that of the split."""
+    scores, targets = tasks
+    calls = []
+    compute = RowsMeter.compute
+
+    def counted(self, function):
+        if function.__name__ not in self.cache:
+            calls.append(function.__name__)
+        return compute(self, function)
+
+    monkeypatch.setattr(RowsMeter, "compute", counted)
+    with metrics.aggregate(new_root=True) as split:
+        for rows in np.array_split(np.arange(300), 5):
+            with metrics.aggregate() as batch:
+                log_ranking(evaluation_of(scores[rows], targets[rows], rows))
+            assert "roc_auc" not in batch.get_smoothed_values()
+    values = split.get_smoothed_values()
+    assert values == split.get_smoothed_values()
+    assert values["roc_auc"] == roc_auc(scores, targets)
+    assert values["ap"] == average_precision(scores, targets)
+    assert sorted(calls) == ["average_precision", "roc_auc"]
+    # as fairseq-validate: one aggregator beside the default one
+    with metrics.aggregate() as split:
+        log_ranking(evaluation_of(scores, targets))
+    assert split.get_smoothed_values() == values
+    metrics.reset()
+
+
+def test_state_of_the_meter_is_plain(tasks):
+    scores, targets = tasks
+    meter = RowsMeter()
+    assert meter.smoothed_value == 0.0
+    meter.update(evaluation_of(scores, targets))
+    state = json.loads(json.dumps(meter.state_dict()))
+    copy = RowsMeter()
+    copy.load_state_dict(state)
+    assert copy.smoothed_value == 300.0
+    assert copy.compute(roc_auc) == meter.compute(roc_auc)
+    copy.load_state_dict(RowsMeter().state_dict())
+    assert copy.smoothed_value == 0.0
