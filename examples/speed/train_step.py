@@ -101,8 +101,9 @@ def main() -> None:
     )
     rows = store.splits["train"]
     rows = rows[np.argsort(store.sizes[rows], kind="stable")]
-    starts = np.linspace(0, len(rows) - args.batch_size, args.batches).astype(int)
-    batches = [collator(rows[start : start + args.batch_size]) for start in starts]
+    # From the middle of equal shares of the split, so that all sizes count alike.
+    slices = [part[len(part) // 2 :] for part in np.array_split(rows, args.batches)]
+    batches = [collator(part[: args.batch_size]) for part in slices]
     width = model.head.in_features
     plain = PlainTransformer(model.encoder, width, store.schema.node_dims[0])
 
@@ -116,7 +117,7 @@ def main() -> None:
             if number:  # the first round warms up
                 seconds[name].append(time.perf_counter() - start)
 
-    graphs = args.batch_size * len(batches)
+    graphs = sum(sample["nsamples"] for sample in batches)
     nodes = sum(sample["ntokens"] for sample in batches) / graphs
     print(
         f"{args.batches} batches of {args.batch_size} nci molecules sorted by size, "
