@@ -6,67 +6,26 @@ import math
 import numpy as np
 import pytest
 import torch
+import toy_graphs
 from torch.nn import functional as F
+from toy_graphs import hops, permute, random_graph, undirected_graph
 
-from cython_ext import build_batch
 from graphormer_plugin.modules import GRPEEncoder, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 
 MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
 ABLATIONS = list(itertools.product([False, True], repeat=3))
+FIELDS = ["x", "node_mask", "relation", "relation_code"]
 
 
-def random_graph(rng, n, density):
-    """Columns of one undirected graph with symmetric bond types, possibly
-    disconnected."""
-    upper = np.triu(rng.random((n, n)) < density, 1)
-    bond = np.triu(rng.integers(1, BOND_TYPES + 1, (n, n))) * upper
-    bond = bond + bond.T
-    src, dst = np.nonzero(bond)
-    return {
-        "x": rng.integers(0, [7, 3], (n, 2)),
-        "src": src,
-        "dst": dst,
-        "bond": bond[src, dst],
-    }
-
-
-def permute(graph, order):
-    """The same graph with node `order[i]` renamed i."""
-    rank = np.argsort(order)
-    src, dst = rank[graph["src"]], rank[graph["dst"]]
-    edges = np.lexsort((dst, src))
-    return {
-        "x": graph["x"][order],
-        "src": src[edges],
-        "dst": dst[edges],
-        "bond": graph["bond"][edges],
-    }
-
-
-def collate(graphs, max_hop=MAX_HOP):
-    columns = {
-        "node_offset": np.cumsum([0] + [len(g["x"]) for g in graphs]),
-        "edge_offset": np.cumsum([0] + [len(g["src"]) for g in graphs]),
-        "x": np.concatenate([g["x"] for g in graphs]).astype(np.int16),
-        "edge_src": np.concatenate([g["src"] for g in graphs]).astype(np.uint8),
-        "edge_dst": np.concatenate([g["dst"] for g in graphs]).astype(np.uint8),
-        "edge_bond": np.concatenate([g["bond"] for g in graphs]).astype(np.uint8),
-    }
-    fields = build_batch(
-        columns,
-        np.arange(len(graphs)),
-        ["x", "node_mask", "relation", "relation_code"],
-        num_bond_types=BOND_TYPES,
-        max_hop=max_hop,
-    )
-    return {name: torch.from_numpy(array) for name, array in fields.items()}
+def collate(graphs):
+    return toy_graphs.collate(graphs, FIELDS, BOND_TYPES, max_hop=MAX_HOP)
 
 
 def make_encoder(**options):
     torch.manual_seed(0)
     settings = dict(
-        node_dims=[7, 3],
+        node_dims=toy_graphs.NODE_DIMS,
         num_bond_types=BOND_TYPES,
         num_layers=2,
         embed_dim=DIM,
@@ -88,17 +47,6 @@ def make_encoder(**options):
 def graphs():
     rng = np.random.default_rng(1)
     return [random_graph(rng, n, 0.25) for n in (9, 1, 12, 5)]
-
-
-def hops(graph):
-    """Distances by relaxation, inf where there is no path."""
-    n = len(graph["x"])
-    dist = np.full((n, n), np.inf)
-    np.fill_diagonal(dist, 0)
-    for _ in range(n):
-        for u, v in zip(graph["src"], graph["dst"]):
-            dist[:, v] = np.minimum(dist[:, v], dist[:, u] + 1)
-    return dist
 
 
 def twin(encoder, graph):
@@ -276,16 +224,7 @@ def test_dropout_and_noise_act_in_training_only(graphs):
 def test_max_hop_is_what_it_says():
     """On a path of six nodes, hops beyond max_hop share one vector, nearer ones do
     not."""
-    n = 6
-    path = {
-        "x": np.zeros((n, 2), int),
-        "src": np.r_[0 : n - 1, 1:n],
-        "dst": np.r_[1:n, 0 : n - 1],
-        "bond": np.ones(2 * n - 2, int),
-    }
-    order = np.lexsort((path["dst"], path["src"]))
-    for key in ("src", "dst", "bond"):
-        path[key] = path[key][order]
+    path = undirected_graph(6, [(node, node + 1) for node in range(5)])
     batch = collate([path])
     first_row = batch["relation_code"][batch["relation"][0, 0].long()]
     assert first_row.tolist() == [1, MAX_HOP + 2 + 1, 2 + 2, 3 + 2, 3, 3]
