@@ -159,7 +159,12 @@ class RegisteredDataset:
         content: Function of the options that identifies the source's content, for
             example by hashes of files; a store that was made from other content is
             stale. Default: hash of the module's code.
+            A value of None stands for files that are not there: a store that was
+            made from them is good without them.
         any_source: Accept whatever ``--dataset-source`` says (users' own datasets).
+        resolve: Options with the source that ``--dataset-source`` means, which may
+            depend on the files that are there; raises DatasetError for one it does not
+            know. None: only ``source`` is accepted.
     """
 
     name: str
@@ -168,6 +173,7 @@ class RegisteredDataset:
     options: tuple[str, ...]
     content: Callable[[DatasetOptions], dict[str, Any]]
     any_source: bool = False
+    resolve: Optional[Callable[[DatasetOptions], DatasetOptions]] = None
 
     def load(self, options: DatasetOptions) -> DatasetSource:
         """Runs the function.
@@ -175,6 +181,8 @@ class RegisteredDataset:
         Raises:
             DatasetError: It fails, or returns something else.
         """
+        if self.resolve is not None:
+            options = self.resolve(options)
         takes_options = bool(inspect.signature(self.function).parameters)
         try:
             result = self.function(options) if takes_options else self.function()
@@ -202,6 +210,7 @@ def register_dataset(
         "target_unit",
     ),
     content: Optional[Callable[[DatasetOptions], dict[str, Any]]] = None,
+    resolve: Optional[Callable[[DatasetOptions], DatasetOptions]] = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
 
@@ -210,6 +219,7 @@ def register_dataset(
         source: See `RegisteredDataset`, likewise the others.
         options: See `RegisteredDataset`.
         content: See `RegisteredDataset`.
+        resolve: See `RegisteredDataset`.
 
     Raises:
         DatasetError: The name is taken.
@@ -226,6 +236,7 @@ def register_dataset(
             tuple(options),
             content or (lambda _: {"code": _code_hash(function)}),
             any_source=source == "user",
+            resolve=resolve,
         )
         return function
 
@@ -275,6 +286,8 @@ def locate(
         The registered dataset; the folder; ``{"source": ..., "options": ...}``.
     """
     dataset = find_dataset(options)
+    if dataset.resolve is not None:
+        options = dataset.resolve(options)
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
@@ -320,7 +333,8 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f"one of: {names}"
         )
     dataset = DATASETS[options.name]
-    if options.source not in ("", dataset.source) and not dataset.any_source:
+    open_to_others = dataset.any_source or dataset.resolve is not None
+    if options.source not in ("", dataset.source) and not open_to_others:
         raise DatasetError(
             f"dataset {options.name!r} comes from {dataset.source!r}, not from "
             f"{options.source!r}"
@@ -363,13 +377,20 @@ def _open_if_current(
         logger.warning("%s; preparing it again", error)
         return None
     for name in ("source", "options"):
-        if store.manifest[name] != identity[name]:
+        if not _agree(store.manifest[name], identity[name]):
             logger.info("%s is stale (%s changed); preparing it again", path, name)
             return None
     skipped = store.manifest["counts"]["skipped"]
     if skipped and not skip_invalid:
         raise _invalid_error(skipped, invalid_file(path))
     return store
+
+
+def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a store's identity is what is asked for; None agrees with everything."""
+    return stored.keys() == asked.keys() and all(
+        value is None or stored[name] == value for name, value in asked.items()
+    )
 
 
 def invalid_file(path: Path) -> Path:
@@ -400,6 +421,8 @@ def _build(
     identity: Mapping[str, Any],
 ) -> None:
     source = dataset.load(options)
+    if None in identity["source"].values():  # files that loading has brought
+        _, _, identity = locate(options)
     label = source.label or dataset.name
     try:
         if source.smiles is not None:

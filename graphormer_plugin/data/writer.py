@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ class StoreWriter:
         self.node_dims = node_dims
         self.bond_dims = bond_dims
         self.num_graphs = 0
+        self._rows_differ = False
         self._num_nodes = 0
         self._num_edges = 0
         self._columns: dict[str, _Column] = {}
@@ -179,7 +181,10 @@ class StoreWriter:
         if chunk.pos is not None:
             self._append_nodes("pos", np.asarray(chunk.pos), nodes, ("<f4",))
         if chunk.row is not None:
-            self._column("row", _UNSIGNED).append(np.asarray(chunk.row))
+            rows = np.asarray(chunk.row)
+            numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
+            self._rows_differ |= not np.array_equal(rows, numbers)
+            self._column("row", _UNSIGNED).append(rows)
         if chunk.target is not None:
             target = np.asarray(chunk.target)
             if target.ndim == 1:
@@ -247,6 +252,8 @@ class StoreWriter:
                     f"{name} is given for {column.rows} of {expected[name]} entries"
                 )
             column.close()
+        if "row" in self._columns and not self._rows_differ:
+            self._columns.pop("row").path.unlink()
         schema = self._schema()
         if self._radix is None and schema.bond_dims:
             self._renumber_bonds(schema)
@@ -611,7 +618,7 @@ def _checked_splits(
 ) -> dict[str, np.ndarray]:
     checked = {}
     for name, rows in splits.items():
-        if not name.isidentifier():
+        if not re.fullmatch(r"\w[\w-]*", name):
             raise ValueError(f"split name {name!r} must be a plain word")
         rows = np.asarray(rows)
         if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):

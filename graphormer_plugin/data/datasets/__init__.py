@@ -1,5 +1,5 @@
 """Where graphs come from; importing a module here registers its datasets."""
 
-from graphormer_plugin.data.datasets import molecules
+from graphormer_plugin.data.datasets import molecules, ogb, pyg
 
-__all__ = ["molecules"]
+__all__ = ["molecules", "ogb", "pyg"]

@@ -1,0 +1,360 @@
+"""Benchmarks of the Open Graph Benchmark: PCQM4M, PCQM4Mv2, ogbg-molhiv, ogbg-molpcba.
+
+Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). Official splits and
+labels; files as OGB publishes them, read by OGB's own functions.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.datasets.molecules import (
+    CsvTable,
+    feature_dims,
+    parse_any_smiles,
+)
+from graphormer_plugin.data.datasets.official import (
+    Official,
+    import_ogb,
+    scratch_root,
+    tamed,
+)
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.registry import (
+    DatasetOptions,
+    DatasetSource,
+    register_dataset,
+)
+
+# ------------------------------------------------------------- PCQM4M and PCQM4Mv2
+
+_LSC = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC"
+PCQM4M = Official(
+    name="pcqm4m",
+    folder="pcqm4m_kddcup2021",
+    files=("raw/data.csv.gz", "split_dict.pt"),
+    url=f"{_LSC}/pcqm4m_kddcup2021.zip",
+    inside="pcqm4m_kddcup2021",
+    md5="5144ebaa7c67d24da1a2acbe41f57f6a",
+    graphs=3_803_453,
+)
+PCQM4MV2 = Official(
+    name="pcqm4mv2",
+    folder="pcqm4m-v2",
+    files=("raw/data.csv.gz", "split_dict.pt"),
+    url=f"{_LSC}/pcqm4m-v2.zip",
+    inside="pcqm4m-v2",
+    md5="65b742bafca5670be4497499db7d361b",
+    graphs=3_746_620,
+)
+
+
+def official_only(options: DatasetOptions) -> DatasetOptions:
+    """Options with source ``ogb``; Graphormer v2's ``pyg`` means the same files.
+
+    Raises:
+        DatasetError: Another source is asked for.
+    """
+    if options.source not in ("", "ogb", "pyg"):
+        raise DatasetError(
+            f"dataset {options.name!r} comes from 'ogb' (or 'pyg': the same files), "
+            f"not from {options.source!r}"
+        )
+    return dataclasses.replace(options, source="ogb")
+
+
+@register_dataset(
+    "pcqm4m",
+    source="ogb",
+    options=(),
+    content=lambda options: {"files": PCQM4M.content(options), "rule": 1},
+    resolve=official_only,
+)
+def pcqm4m(options: DatasetOptions) -> DatasetSource:
+    """PCQM4M of the KDD Cup 2021: 3,803,453 molecules, HOMO-LUMO gap in eV.
+
+    Splits train, valid and test; those of test have no label.
+    """
+    import_ogb()
+    from ogb.lsc.pcqm4m import PCQM4MDataset
+
+    return _pcqm(PCQM4M, PCQM4MDataset, options)
+
+
+@register_dataset(
+    "pcqm4mv2",
+    source="ogb",
+    options=(),
+    content=lambda options: {"files": PCQM4MV2.content(options), "rule": 1},
+    resolve=official_only,
+)
+def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
+    """PCQM4Mv2: 3,746,620 molecules, HOMO-LUMO gap in eV (DFT, B3LYP/6-31G*).
+
+    Splits train and valid, and without labels test-dev and test-challenge.
+    """
+    import_ogb()
+    from ogb.lsc.pcqm4mv2 import PCQM4Mv2Dataset
+
+    return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, options)
+
+
+def _pcqm(official: Official, loader: Any, options: DatasetOptions) -> DatasetSource:
+    folder = official.require(options)
+    _check_release(official, folder, 1)
+    links = {f"{official.folder}/{name}": folder / name for name in official.files}
+    with scratch_root(options, links) as root, tamed(official, folder):
+        # Its absence makes OGB ask whether to delete everything.
+        (root / official.folder / "RELEASE_v1.txt").touch()
+        dataset = loader(str(root), only_smiles=True)
+        splits = {
+            name: np.asarray(rows, dtype=np.int64)
+            for name, rows in dataset.get_idx_split().items()
+        }
+        smiles, labels = dataset.graphs, dataset.labels
+    official.check_count(len(smiles))
+    file = folder / "raw" / "data.csv.gz"
+    gap = _numbers(labels, file, "homolumogap")
+    for row, string in enumerate(smiles):
+        if not isinstance(string, str):
+            raise DatasetError(f"{file}: row {row}, column 'smiles': no SMILES")
+    for name in ("train", "valid"):
+        rows = splits.get(name, np.zeros(0, dtype=np.int64))
+        inside = rows[(rows >= 0) & (rows < len(gap))]
+        if np.isnan(gap[inside]).any():
+            row = inside[np.isnan(gap[inside])][0]
+            raise DatasetError(
+                f"{file}: row {row} of split {name} has no homolumogap; the file is "
+                "damaged or of another version"
+            )
+    node_dims, bond_dims = feature_dims()
+    return DatasetSource(
+        smiles=smiles,
+        parser=parse_any_smiles,
+        node_dims=node_dims,
+        bond_dims=bond_dims,
+        targets=gap[:, None],
+        target_names=["homolumogap"],
+        unit="eV",
+        kind="regression",
+        splits=splits,
+    )
+
+
+def _check_release(official: Official, folder: Path, version: int) -> None:
+    releases = sorted(path.name for path in folder.glob("RELEASE_v*.txt"))
+    if releases and f"RELEASE_v{version}.txt" not in releases:
+        raise DatasetError(
+            f"{official.name}: {folder} has {releases[0]}, this program reads release "
+            f"{version}"
+        )
+
+
+def _numbers(values: Any, file: Path, column: str) -> np.ndarray:
+    """float64 with NaN where missing; DatasetError for text."""
+    values = np.asarray(values)
+    if values.dtype.kind in "iuf":
+        return values.astype(np.float64)
+    for row, value in enumerate(values):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            raise DatasetError(
+                f"{file}: row {row}, column {column!r}: {value!r} is no number"
+            ) from None
+    return values.astype(np.float64)
+
+
+# ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba
+
+_GRAPHS = "http://snap.stanford.edu/ogb/data/graphproppred/csv_mol_download"
+_SPLIT = tuple(f"split/scaffold/{name}.csv.gz" for name in ("train", "valid", "test"))
+_RAW = tuple(
+    f"raw/{name}.csv.gz"
+    for name in (
+        "edge",
+        "num-node-list",
+        "num-edge-list",
+        "node-feat",
+        "edge-feat",
+        "graph-label",
+    )
+)
+_MAPPING = "mapping/mol.csv.gz"
+
+
+@dataclass(frozen=True)
+class MoleculeBenchmark:
+    """An ogbg-mol dataset, as graphs that OGB made or from its list of SMILES.
+
+    Attributes:
+        graphs: Files with graphs; what is downloaded.
+        smiles: Files with SMILES instead of graphs, which are read where the others
+            are not there.
+        tasks: Number of binary tasks.
+    """
+
+    graphs: Official
+    smiles: Official
+    tasks: int
+
+    def files(self, options: DatasetOptions) -> Official:
+        """Those that are there; the graphs if there are none."""
+        if self.graphs.missing(options) and not self.smiles.missing(options):
+            return self.smiles
+        return self.graphs
+
+    def content(self, options: DatasetOptions) -> dict[str, Any]:
+        """See `RegisteredDataset`."""
+        return {"files": self.files(options).content(options), "rule": 1}
+
+    def load(self, options: DatasetOptions) -> DatasetSource:
+        """See `register_dataset`."""
+        official = self.files(options)
+        folder = official.require(options)
+        _check_release(official, folder, 1)
+        splits = {
+            Path(name).name.partition(".")[0]: _column(folder / name) for name in _SPLIT
+        }
+        node_dims, bond_dims = feature_dims()
+        shared = dict(
+            node_dims=node_dims, bond_dims=bond_dims, kind="binary", splits=splits
+        )
+        names = task_names(folder / _MAPPING, self.tasks, official.name)
+        if official is self.smiles:
+            smiles, targets = _molecules(folder / _MAPPING, names)
+            official.check_count(len(smiles))
+            return DatasetSource(
+                smiles=smiles,
+                targets=targets,
+                target_names=names,
+                parser=parse_any_smiles,
+                **shared,
+            )
+        graphs = _RawGraphs(official, folder, self.tasks)
+        official.check_count(len(graphs))
+        return DatasetSource(graphs=graphs, target_names=names, **shared)
+
+
+def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenchmark:
+    files = Official(
+        name=name,
+        folder=name.replace("-", "_"),
+        files=(*_RAW, *_SPLIT),
+        url=f"{_GRAPHS}/{archive}.zip",
+        inside=archive,
+        graphs=graphs,
+    )
+    smiles = dataclasses.replace(files, files=(_MAPPING, *_SPLIT))
+    benchmark = MoleculeBenchmark(files, smiles, tasks)
+    register_dataset(
+        name,
+        source="ogb",
+        options=(),
+        content=benchmark.content,
+        resolve=official_only,
+    )(benchmark.load)
+    return benchmark
+
+
+# HIV inhibition, a binary label; scored by ROC-AUC.
+MOLHIV = _benchmark("ogbg-molhiv", "hiv", 41_127, 1)
+# 128 assays of PubChem, 40 % of the labels missing; scored by average precision.
+MOLPCBA = _benchmark("ogbg-molpcba", "pcba", 437_929, 128)
+
+
+def task_names(mapping: Path, tasks: int, name: str) -> list[str]:
+    """Names of the tasks: the columns of OGB's list of molecules, where it is there."""
+    if tasks == 1:
+        return ["HIV_active"]
+    if not mapping.is_file():
+        return [f"task{number}" for number in range(tasks)]
+    header = CsvTable(mapping).header
+    names = [column for column in header if column not in ("smiles", "mol_id")]
+    if len(names) != tasks:
+        raise DatasetError(
+            f"{mapping}: {len(names)} columns of labels, {name} has {tasks}; the file "
+            "is of another version"
+        )
+    return names
+
+
+def _molecules(mapping: Path, names: list[str]) -> tuple[list[str], np.ndarray]:
+    table = CsvTable(mapping)
+    for name in ("smiles", *names):
+        table.require(name)
+    smiles, labels = [], []
+    for row, line, cells in table.rows(["smiles", *names]):
+        smiles.append(cells[0])
+        try:
+            labels.append([float(cell) if cell else np.nan for cell in cells[1:]])
+        except ValueError as error:
+            raise DatasetError(f"{mapping}: row {row} (line {line}): {error}") from None
+    return smiles, np.array(labels, dtype=np.float64).reshape(-1, len(names))
+
+
+def _column(path: Path) -> np.ndarray:
+    """Row numbers of a split, one per line."""
+    rows = []
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        for line, cells in enumerate(csv.reader(file), 1):
+            try:
+                (cell,) = cells
+                rows.append(int(cell))
+            except ValueError:
+                raise DatasetError(
+                    f"{path}: line {line}: {','.join(cells)!r} is no row number"
+                ) from None
+    return np.array(rows, dtype=np.int64)
+
+
+class _RawGraphs:
+    """Graphs as OGB's own reader makes them from raw files, with their labels."""
+
+    def __init__(self, official: Official, folder: Path, tasks: int) -> None:
+        import_ogb()
+        import pandas
+        from ogb.io.read_graph_raw import read_csv_graph_raw
+
+        raw = folder / "raw"
+        with tamed(official, raw):
+            self.graphs = read_csv_graph_raw(str(raw), add_inverse_edge=True)
+            labels = pandas.read_csv(raw / "graph-label.csv.gz", header=None)
+        self.raw = raw
+        columns = [
+            _numbers(labels[column].to_numpy(), raw / "graph-label.csv.gz", str(column))
+            for column in labels
+        ]
+        self.labels = np.stack(columns, axis=1)
+        if self.labels.shape != (len(self.graphs), tasks):
+            raise DatasetError(
+                f"{raw / 'graph-label.csv.gz'}: {len(self.labels)} rows of "
+                f"{self.labels.shape[1]} labels, expected {len(self.graphs)} (graphs) "
+                f"of {tasks}"
+            )
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        for number, graph in enumerate(self.graphs):
+            if len(graph["node_feat"]) != graph["num_nodes"]:
+                raise DatasetError(
+                    f"{self.raw / 'node-feat.csv.gz'}: ends within graph {number}; the "
+                    "file is incomplete or of another version"
+                )
+            yield SimpleNamespace(
+                x=graph["node_feat"],
+                edge_index=graph["edge_index"],
+                edge_attr=graph["edge_feat"],
+                y=self.labels[number],
+            )

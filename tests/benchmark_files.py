@@ -1,0 +1,140 @@
+"""Builds the official raw layouts of the benchmarks from a few molecules."""
+
+import csv
+import gzip
+import itertools
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.datasets.molecules import parse_any_smiles
+from graphormer_plugin.data.datasets.pyg import parse_zinc_smiles
+
+STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".split()
+SMILES = [start + "C" * k for start in STARTS for k in range(4)]  # 48
+# Refused by RDKit's valence rules; row 137 of ogbg-molhiv.
+REFUSED = "CC1(C)OB(C2=CC=CC=C2)O[Al]1(O)(O)(O)(O)O"
+
+
+def splits_of(count, names=("train", "valid", "test")):
+    """Every tenth row to each of the later splits, the rest to the first."""
+    rows = np.arange(count)
+    result = {names[0]: rows[rows % 10 < 11 - len(names)]}
+    for digit, name in enumerate(names[1:], 11 - len(names)):
+        result[name] = rows[rows % 10 == digit]
+    return result
+
+
+def write_csv(path, header, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if header:
+            writer.writerow(header)
+        writer.writerows(rows)
+
+
+def write_pcqm(root, smiles=SMILES, gaps=None, version=2):
+    """As ``pcqm4m-v2.zip`` unpacks; returns the folder."""
+    folder = root / ("pcqm4m-v2" if version == 2 else "pcqm4m_kddcup2021")
+    hidden = ("test-dev", "test-challenge") if version == 2 else ("test",)
+    splits = splits_of(len(smiles), ("train", "valid", *hidden))
+    gaps = (
+        [3 + 0.25 * (row % 7) for row in range(len(smiles))] if gaps is None else gaps
+    )
+    unlabelled = set(np.concatenate([splits[name] for name in hidden]).tolist())
+    rows = [
+        (row, string, "" if row in unlabelled else gap)
+        for row, (string, gap) in enumerate(zip(smiles, gaps))
+    ]
+    write_csv(folder / "raw" / "data.csv.gz", ["idx", "smiles", "homolumogap"], rows)
+    torch.save(splits, folder / "split_dict.pt")
+    (folder / "RELEASE_v1.txt").touch()
+    return folder
+
+
+def write_ogbg(root, name, smiles, labels, splits=None, tasks=("HIV_active",)):
+    """As OGB lays out ogbg-mol datasets; labels [G, tasks] with NaN for missing."""
+    folder = root / name.replace("-", "_")
+    graphs = [parse_any_smiles(string) for string in smiles]
+    # OGB stores every edge once.
+    edges = [graph.edge_index[:, ::2].T for graph in graphs]
+    columns = {
+        "edge": np.concatenate(edges),
+        "edge-feat": np.concatenate([graph.edge_attr[::2] for graph in graphs]),
+        "node-feat": np.concatenate([graph.x for graph in graphs]),
+        "num-node-list": [[len(graph.x)] for graph in graphs],
+        "num-edge-list": [[len(pairs)] for pairs in edges],
+    }
+    for column, rows in columns.items():
+        write_csv(folder / "raw" / f"{column}.csv.gz", None, np.asarray(rows).tolist())
+
+    def cells(row):
+        return ["" if np.isnan(label) else int(label) for label in row]
+
+    labels = [cells(row) for row in labels]
+    write_csv(folder / "raw" / "graph-label.csv.gz", None, labels)
+    for split, rows in (splits or splits_of(len(smiles))).items():
+        path = folder / "split" / "scaffold" / f"{split}.csv.gz"
+        write_csv(path, None, [[row] for row in rows.tolist()])
+    molecules = [
+        [*row, string, f"MOL{number}"]
+        for number, (row, string) in enumerate(zip(labels, smiles))
+    ]
+    header = [*tasks, "smiles", "mol_id"]
+    write_csv(folder / "mapping" / "mol.csv.gz", header, molecules)
+    (folder / "RELEASE_v1.txt").touch()
+    return folder
+
+
+def write_zinc(root, parts, full_parts=None):
+    """As PyG's raw files: pickles of all molecules, and the rows of the benchmark.
+
+    Args:
+        root: Data root.
+        parts: (SMILES, y) pairs of the benchmark by split.
+        full_parts: Pairs that only the full dataset has, put before the others.
+    """
+    folder = root / "ZINC" / "raw"
+    folder.mkdir(parents=True)
+    for split, pairs in parts.items():
+        extra = list((full_parts or {}).get(split, ()))
+        molecules = []
+        for smiles, y in itertools.chain(extra, pairs):
+            graph = parse_zinc_smiles(smiles)
+            bonds = torch.zeros(len(graph.x), len(graph.x), dtype=torch.int32)
+            source, target = graph.edge_index
+            bonds[source, target] = torch.as_tensor(graph.edge_attr[:, 0]).int()
+            molecules.append(
+                {
+                    "num_atom": len(graph.x),
+                    "atom_type": torch.as_tensor(graph.x[:, 0]).int(),
+                    "bond_type": bonds,
+                    "logP_SA_cycle_normalized": torch.tensor([y]),
+                }
+            )
+        with open(folder / f"{split}.pickle", "wb") as file:
+            pickle.dump(molecules, file)
+        rows = range(len(extra), len(molecules))
+        (folder / f"{split}.index").write_text(",".join(map(str, rows)) + "\n")
+    return folder
+
+
+def write_gnn_benchmark(root, name, graphs):
+    """As PyG's ``PATTERN_v2.pt``: one-hot features, three lists of dictionaries."""
+    folder = root / name / "raw"
+    folder.mkdir(parents=True)
+    torch.save(graphs, folder / f"{name}_v2.pt")
+    return folder
+
+
+def pack(folder, archive, inside=""):
+    """A zip of a folder's content."""
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                file.write(path, Path(inside) / path.relative_to(folder))
+    return archive

@@ -1,0 +1,222 @@
+"""ZINC from PyG's raw files and from SMILES."""
+
+import csv
+import gzip
+import pickle
+import shutil
+
+import pytest
+from benchmark_files import SMILES, pack, write_zinc
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+from graphormer_plugin.data.datasets import pyg
+from graphormer_plugin.data.datasets.pyg import (
+    ZINC_ATOM_TYPES,
+    ZINC_BOND_TYPES,
+    parse_zinc_smiles,
+)
+
+PARTS = {
+    "train": [(smiles, 0.5 * row) for row, smiles in enumerate(SMILES[:30])],
+    "val": [(smiles, -1.0) for smiles in SMILES[30:40]],
+    "test": [(smiles, -2.0) for smiles in SMILES[40:]],
+}
+EXTRA = {"train": [("CCS", 9.0)] * 3, "val": [("CS", 9.0)], "test": []}
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    def refuse(*args, **kwargs):
+        raise OSError("no network in tests")
+
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+
+    def make(name, **more):
+        values = {"data_root": str(tmp_path), "workers": 0, "progress": False}
+        return DatasetOptions(name=name, **{**values, **more})
+
+    return make
+
+
+def write_zinc_csv(root, parts=PARTS):
+    path = root / "ZINC" / "zinc12k.csv.gz"
+    path.parent.mkdir(exist_ok=True)
+    with gzip.open(path, "wt", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["split", "smiles", "y"])
+        for split, pairs in parts.items():
+            writer.writerows([split, smiles, y] for smiles, y in pairs)
+    return path
+
+
+@pytest.mark.parametrize("source", ["", "pyg", "ogb"])
+def test_zinc_is_the_benchmark_and_says_so(tmp_path, options, source):
+    folder = write_zinc(tmp_path, PARTS, EXTRA)
+    before = sorted(path.name for path in (tmp_path / "ZINC").rglob("*"))
+    store = get_store(options("zinc", source=source))
+    counts = {split: len(rows) for split, rows in store.splits.items()}
+    assert counts == {"train": 30, "valid": 10, "test": 8}
+    assert store.schema.node_dims == [28] and store.schema.bond_dims == [4]
+    assert store.target[:4, 0].tolist() == [0.0, 0.5, 1.0, 1.5]
+    assert "zinc-full has all 249,456" in describe(store)
+    after = sorted(path.name for path in (tmp_path / "ZINC").rglob("*"))
+    assert after == before and folder.name in after
+
+
+def test_zinc_full(tmp_path, options):
+    write_zinc(tmp_path, PARTS, EXTRA)
+    store = get_store(options("zinc-full"))
+    counts = {split: len(rows) for split, rows in store.splits.items()}
+    assert counts == {"train": 33, "valid": 11, "test": 8}
+    assert store.target[:4, 0].tolist() == [9.0, 9.0, 9.0, 0.0]
+    with pytest.raises(DatasetError, match="'zinc-full' comes from pyg.ogb, not from"):
+        get_store(options("zinc-full", source="smiles"))
+
+
+def test_zinc_from_smiles_equals_zinc_from_pickles(tmp_path, options):
+    folder = write_zinc(tmp_path, PARTS)
+    pickles = get_store(options("zinc"))
+    shutil.rmtree(folder)
+    path = write_zinc_csv(tmp_path)
+    smiles = get_store(options("zinc", source="smiles"))
+    assert smiles.path != pickles.path
+    assert smiles.fingerprint == pickles.fingerprint
+    # found without being named, where the pickles are not there
+    shutil.rmtree(pickles.path)
+    assert get_store(options("zinc")).path == smiles.path
+    # and good without its file
+    path.unlink()
+    assert get_store(options("zinc", source="smiles")).path == smiles.path
+    shutil.rmtree(smiles.path)
+    with pytest.raises(DatasetError, match="zinc12k.csv.gz is missing; put a CSV"):
+        get_store(options("zinc", source="smiles"))
+
+
+def test_vocabulary_by_hand():
+    def read(smiles):
+        graph = parse_zinc_smiles(smiles)
+        bonds = {
+            (int(a), int(b)): ZINC_BOND_TYPES[kind]
+            for a, b, kind in zip(*graph.edge_index, graph.edge_attr[:, 0])
+        }
+        assert all(bonds[b, a] == kind for (a, b), kind in bonds.items())
+        return [ZINC_ATOM_TYPES[kind] for kind in graph.x[:, 0]], bonds
+
+    assert read("C#CO") == (
+        ["C", "C", "O"],
+        {
+            (0, 1): "TRIPLE",
+            (1, 0): "TRIPLE",
+            (1, 2): "SINGLE",
+            (2, 1): "SINGLE",
+        },
+    )
+    # chirality puts an atom in brackets, pyrrole's hydrogen does not
+    assert read("C[C@H](N)[NH3+]")[0] == ["C", "C H1", "N", "N H3 +"]
+    assert read("c1cc[nH]c1")[0] == ["C", "C", "C", "N", "C"]
+    assert read("C[NH+](C)CC(=O)[O-]")[0][1] == "N H1 +"
+    assert read("C[NH+](C)CC(=O)[O-]")[0][-1] == "O -"
+    # a Kekule structure: three double bonds in benzene
+    bonds = list(read("c1ccccc1")[1].values())
+    assert bonds.count("DOUBLE") == bonds.count("SINGLE") == 6
+    with pytest.raises(ValueError, match="atom type 'Si' is not in the vocabulary"):
+        parse_zinc_smiles("C[Si](C)C")
+    with pytest.raises(ValueError):
+        parse_zinc_smiles("C1CC")
+
+
+def test_sizes_and_types_of_the_real_molecules(shared_data):
+    """A tenth of the 12,000; the totals in the data's README are those of all."""
+    with gzip.open(shared_data / "zinc12k.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    first = {}
+    for row in rows:
+        first.setdefault(row["split"], row["smiles"])
+    sizes = [parse_zinc_smiles(first[split]) for split in ("train", "val", "test")]
+    published = [(29, 64), (35, 78), (16, 34)]
+    assert [(len(g.x), g.edge_index.shape[1]) for g in sizes] == published
+    types, bonds = set(), set()
+    for row in rows[::10]:
+        graph = parse_zinc_smiles(row["smiles"])
+        types.update(graph.x[:, 0].tolist())
+        bonds.update(graph.edge_attr[:, 0].tolist())
+    assert max(types) <= 20 and len(types) >= 15
+    assert bonds == {1, 2, 3}
+
+
+def test_vocabulary_equals_the_published_one(shared_data):
+    import json
+
+    vocabulary = json.loads((shared_data / "zinc_vocab_and_target.json").read_text())
+    assert vocabulary["atom_types"] == {n: i for i, n in enumerate(ZINC_ATOM_TYPES)}
+    assert vocabulary["bond_types"] == {n: i for i, n in enumerate(ZINC_BOND_TYPES)}
+
+
+def test_a_pickle_with_code_is_refused(tmp_path, options, capsys):
+    class Code:
+        def __reduce__(self):
+            return (print, ("executed",))
+
+    folder = write_zinc(tmp_path, PARTS)
+    (folder / "train.pickle").write_bytes(pickle.dumps([Code()]))
+    with pytest.raises(DatasetError, match="names builtins.print, which no file of"):
+        get_store(options("zinc"))
+    assert "executed" not in capsys.readouterr().out
+
+
+def test_damaged_and_foreign_files(tmp_path, options):
+    folder = write_zinc(tmp_path, PARTS)
+    path = folder / "val.pickle"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-50])
+    with pytest.raises(DatasetError, match="files in .*ZINC/raw cannot be read"):
+        get_store(options("zinc"))
+    molecules = pickle.loads(whole)
+    for molecule in molecules:
+        del molecule["logP_SA_cycle_normalized"]
+    path.write_bytes(pickle.dumps(molecules))
+    with pytest.raises(DatasetError, match="another version .KeyError: 'logP_SA_cycle"):
+        get_store(options("zinc"))
+    path.write_bytes(whole)
+    (folder / "val.index").write_text("0,1,99\n")
+    with pytest.raises(DatasetError, match="IndexError"):
+        get_store(options("zinc"))
+    assert not list((tmp_path / "stores").glob("[!.]*"))
+
+
+def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
+    """The archive holds the pickles; the index files come from elsewhere."""
+    folder = write_zinc(tmp_path / "server", PARTS)
+    more = [(path.name, path.as_uri()) for path in folder.glob("*.index")]
+    moved = tmp_path / "server" / "index"
+    moved.mkdir()
+    for name, _ in more:
+        shutil.move(folder / name, moved / name)
+    pack(folder, tmp_path / "molecules.zip", "molecules")
+    with pytest.raises(DatasetError, match="cannot be downloaded"):
+        get_store(options("zinc"))
+    assert not (tmp_path / "ZINC" / "raw").exists()
+    more = tuple((path.name, path.as_uri()) for path in moved.iterdir())
+    import dataclasses
+
+    monkeypatch.setattr(pyg, "ZINC", dataclasses.replace(pyg.ZINC, more=more))
+    assert len(get_store(options("zinc")).splits["train"]) == 30
+
+
+def test_neither_files_nor_network(tmp_path, options):
+    with pytest.raises(DatasetError) as error:
+        get_store(options("zinc"))
+    text = str(error.value)
+    assert "train.pickle" in text and "test.index" in text
+    assert f"into {tmp_path}/ZINC/raw, or the archive molecules.zip into" in text
+
+
+def test_a_csv_with_wrong_cells(tmp_path, options):
+    write_zinc_csv(tmp_path, {"train": [("C", 1.0)], "dev": [("C", 1.0)]})
+    with pytest.raises(DatasetError, match="row 1 .line 3.: 'dev' is no split"):
+        get_store(options("zinc"))
+    write_zinc_csv(tmp_path, {"train": [("C", "much")]})
+    with pytest.raises(
+        DatasetError, match="row 0 .line 2., column 'y': 'much' is no n"
+    ):
+        get_store(options("zinc"))
