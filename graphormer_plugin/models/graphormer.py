@@ -8,7 +8,9 @@ https://arxiv.org/abs/2106.05234, and the second version of its released code
   after them unless `--pre-layernorm` is given; so does this model.
 - The paper has a linear head, which is the default here and gives its parameter counts.
   The released code has a LayerNorm on the embeddings (`--encoder-normalize-before`) and
-  a head with a hidden layer (`--head-style transform`); `graphormer-convert` sets both.
+  a head with a hidden layer (`--head-style transform`), and computes GELU and softmax
+  in float32 (`--activation-fn gelu_float32`, `--float32-softmax`), which makes a
+  difference in other precisions only; `graphormer-convert` sets all of them.
 - Paths of the edge encoding are cut at `--multi-hop-max-dist` edges and averaged over
   those, as in the released code; the paper averages over the whole path.
 - The released code reads embeddings of "no edge" into the bias of pairs without one,
@@ -52,7 +54,11 @@ class GraphormerConfig(TransformerConfig):
         metadata={"help": "linear (paper), or transform, with a hidden layer (code)"},
     )
     activation_fn: str = field(
-        default="gelu", metadata={"help": "activation: gelu or relu"}
+        default="gelu", metadata={"help": "gelu, relu, or gelu_float32 (released code)"}
+    )
+    float32_softmax: bool = field(
+        default=False,
+        metadata={"help": "softmax in float32 in any precision (released code)"},
     )
     input_dropout: float = field(
         default=0.0,
@@ -173,6 +179,7 @@ class GraphormerModel(GraphModel):
             act_dropout=cfg.act_dropout,
             input_dropout=cfg.input_dropout,
             activation=cfg.activation_fn,
+            float32_softmax=cfg.float32_softmax,
             pre_layernorm=cfg.pre_layernorm,
             embed_norm=cfg.encoder_normalize_before,
             # The transform head normalises, and the released code has no other norm.

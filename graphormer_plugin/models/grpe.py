@@ -2,10 +2,12 @@
 
 https://arxiv.org/abs/2201.12787. The model is the paper's; where the released code
 (lenscloth/GRPE) differs, the paper is followed: the key term of Eq. 6-7 takes the key
-of the attended node j (the code takes that of the row i), and a pair of identical nodes
-has an edge vector of its own (the code overwrites it by "no edge"). Initialisation,
-GELU, the dropout rates and 512 rows per node column (`--node-table-size 512`) come from
-the code; the paper states none of them.
+of the attended node j (the code takes that of the row i; `--key-from-row`), the virtual
+node is virtually related to itself, too (in the code as a node is to itself;
+`--virtual-is-self`), and a pair of identical nodes has an edge vector of its own (the
+code overwrites it by "no edge").
+Initialisation, GELU, the dropout rates and 512 rows per node column
+(`--node-table-size 512`) come from the code; the paper states none of them.
 """
 
 from dataclasses import dataclass, field
@@ -45,6 +47,20 @@ class GRPEConfig(TransformerConfig):
         default=False,
         metadata={"help": "no distances and bonds in the values (Eq. 9, Table 9)"},
     )
+    key_from_row: bool = field(
+        default=False,
+        metadata={
+            "help": "the key term reads the key of the attending node, as the released "
+            "code does; for checkpoints imported from it"
+        },
+    )
+    virtual_is_self: bool = field(
+        default=False,
+        metadata={
+            "help": "the virtual node has the relation of a node to itself, as in the "
+            "released code; for checkpoints imported from it"
+        },
+    )
 
 
 @register_model("grpe", dataclass=GRPEConfig)
@@ -71,6 +87,8 @@ class GRPEModel(GraphModel):
             topology_attention=not cfg.no_topology_attention,
             edge_attention=not cfg.no_edge_attention,
             encode_value=not cfg.no_graph_encoded_value,
+            key_from_row=cfg.key_from_row,
+            virtual_is_self=cfg.virtual_is_self,
         )
         fields = frozenset({"x", "node_mask", "relation", "relation_code"})
         spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)

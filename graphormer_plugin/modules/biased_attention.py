@@ -17,9 +17,17 @@ class BiasedAttention(nn.Module):
         embed_dim: width D.
         num_heads: H, divides D.
         dropout: on the attention weights.
+        float32_softmax: the softmax is computed in float32 whatever the type of x, as
+            in Graphormer's released code.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        float32_softmax: bool = False,
+    ) -> None:
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(
@@ -27,6 +35,7 @@ class BiasedAttention(nn.Module):
             )
         self.num_heads = num_heads
         self.dropout = Dropout(dropout)
+        self.float32_softmax = float32_softmax
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
@@ -53,7 +62,9 @@ class BiasedAttention(nn.Module):
         qkv = self.qkv_proj(x).view(B, T, 3, self.num_heads, -1)
         q, k, v = qkv.permute(2, 0, 3, 1, 4)
         attn_bias = attn_bias.to(q.dtype)
-        if x.device.type != "cpu" and pair_type is None:
+        fused = x.device.type != "cpu" and pair_type is None
+        # The fused kernels sum in float32 at least.
+        if fused and not (self.float32_softmax and q.dtype == torch.float64):
             p = self.dropout.p if self.training else 0.0
             out = F.scaled_dot_product_attention(q, k, v, attn_bias, dropout_p=p)
         else:
@@ -67,8 +78,7 @@ class BiasedAttention(nn.Module):
                 out = out + self.pair_messages(attention, pair_type, pair_value)
         return self.out_proj(out.transpose(1, 2).reshape(B, T, D))
 
-    @staticmethod
-    def weights(q: Tensor, k: Tensor, attn_bias: Tensor) -> Tensor:
+    def weights(self, q: Tensor, k: Tensor, attn_bias: Tensor) -> Tensor:
         """q, k [B, H, T, d], attn_bias [B, H, T, T] -> softmax [B * H, T, T]."""
         T, d = q.shape[2:]
         scores = torch.baddbmm(
@@ -77,6 +87,8 @@ class BiasedAttention(nn.Module):
             k.reshape(-1, T, d).transpose(1, 2),
             alpha=d**-0.5,
         )
+        if self.float32_softmax:
+            return torch.softmax(scores.float(), -1).to(scores.dtype)
         return torch.softmax(scores, -1)
 
     @staticmethod

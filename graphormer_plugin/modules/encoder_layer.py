@@ -8,7 +8,17 @@ from torch.nn import functional as F
 
 from .dropout import Dropout
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"gelu": F.gelu, "relu": F.relu}
+
+def gelu_float32(x: Tensor) -> Tensor:
+    """GELU computed in float32 whatever the type of x, as fairseq's own."""
+    return F.gelu(x.float()).to(x.dtype)
+
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_float32": gelu_float32,
+    "relu": F.relu,
+}
 
 
 class EncoderLayer(nn.Module):

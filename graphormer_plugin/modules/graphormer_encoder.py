@@ -66,7 +66,7 @@ class GraphormerEncoder(nn.Module):
             degrees, distances and path steps (None: `multi_hop_max_dist`).
         lap_pe_dim: eigenvectors for "laplacian".
         dropout, act_dropout, activation, pre_layernorm: see `EncoderLayer`.
-        attention_dropout: on attention weights.
+        attention_dropout, float32_softmax: see `BiasedAttention`.
         input_dropout: on the input of the first layer.
         embed_norm: LayerNorm on the input of the first layer (released second version).
         final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
@@ -121,6 +121,7 @@ class GraphormerEncoder(nn.Module):
         act_dropout: float = 0.0,
         input_dropout: float = 0.0,
         activation: str = "gelu",
+        float32_softmax: bool = False,
         pre_layernorm: bool = True,
         embed_norm: bool = False,
         final_norm: Optional[bool] = None,
@@ -174,7 +175,9 @@ class GraphormerEncoder(nn.Module):
         self.input_dropout = Dropout(input_dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(
-                BiasedAttention(embed_dim, num_heads, attention_dropout),
+                BiasedAttention(
+                    embed_dim, num_heads, attention_dropout, float32_softmax
+                ),
                 embed_dim,
                 ffn_dim,
                 dropout,

@@ -132,6 +132,9 @@ class GRPEEncoder(nn.Module):
         independent_encodings: every layer has its own tables (Table 10 of the paper).
         topology_attention, edge_attention, encode_value: see `RelationEncoding` (Table
             9).
+        key_from_row: see `RelativeAttention`.
+        virtual_is_self: the virtual node is related to itself as a node is to itself,
+            as in the released code; else by the relation of pairs with it.
 
     Example:
         >>> encoder = GRPEEncoder(
@@ -168,9 +171,12 @@ class GRPEEncoder(nn.Module):
         topology_attention: bool = True,
         edge_attention: bool = True,
         encode_value: bool = True,
+        key_from_row: bool = False,
+        virtual_is_self: bool = False,
     ) -> None:
         super().__init__()
         self.perturb_noise = perturb_noise
+        self.virtual_is_self = virtual_is_self
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
@@ -189,7 +195,9 @@ class GRPEEncoder(nn.Module):
         )
         self.layers = nn.ModuleList(
             EncoderLayer(
-                RelativeAttention(embed_dim, num_heads, attention_dropout),
+                RelativeAttention(
+                    embed_dim, num_heads, attention_dropout, key_from_row
+                ),
                 embed_dim,
                 ffn_dim,
                 dropout,
@@ -223,6 +231,8 @@ class GRPEEncoder(nn.Module):
         mask = F.pad(batch["node_mask"], (1, 0), value=True)  # [B, T]
         tables = [encoding(batch["relation_code"]) for encoding in self.encodings]
         relation = self.with_virtual_node(batch["relation"], mask, tables[0])
+        if self.virtual_is_self:
+            relation[:, 0, 0] = batch["relation"][:, 0, 0]  # of a node with itself
         tables *= len(self.layers) // len(tables)
         for layer, layer_tables in zip(self.layers, tables):
             x = layer(x, layer_tables, relation)

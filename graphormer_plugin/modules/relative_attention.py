@@ -42,7 +42,9 @@ class _RelativeAttention(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, qkv, query_table, key_table, value_table, relation, p):
+    def forward(
+        ctx, qkv, query_table, key_table, value_table, relation, p, key_from_row
+    ):
         B, T, _ = qkv.shape
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
         scale, rescale = d**-0.5, 1 / (1 - p)
@@ -50,12 +52,15 @@ class _RelativeAttention(torch.autograd.Function):
         index = relation.expand(H, B, T, T)
 
         qr = torch.bmm(q, query_table.transpose(1, 2))  # [H, B*T, R]
+        if key_from_row:
+            torch.baddbmm(qr, k, key_table.transpose(1, 2), out=qr)
         # Finite, so that a row in which all is forbidden has a softmax (and no NaN),
         # and half the smallest, so that adding q.k does not overflow to -inf.
         qr[..., R - 1] = torch.finfo(qr.dtype).min / 2
-        kr = torch.bmm(key_table, k.transpose(1, 2))  # [H, R, B*T]
         scores = torch.gather(qr.view(H, B, T, R), 3, index)
-        scores += torch.gather(kr.view(H, R, B, T).transpose(1, 2), 2, index)
+        if not key_from_row:
+            kr = torch.bmm(key_table, k.transpose(1, 2))  # [H, R, B*T]
+            scores += torch.gather(kr.view(H, R, B, T).transpose(1, 2), 2, index)
         scores = scores.view(H * B, T, T)
         q, k, v = (part.view(H * B, T, d) for part in (q, k, v))
         torch.baddbmm(scores, q, k.transpose(1, 2), alpha=scale, beta=scale, out=scores)
@@ -71,7 +76,7 @@ class _RelativeAttention(torch.autograd.Function):
             q, k, v, query_table, key_table, value_table,
             attention, mask, dropped, per_relation, relation,
         )  # fmt: skip
-        ctx.rescale = rescale
+        ctx.rescale, ctx.key_from_row = rescale, key_from_row
         return merge_heads(out.view(H, B * T, d), B)
 
     @staticmethod
@@ -107,8 +112,11 @@ class _RelativeAttention(torch.autograd.Function):
         by_pair = grad_scores.view(H, B, T, T)
         grad_qr = _add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
         grad_qr[..., R - 1] = 0  # the score of the forbidden relation is a constant
-        grad_kr = _add_by_index(by_pair, index, 2, (H, B, R, T))
-        grad_kr = grad_kr.transpose(1, 2).reshape(H, R, B * T)
+        if ctx.key_from_row:
+            grad_kr = grad_qr.transpose(1, 2)
+        else:
+            grad_kr = _add_by_index(by_pair, index, 2, (H, B, R, T))
+            grad_kr = grad_kr.transpose(1, 2).reshape(H, R, B * T)
         grad_q = torch.bmm(grad_qr, query_table).view(H * B, T, d)
         torch.baddbmm(grad_q, grad_scores, k, alpha=scale, beta=scale, out=grad_q)
         grad_k = torch.bmm(grad_kr.transpose(1, 2), key_table).view(H * B, T, d)
@@ -124,6 +132,7 @@ class _RelativeAttention(torch.autograd.Function):
             grad_query_table.mul_(scale),
             grad_key_table.mul_(scale),
             grad_value_table,
+            None,
             None,
             None,
         )
@@ -159,9 +168,16 @@ class RelativeAttention(nn.Module):
         num_heads: H, divides D.
         dropout: on the attention weights, before they are split into values and
             relations.
+        key_from_row: k_i in place of k_j next to Rk, as in the released code of GRPE.
     """
 
-    def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        key_from_row: bool = False,
+    ) -> None:
         super().__init__()
         if embed_dim % num_heads:
             raise ValueError(
@@ -169,6 +185,7 @@ class RelativeAttention(nn.Module):
             )
         self.num_heads = num_heads
         self.dropout = dropout
+        self.key_from_row = key_from_row
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
@@ -187,5 +204,5 @@ class RelativeAttention(nn.Module):
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
-            out = _RelativeAttention.apply(qkv, *tables, relation, p)
+            out = _RelativeAttention.apply(qkv, *tables, relation, p, self.key_from_row)
         return self.out_proj(out)

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 from toy_graphs import (
     NODE_DIMS,
     collate,
@@ -48,6 +47,7 @@ ABLATIONS = {
     "positions in space": dict(gaussian_kernels=5),
     "post-norm": dict(pre_layernorm=False),
     "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
+    "relu": dict(activation="relu"),
 }
 
 
@@ -195,10 +195,10 @@ def twin(encoder, graph):
     for layer in encoder.layers:
         if layer.pre_layernorm:
             x = x + attend(layer, layer.attention_norm(x))
-            x = x + layer.fc2(F.gelu(layer.fc1(layer.ffn_norm(x))))
+            x = x + layer.fc2(layer.activation(layer.fc1(layer.ffn_norm(x))))
         else:
             x = layer.attention_norm(x + attend(layer, x))
-            x = layer.ffn_norm(x + layer.fc2(F.gelu(layer.fc1(x))))
+            x = layer.ffn_norm(x + layer.fc2(layer.activation(layer.fc1(x))))
     return encoder.final_norm(x)
 
 
@@ -303,6 +303,16 @@ def test_random_parts_act_in_training_only(graphs):
         assert not torch.equal(encoder(batch), encoder(batch)), options
         encoder.eval()
         assert torch.equal(encoder(batch), encoder(batch)), options
+
+
+@torch.no_grad()
+def test_float32_parts_matter_in_other_precisions_only(graphs):
+    for option in ({"float32_softmax": True}, {"activation": "gelu_float32"}):
+        plain, option = make_encoder().eval(), make_encoder(**option).eval()
+        batch = batch_of(plain, graphs)
+        difference = (plain(batch) - option(batch)).abs().max()
+        assert 0 < difference < 1e-5
+        assert torch.equal(plain.float()(batch), option.float()(batch))
 
 
 # What appendix A of the paper proves

@@ -58,12 +58,16 @@ def twin(encoder, graph):
     bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
 
     def psi(i, j):
+        if i == j == 0 and encoder.virtual_is_self:
+            return 0
         if i == 0 or j == 0:
             return virtual
         d = dist[i - 1, j - 1]
         return unreachable if np.isinf(d) else far if d > MAX_HOP else int(d)
 
     def edge(i, j):
+        if i == j == 0 and encoder.virtual_is_self:
+            return itself
         if i == 0 or j == 0:
             return to_virtual
         if i == j:
@@ -91,14 +95,15 @@ def twin(encoder, graph):
             for i in range(n + 1):
                 scores, values = [], []
                 for j in range(n + 1):
+                    keyed = i if layer.attention.key_from_row else j
                     topology = row(encoding.topology_attention, psi(i, j))
                     edges = row(encoding.edge_attention, edge(i, j))
                     score = (
                         q[i, part] @ k[j, part]
                         + q[i, part] @ topology[part]
-                        + k[j, part] @ topology[key_part]
+                        + k[keyed, part] @ topology[key_part]
                         + q[i, part] @ edges[part]
-                        + k[j, part] @ edges[key_part]
+                        + k[keyed, part] @ edges[key_part]
                     )
                     scores.append(score / math.sqrt(width))
                     values.append(
@@ -130,6 +135,19 @@ def test_equals_the_equations(graphs, topology, edge, value, independent):
         assert not states[n:].any()
 
 
+@pytest.mark.parametrize("option", ["key_from_row", "virtual_is_self"])
+@torch.no_grad()
+def test_choices_of_the_released_code(graphs, option):
+    encoder = make_encoder(**{option: True})
+    out = encoder(collate(graphs))
+    for states, graph in zip(out, graphs):
+        n = len(graph["x"]) + 1
+        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10
+    paper = make_encoder()
+    paper.load_state_dict(encoder.state_dict())
+    assert (paper(collate(graphs)) - out).abs().max() > 1e-3
+
+
 @torch.no_grad()
 def test_permuting_nodes_permutes_states(graphs):
     encoder = make_encoder()
@@ -152,7 +170,8 @@ def test_batch_mates_and_padding_do_not_matter(graphs):
         assert (states[: len(alone)] - alone).abs().max() < 1e-12
 
 
-def test_gradients_of_the_attention():
+@pytest.mark.parametrize("key_from_row", [False, True])
+def test_gradients_of_the_attention(key_from_row):
     torch.manual_seed(0)
     B, T, R = 2, 4, 3
     relation = torch.randint(0, R, (B, T, T))
@@ -166,12 +185,13 @@ def test_gradients_of_the_attention():
     def attend(qkv, *tables):
         # The forbidden row is a constant zero: it must not get a gradient.
         fixed = [torch.cat([t[:, :R], torch.zeros_like(t[:, R:])], 1) for t in tables]
-        return _RelativeAttention.apply(qkv, *fixed, relation, 0.0)
+        return _RelativeAttention.apply(qkv, *fixed, relation, 0.0, key_from_row)
 
     assert torch.autograd.gradcheck(attend, (qkv, *tables))
 
 
-def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass():
+@pytest.mark.parametrize("key_from_row", [False, True])
+def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass(key_from_row):
     """With the mask fixed by the seed the function is smooth: compare differences."""
     torch.manual_seed(0)
     relation = torch.randint(0, 3, (2, 5, 5))
@@ -180,7 +200,7 @@ def test_gradient_with_dropout_uses_the_mask_of_the_forward_pass():
 
     def attend(qkv):
         torch.manual_seed(3)
-        return _RelativeAttention.apply(qkv, *tables, relation, 0.4)
+        return _RelativeAttention.apply(qkv, *tables, relation, 0.4, key_from_row)
 
     assert torch.autograd.gradcheck(attend, (qkv,))
 
