@@ -61,6 +61,7 @@ class TestShell:
             "python",
             "fairseq-train",
             "fairseq-validate",
+            "graphormer-convert",
             "graphormer-preprocess",
         }
 
@@ -82,6 +83,13 @@ class TestShell:
             assert args.dataset_name == "molecules.csv"
             checked += 1
         assert checked == 2
+
+    def test_convert_commands_parse(self):
+        from graphormer_plugin.cli import convert
+
+        ran = [words for words in commands() if words[0] == "graphormer-convert"]
+        sources = {convert.parser().parse_args(words[1:]).source for words in ran}
+        assert sources == set(convert.IMPORTERS)
 
     def test_preprocess_commands_work(self, tmp_path, monkeypatch):
         from graphormer_plugin.cli import preprocess
@@ -127,9 +135,10 @@ def test_every_flag_exists(parser_of):
         options.parse_args_and_arch(parser, [*base, first, one, second, other])
         known |= set(parser._option_string_actions)
     known |= set(parser_of("fairseq-validate")()._option_string_actions)
-    import graphormer_plugin.cli.preprocess as preprocess
+    from graphormer_plugin.cli import convert, preprocess
 
-    known |= set(re.findall(r'"(--[a-z-]+)"', Path(preprocess.__file__).read_text()))
+    for command in (convert, preprocess):
+        known |= set(command.parser()._option_string_actions)
     text = re.sub(r"\]\(http[^)]*\)", "", README)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
     assert flags - known == set()

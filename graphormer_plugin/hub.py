@@ -1,0 +1,126 @@
+"""Use a checkpoint from Python.
+
+>>> from graphormer_plugin import hub
+>>> predictor = hub.load("checkpoint_best.pt")        # doctest: +SKIP
+>>> predictor.predict(["CCO", "c1ccccc1"]).shape      # doctest: +SKIP
+(2, 1)
+"""
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils
+from fairseq import tasks as fairseq_tasks
+from fairseq.models import BaseFairseqModel
+
+import graphormer_plugin  # noqa: F401  (registers the components of checkpoints)
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import columns_of_graphs
+from graphormer_plugin.data.datasets.molecules import parse_smiles
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+
+
+class Predictor:
+    """A trained model with all that prediction needs beside it.
+
+    Args:
+        model: in evaluation mode after this.
+        schema: vocabularies of nodes and bonds that it was trained on.
+        targets: names, kind, unit and standardisation of its outputs.
+    """
+
+    def __init__(
+        self, model: BaseFairseqModel, schema: FeatureSchema, targets: TargetSchema
+    ) -> None:
+        self.model = model.eval()
+        self.schema = schema
+        self.targets = targets
+
+    def to(self, device: torch.device | str) -> "Predictor":
+        """Move the model; returns this object."""
+        self.model.to(device)
+        return self
+
+    def double(self) -> "Predictor":
+        """Compute in float64; returns this object."""
+        self.model.double()
+        return self
+
+    @torch.no_grad()
+    def predict(self, smiles: Sequence[str], batch_size: int = 128) -> np.ndarray:
+        """Predict for molecules.
+
+        Args:
+            smiles: one molecule each, featurised as `ogb.utils.smiles2graph` does.
+            batch_size: molecules a batch, >= 1.
+
+        Returns:
+            float [len(smiles), outputs], rows in input order: regression in the
+            targets' unit, else probabilities (per class for a multiclass target).
+
+        Raises:
+            ValueError: a SMILES that RDKit refuses, or a model of other features.
+        """
+        out = np.empty((len(smiles), self.targets.num_outputs))
+        graphs = []
+        for number, string in enumerate(smiles):
+            try:
+                graphs.append(parse_smiles(string))
+            except ValueError as error:
+                raise ValueError(f"SMILES {number}, {string!r}: {error}") from None
+        order = np.argsort([len(graph.x) for graph in graphs], kind="stable")
+        for start in range(0, len(order), batch_size):
+            rows = order[start : start + batch_size]
+            columns = columns_of_graphs([graphs[row] for row in rows], self.schema)
+            out[rows] = self._predict_columns(columns, len(rows))
+        return out
+
+    def _predict_columns(
+        self, columns: dict[str, np.ndarray], num_graphs: int
+    ) -> np.ndarray:
+        collator = GraphCollator(
+            columns,
+            np.full((num_graphs, 1), np.nan),
+            num_bond_types=self.schema.num_bond_types,
+            spec=self.model.batch_spec,
+        )
+        batch = collator(np.arange(num_graphs))["net_input"]["batch"]
+        device = next(self.model.parameters()).device
+        logits = self.model({name: field.to(device) for name, field in batch.items()})
+        logits = logits.double()
+        if self.targets.kind == "binary":
+            return logits.sigmoid().cpu().numpy()
+        if self.targets.kind == "multiclass":
+            return logits.softmax(-1).cpu().numpy()
+        return self.targets.restore(logits).cpu().numpy()
+
+
+def load(path: str | os.PathLike[str]) -> Predictor:
+    """Load a checkpoint that was trained or converted here.
+
+    The model computes in the precision of its weights, float32 at least.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is no checkpoint of this package.
+    """
+    try:
+        state = checkpoint_utils.load_checkpoint_to_cpu(os.fspath(path))
+        cfg, task_state, weights = state["cfg"], state["task_state"], state["model"]
+        known = {"schema", "targets"} <= task_state.keys()
+    except OSError:
+        raise
+    except Exception as error:  # whatever a file from elsewhere makes torch raise
+        raise ValueError(f"{path} is no checkpoint of fairseq: {error}") from error
+    if not known:
+        raise ValueError(f"{path} is no checkpoint of graphormer_plugin")
+    task = fairseq_tasks.setup_task(cfg.task, from_checkpoint=True)
+    task.load_state_dict(task_state)
+    model = task.build_model(cfg.model, from_checkpoint=True)
+    dtype = torch.float32
+    for weight in weights.values():
+        dtype = torch.promote_types(dtype, weight.dtype)
+    model.to(dtype).load_state_dict(weights, strict=True)
+    return Predictor(model, task.schema, task.targets)

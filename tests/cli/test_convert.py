@@ -1,0 +1,277 @@
+"""Published checkpoints through graphormer-convert, hub.load and predict."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import convert
+from graphormer_plugin.data.datasets.molecules import feature_dims
+
+SOURCES = {
+    "graphormer_preln_multi_hop": "microsoft-graphormer",
+    "graphormer_preln_single_hop": "microsoft-graphormer",
+    "graphormer_postln_multi_hop": "microsoft-graphormer",
+    "graphormer_postln_single_hop": "microsoft-graphormer",
+    "grpe_shared": "lenscloth-grpe",
+    "grpe_independent": "lenscloth-grpe",
+}
+
+
+@pytest.fixture(params=SOURCES)
+def golden(request, shared_data):
+    path = shared_data.parent / "golden" / f"{request.param}.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    return SOURCES[request.param], np.load(path)
+
+
+def run(tmp_path, source, state, config, *arguments):
+    """Run the command; returns its exit code and the file it was to write."""
+    if source == "microsoft-graphormer":
+        state = {"model": state}
+    torch.save(state, tmp_path / "in.pt")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    out = tmp_path / "out.pt"
+    paths = [str(tmp_path / "in.pt"), str(out)]
+    config_path = str(tmp_path / "config.json")
+    code = convert.main(["--from", source, *paths, "--config", config_path, *arguments])
+    return code, out
+
+
+def state_of(archive):
+    return {
+        name.removeprefix("state/"): torch.from_numpy(archive[name])
+        for name in archive.files
+        if name.startswith("state/")
+    }
+
+
+def test_equals_the_published_implementation(golden, tmp_path):
+    source, archive = golden
+    code, out = run(
+        tmp_path, source, state_of(archive), json.loads(str(archive["config"]))
+    )
+    assert code == 0
+    predictor = hub.load(out)
+    smiles = [str(text) for text in archive["smiles"]]
+    difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
+    tie_free = (
+        archive["tie_free"] if "tie_free" in archive else np.full(len(smiles), True)
+    )
+    assert tie_free.any() and (difference[tie_free] <= 1e-9).all()
+    # float32 rounds sums of another batch in another order
+    alone = np.concatenate([predictor.predict([text]) for text in smiles])
+    assert np.abs(alone - archive["output"])[tie_free].max() < 1e-6
+
+
+def random_state(**sizes):
+    """Weights of a tiny Graphormer v2 with pre-LayerNorm and path encoding."""
+    generator = torch.Generator().manual_seed(0)
+    D, H, ffn, outputs = 8, 2, 12, 1
+    shapes = {"lm_output_learned_bias": (1,), "embed_out.weight": (outputs, D)}
+    node = "graph_encoder.graph_node_feature."
+    bias = "graph_encoder.graph_attn_bias."
+    for name, rows in {
+        node + "atom_encoder": 4609,
+        node + "in_degree_encoder": 512,
+        node + "out_degree_encoder": 512,
+        node + "graph_token": 1,
+    }.items():
+        shapes[f"{name}.weight"] = (rows, D)
+    for name, rows in {
+        bias + "edge_encoder": 1537,
+        bias + "spatial_pos_encoder": 512,
+        bias + "graph_token_virtual_distance": 1,
+    }.items():
+        shapes[f"{name}.weight"] = (rows, H)
+    shapes[bias + "edge_dis_encoder.weight"] = (128 * H * H, 1)
+    linears = {"lm_head_transform_weight": (D, D), "masked_lm_pooler": (D, D)}
+    norms = [
+        "layer_norm",
+        "graph_encoder.emb_layer_norm",
+        "graph_encoder.final_layer_norm",
+    ]
+    for layer in range(2):
+        prefix = f"graph_encoder.layers.{layer}."
+        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+            linears[f"{prefix}self_attn.{part}"] = (D, D)
+        linears[f"{prefix}fc1"], linears[f"{prefix}fc2"] = (ffn, D), (D, ffn)
+        norms += [f"{prefix}self_attn_layer_norm", f"{prefix}final_layer_norm"]
+    for name, shape in linears.items():
+        shapes[f"{name}.weight"], shapes[f"{name}.bias"] = shape, shape[:1]
+    for name in norms:
+        shapes[f"{name}.weight"] = shapes[f"{name}.bias"] = (D,)
+    return {
+        f"encoder.{name}": torch.randn(shape, generator=generator)
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.fixture
+def converted(tmp_path):
+    code, out = run(
+        tmp_path,
+        "microsoft-graphormer",
+        random_state(),
+        {},
+        *("--target-names", "gap", "--target-unit", "eV"),
+    )
+    assert code == 0
+    return out
+
+
+def test_sizes_come_from_the_weights(converted):
+    model = hub.load(converted).model
+    assert model.embed_dim == 8 and len(model.encoder.layers) == 2
+    assert model.encoder.layers[0].pre_layernorm
+    assert model.encoder.layers[0].attention.num_heads == 2
+    assert model.encoder.layers[0].fc1.out_features == 12
+
+
+def test_fairseq_loads_it(converted):
+    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(converted)]
+    )
+    assert cfg.model.head_style == "transform"
+    assert task.targets.names == ["gap"] and task.targets.unit == "eV"
+    assert task.schema.node_dims == feature_dims()[0]
+    assert model.batch_spec.path_length == 5
+
+
+def test_a_missing_edge_is_part_of_the_distance():
+    """Rows of the distance table for two path steps and one head, by hand."""
+    distance = torch.arange(512.0)[:, None]
+    no_edge, steps = torch.tensor([2.0]), torch.tensor([[[10.0]], [[100.0]]])
+    table = convert._distance_table(distance, no_edge, steps)[:, 0].tolist()
+    # unreachable: no step of two exists; 0 hops: likewise, over one; 1 hop: the second
+    assert table[:4] == [511 + 220 / 2, 1 + 220, 2 + 200, 3]
+    assert table[255] == 255 and table[511] == 255
+    table = convert._distance_table(distance, no_edge, None)[:, 0].tolist()
+    assert table[:4] == [513, 3, 2, 5]
+
+
+def test_predictions_keep_the_order_of_the_input(converted):
+    predictor = hub.load(converted)
+    smiles = ["CCO", "C", "c1ccccc1", "CC(=O)Oc1ccccc1C(=O)O", "[Na+].[Cl-]"]
+    together = predictor.predict(smiles)
+    assert together.shape == (5, 1)
+    assert np.abs(predictor.predict(smiles, batch_size=2) - together).max() < 1e-5
+    assert np.abs(predictor.predict(smiles[::-1])[::-1] - together).max() < 1e-5
+    assert np.abs(predictor.double().predict(smiles) - together).max() < 1e-4
+    assert predictor.predict([]).shape == (0, 1)
+    with pytest.raises(ValueError, match="SMILES 1, 'C1CC'"):
+        predictor.predict(["C", "C1CC"])
+
+
+def test_classes_are_predicted_as_probabilities(tmp_path):
+    state = random_state()
+    _, out = run(tmp_path, "microsoft-graphormer", state, {})
+    logits = hub.load(out).predict(["CCO", "C"])
+    arguments = ("--target-kind", "binary")
+    _, out = run(tmp_path, "microsoft-graphormer", state, {}, *arguments)
+    probabilities = hub.load(out).predict(["CCO", "C"])
+    assert np.allclose(probabilities, 1 / (1 + np.exp(-logits)))
+
+
+def without(name):
+    state = random_state()
+    del state[name]
+    return state
+
+
+@pytest.mark.parametrize(
+    "source, state, config, arguments, message",
+    [
+        (
+            "microsoft-graphormer",
+            {**random_state(), "encoder.pooler.weight": torch.zeros(1)},
+            {},
+            (),
+            "1 weights of the checkpoint are unknown: pooler.weight",
+        ),
+        (
+            "microsoft-graphormer",
+            without("encoder.embed_out.weight"),
+            {},
+            (),
+            "no weight 'embed_out.weight'",
+        ),
+        (
+            "microsoft-graphormer",
+            random_state(),
+            {"encoder_layers": 12},
+            (),
+            "the config says encoder_layers 12, the weights have 2",
+        ),
+        (
+            "microsoft-graphormer",
+            random_state(),
+            {"num_classes": 3},
+            (),
+            "the config says num_classes 3, the weights have 1",
+        ),
+        (
+            "microsoft-graphormer",
+            random_state(),
+            {},
+            ("--target-names", "a,b"),
+            "--target-names has 2 names, the checkpoint has 1 outputs",
+        ),
+        ("lenscloth-grpe", random_state(), {}, (), 'give --config with {"nhead": ...}'),
+        (
+            "lenscloth-grpe",
+            random_state(),
+            {"nhead": 4},
+            (),
+            "no weight 'node_emb.weight'",
+        ),
+        ("lenscloth-grpe", {"a": 1}, {"nhead": 4}, (), "holds no weights"),
+        ("microsoft-graphormer", random_state(), [], (), "holds no JSON object"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(
+    tmp_path, capsys, source, state, config, arguments, message
+):
+    code, out = run(tmp_path, source, state, config, *arguments)
+    error = capsys.readouterr().err
+    assert code == 2 and message in error and error.count("\n") == 1
+    assert not out.exists()
+
+
+class Payload:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_code_in_a_checkpoint_does_not_run(tmp_path, capsys):
+    torch.save({"model": Payload(tmp_path / "ran")}, tmp_path / "in.pt")
+    arguments = [str(tmp_path / "in.pt"), str(tmp_path / "out.pt")]
+    assert convert.main(["--from", "lenscloth-grpe", *arguments]) == 2
+    assert "no file of weights" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no checkpoint"):
+        hub.load(tmp_path / "in.pt")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_files_that_are_no_checkpoint(tmp_path):
+    path = Path(tmp_path / "in.pt")
+    with pytest.raises(OSError):
+        hub.load(path)
+    path.write_bytes(b"not a checkpoint")
+    with pytest.raises(ValueError, match="no checkpoint of fairseq"):
+        hub.load(path)
+    torch.save({"model": {}}, path)
+    with pytest.raises(ValueError, match="no checkpoint of fairseq"):
+        hub.load(path)
+    assert convert.main(["--from", "lenscloth-grpe", "nowhere.pt", "out.pt"]) == 2
