@@ -82,7 +82,7 @@ class TestShell:
             assert args.task == "graph_prediction"
             assert args.dataset_name == "molecules.csv"
             checked += 1
-        assert checked == 2
+        assert checked == 3
 
     def test_convert_commands_parse(self):
         from graphormer_plugin.cli import convert

@@ -4,8 +4,21 @@ import importlib
 import pkgutil
 
 from ._base import GraphModel, TransformerConfig, build_model
+from ._finetune import Pretrained, read_checkpoint, settle_options, translate
+from ._layers import check_optimizer, scaled_learning_rates, set_up_layers
 
-__all__ = ["GraphModel", "TransformerConfig", "build_model"]
+__all__ = [
+    "GraphModel",
+    "Pretrained",
+    "TransformerConfig",
+    "build_model",
+    "check_optimizer",
+    "read_checkpoint",
+    "scaled_learning_rates",
+    "set_up_layers",
+    "settle_options",
+    "translate",
+]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):

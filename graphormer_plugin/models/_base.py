@@ -4,6 +4,7 @@ _)."""
 
 import dataclasses
 from argparse import Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, Optional
@@ -20,6 +21,8 @@ from torch import Tensor, nn
 
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
+
+from ._layers import set_up_layers
 
 
 @dataclass
@@ -53,6 +56,19 @@ class TransformerConfig(FairseqDataclass):
             "dataset's vocabulary, the published code has 512"
         },
     )
+    freeze_encoder_layers: int = field(
+        default=0,
+        metadata={
+            "help": "embeddings and the first so many layers are not trained; 0: all are"
+        },
+    )
+    layerwise_lr_decay: float = field(
+        default=1.0,
+        metadata={
+            "help": "learning rate of a layer over that of the layer above, 0 < x <= 1; "
+            "the head has --lr, the embeddings are below the first layer"
+        },
+    )
 
 
 class GraphModel(BaseFairseqModel):
@@ -77,6 +93,7 @@ class GraphModel(BaseFairseqModel):
         self.embed_dim = embed_dim
         self.head = head
         self.batch_spec = batch_spec
+        self.translate: Optional[Callable[[Mapping[str, Tensor]], Any]] = None
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
@@ -91,6 +108,19 @@ class GraphModel(BaseFairseqModel):
             [B, C], in standardised units for regression.
         """
         return self.head(self.encoder(batch, perturb)[:, 0])
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any
+    ):
+        """Loads weights; see `BaseFairseqModel`.
+
+        With `translate` set, the next weights to come are another run's, and pass
+        through it. (fairseq's trainer gives a model those of `--finetune-from-model`,
+        and the task, which knows what they were trained on, sets it.)
+        """
+        if self.translate is not None:
+            state_dict, self.translate = self.translate(state_dict), None
+        return super().load_state_dict(state_dict, *args, **kwargs)
 
 
 def set_defaults(cfg: Any, **values: Any) -> None:
@@ -127,4 +157,7 @@ def build_model(
     preset = Namespace(**options)
     ARCH_CONFIG_REGISTRY[arch](preset)
     task = SimpleNamespace(schema=schema, targets=targets)
-    return ARCH_MODEL_REGISTRY[arch].build_model(config_class(**vars(preset)), task)
+    config = config_class(**vars(preset))
+    model = ARCH_MODEL_REGISTRY[arch].build_model(config, task)
+    set_up_layers(model, config)
+    return model

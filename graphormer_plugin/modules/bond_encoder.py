@@ -7,6 +7,8 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from .vocabulary import RowLabels, Vocabularies, column_labels
+
 
 class BondEncoder(nn.Module):
     """A table with one vector per joint bond type: the mean of one embedding per bond
@@ -72,3 +74,19 @@ class BondEncoder(nn.Module):
         """-> [K + 1, D], row 0 zero."""
         vectors = self.embedding(self.rows).mean(1)
         return torch.cat([torch.zeros_like(vectors[:1]), vectors])
+
+    @staticmethod
+    def row_labels(
+        vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, RowLabels]:
+        """Column and value of each row, for weights that were trained with these
+        vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
+        if "embedding.weight" not in weights:
+            return {}
+        rows = len(weights["embedding.weight"])
+        if vocabularies.bond_dims:
+            unknown = vocabularies.bond_table is not None
+            labels = column_labels(vocabularies.bond_dims, rows, unknown)
+        else:
+            labels = ["any bond"] + [None] * (rows - 1)
+        return {"embedding.weight": RowLabels(0, labels)}

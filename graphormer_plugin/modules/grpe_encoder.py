@@ -11,6 +11,7 @@ from .encoder_layer import EncoderLayer
 from .init import init_transformer
 from .node_encoder import NodeEncoder, VirtualNode
 from .relative_attention import RelationTables, RelativeAttention
+from .vocabulary import RowLabels, Vocabularies
 
 
 class RelationEncoding(nn.Module):
@@ -106,6 +107,19 @@ class RelationEncoding(nn.Module):
             )
         heads = width * self.num_heads
         return joint.view(len(joint), heads, -1).transpose(0, 1).contiguous()
+
+    @staticmethod
+    def row_labels(
+        vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, RowLabels]:
+        """Bond columns of each row of E, for weights that were trained with these
+        vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
+        bonds = [tuple(row) for row in vocabularies.bond_columns()[1:].tolist()]
+        if vocabularies.bond_table is not None:
+            bonds[-1] = "unknown"
+        labels = RowLabels(0, [*bonds, "no edge", "self", "virtual"])
+        names = ("edge_attention.weight", "edge_value.weight")
+        return {name: labels for name in names if name in weights}
 
 
 class GRPEEncoder(nn.Module):

@@ -6,6 +6,8 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from .vocabulary import RowLabels, Vocabularies, column_labels, feature_labels
+
 
 class NodeEncoder(nn.Module):
     """Sum of one embedding per categorical column, or a linear map of continuous
@@ -57,6 +59,22 @@ class NodeEncoder(nn.Module):
             return self.projection(x)
         rows = x.long() + self.first_row
         return self.embedding(rows.flatten(0, 1)).view(*x.shape[:2], -1)
+
+    @staticmethod
+    def row_labels(
+        vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, RowLabels]:
+        """Column and value of each row, for weights that were trained with these
+        vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
+        labels = {}
+        if "embedding.weight" in weights:
+            rows = len(weights["embedding.weight"])
+            labels["embedding.weight"] = RowLabels(
+                0, column_labels(vocabularies.node_dims, rows)
+            )
+        if "projection.weight" in weights:
+            labels["projection.weight"] = feature_labels(weights["projection.weight"])
+        return labels
 
 
 class VirtualNode(nn.Module):

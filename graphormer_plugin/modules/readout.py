@@ -16,6 +16,8 @@ class TransformHead(nn.Module):
         activation: a key of `ACTIVATIONS`.
     """
 
+    output_names = ("projection.weight", "bias")  # of the weights behind the outputs
+
     def __init__(
         self, embed_dim: int, num_outputs: int, activation: str = "gelu"
     ) -> None:

@@ -1,6 +1,9 @@
 """Predict one or several values per graph."""
 
+import dataclasses
+import functools
 import logging
+import os
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -10,6 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
 from omegaconf import II
 
+from graphormer_plugin._broadcast import allow_broadcast
 from graphormer_plugin._errors import one_line_errors
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
@@ -17,6 +21,16 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.models import (
+    GraphModel,
+    Pretrained,
+    check_optimizer,
+    read_checkpoint,
+    scaled_learning_rates,
+    set_up_layers,
+    settle_options,
+    translate,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +131,17 @@ class GraphPredictionConfig(FairseqDataclass):
             "0 sorts by exact size (least padding), 1e9 mixes all sizes"
         },
     )
+    load_pretrained_model_output_layer: bool = field(
+        default=False,
+        metadata={
+            "help": "with --finetune-from-model: keep the output layer, whatever the "
+            "targets are called; there must be as many"
+        },
+    )
     seed: int = II("common.seed")
+    save_dir: str = II("checkpoint.save_dir")
+    checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
+    finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
 
 
 def translate_bonds(
@@ -191,11 +215,13 @@ class GraphPredictionTask(FairseqTask):
         self._schema: FeatureSchema | None = None
         self._targets: TargetSchema | None = None
         self.batch_spec = None
+        self.scales_learning_rates = False
         self.evaluation = Evaluation()
 
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
         """Make the task; opens the data unless a checkpoint describes them."""
+        allow_broadcast()
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
@@ -439,13 +465,79 @@ class GraphPredictionTask(FairseqTask):
     # Model and metrics
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
-        """Build the model and learn from its ``batch_spec`` what a batch holds."""
+        """Build the model and learn from its ``batch_spec`` what a batch holds.
+
+        A run that starts from other weights has their options (see `settle_options`).
+        """
         with one_line_errors():
+            start, resumes = None, False
+            if not from_checkpoint:
+                start, resumes = self.starting_point()
+            if start is not None:
+                settle_options(cfg, start)
             model = super().build_model(cfg, from_checkpoint)
             self.batch_spec = model.batch_spec
+            if start is not None and not resumes:
+                self.start_from(start, model)
+            if not from_checkpoint:
+                set_up_layers(model, cfg)
+                self.scales_learning_rates = getattr(cfg, "layerwise_lr_decay", 1) != 1
         if self._collator is not None:
             self._collator.spec = self.batch_spec
         return model
+
+    def starting_point(self) -> tuple[Optional[Pretrained], bool]:
+        """The checkpoint that says what the model looks like, and whether it is one of
+        this run that is resumed.
+
+        None without ``--finetune-from-model``.
+
+        Raises:
+            OSError, ValueError: there is none, or it is damaged.
+        """
+        cfg = self.cfg
+        # Without fairseq's command line, interpolations stay as they are.
+        path, save_dir, suffix = (
+            None if value is None or value.startswith("${") else value
+            for value in (cfg.finetune_from_model, cfg.save_dir, cfg.checkpoint_suffix)
+        )
+        if not path:
+            return None, False
+        last = os.path.join(save_dir or "", f"checkpoint_last{suffix or ''}.pt")
+        if os.path.exists(last):
+            return read_checkpoint(last), True
+        if not os.path.isfile(path):
+            raise ValueError(f"--finetune-from-model {path}: no such file")
+        return read_checkpoint(path), False
+
+    def start_from(self, start: Pretrained, model) -> None:
+        """Give a new model the weights of another run.
+
+        Those of ``--finetune-from-model`` come through fairseq's trainer, which also
+        has them on all processes, when the model is where it will be trained.
+        """
+        if not isinstance(model, GraphModel):
+            return
+        model.translate = one_line_errors()(
+            functools.partial(
+                translate,
+                model=model,
+                start=dataclasses.replace(start, weights=None),
+                schema=self.schema,
+                targets=self.targets,
+                keep_head=self.cfg.load_pretrained_model_output_layer,
+            )
+        )
+
+    def optimizer_step(self, optimizer, model, update_num) -> None:
+        """One step, with the learning rates of ``--layerwise-lr-decay``."""
+        if not self.scales_learning_rates:
+            optimizer.step()
+            return
+        with one_line_errors():
+            check_optimizer(optimizer)
+        with scaled_learning_rates(optimizer):
+            optimizer.step()
 
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         with one_line_errors():

@@ -1,0 +1,379 @@
+"""Start training from the weights of another training run.
+
+The other run may have had other targets (the head starts anew), other vocabularies
+(rows of tables move to the rows of the same value) and other options. What decides the
+shape of a model is compared; a different width or depth is an error.
+"""
+
+import dataclasses
+import logging
+import os
+import re
+from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Optional
+
+import torch
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+from omegaconf import DictConfig, open_dict
+from torch import Tensor, nn
+
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.modules.vocabulary import RowLabels
+
+logger = logging.getLogger(__name__)
+
+# Options that the weights were trained for; they have to agree.
+SIZES = {
+    "encoder_embed_dim": "width",
+    "encoder_layers": "depth",
+    "encoder_ffn_embed_dim": "width of the feed-forward network",
+    "encoder_attention_heads": "number of heads",
+}
+# Options of a training run, which say nothing about the weights. So do rates of dropout.
+OF_THE_RUN = {"_name", "freeze_encoder_layers", "layerwise_lr_decay", "perturb_noise"}
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """A checkpoint to start from.
+
+    Attributes:
+        path: where it is, for messages.
+        schema: vocabularies of nodes and bonds that it was trained with.
+        targets: what it predicts.
+        options: of its model, with the architecture under ``_name``; may be empty.
+        weights: its model's state dict; None where fairseq loads it.
+    """
+
+    path: str
+    schema: FeatureSchema
+    targets: TargetSchema
+    options: Mapping[str, Any]
+    weights: Optional[dict[str, Tensor]] = None
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Pretrained:
+    """Read a checkpoint of this package; the weights stay on disk until they are used.
+
+    Nothing in the file is executed: torch reads tensors, numbers, strings and plain
+    containers only.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is something else, or damaged.
+    """
+    path = os.fspath(path)
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    except OSError:
+        raise
+    except Exception as error:  # torch has no class of its own for a damaged file
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(f"{path} is no checkpoint: {reason}") from error
+    task_state = state.get("task_state") if isinstance(state, Mapping) else None
+    if not task_state or not {"schema", "targets"} <= task_state.keys():
+        raise ValueError(
+            f"{path} is no checkpoint of graphormer_plugin; graphormer-convert turns "
+            "published ones into such"
+        )
+    return Pretrained(
+        path,
+        FeatureSchema.from_dict(task_state["schema"]),
+        TargetSchema.from_dict(task_state["targets"]),
+        (state.get("cfg") or {}).get("model") or {},
+        state["model"],
+    )
+
+
+def settle_options(cfg: DictConfig, start: Pretrained) -> None:
+    """Give the options that shape a model the values of the weights it starts from.
+
+    An option that departs from its preset was chosen for this run and stays. Sizes are
+    not chosen in silence: they have to agree.
+
+    Args:
+        cfg: fairseq's options of the model, changed in place: they go into the
+            checkpoints of this run.
+        start: the weights.
+
+    Raises:
+        ValueError: another model, width or depth.
+    """
+    saved = start.options
+    if not saved:
+        return
+    arch, saved_arch = cfg.get("_name"), saved.get("_name")
+    model, saved_model = (
+        ARCH_MODEL_NAME_REGISTRY.get(name, name) for name in (arch, saved_arch)
+    )
+    if model != saved_model:
+        raise ValueError(
+            f"{start.path} is a checkpoint of {saved_arch}, this run has --arch {arch}"
+        )
+    wrong = [name for name in SIZES if _differ(cfg, saved, name)]
+    if wrong:
+        details = " and ".join(
+            f"{SIZES[name]} {saved[name]}, this run has {flag(name)} {cfg[name]}"
+            for name in wrong
+        )
+        raise ValueError(f"{start.path} has {details}; they have to agree")
+    preset = preset_options(arch)
+    adopted, kept = [], []
+    for name in sorted(preset.keys() - SIZES.keys() - OF_THE_RUN):
+        if name.endswith("dropout") or not _differ(cfg, saved, name):
+            continue
+        if cfg[name] == preset[name]:
+            with open_dict(cfg):
+                cfg[name] = saved[name]
+            adopted.append(f"{flag(name)} {saved[name]}")
+        else:
+            kept.append(f"{flag(name)} {cfg[name]} (there {saved[name]})")
+    if adopted:
+        logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
+    if kept:
+        logger.info("options other than those of %s: %s", start.path, ", ".join(kept))
+
+
+def preset_options(arch: str) -> dict[str, Any]:
+    """Options of an architecture where the command line says nothing."""
+    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY.get(arch, arch)]
+    preset = Namespace()
+    if arch in ARCH_CONFIG_REGISTRY:
+        ARCH_CONFIG_REGISTRY[arch](preset)
+    defaults = {
+        field.name: field.default
+        for field in dataclasses.fields(config)
+        if field.default is not dataclasses.MISSING
+    }
+    return {**defaults, **vars(preset)}
+
+
+def flag(name: str) -> str:
+    """Option of the command line for a field of a config."""
+    return "--" + name.replace("_", "-")
+
+
+def _differ(cfg: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> bool:
+    return name in cfg and name in saved and cfg[name] != saved[name]
+
+
+def translate(
+    weights: Mapping[str, Tensor],
+    model: nn.Module,
+    start: Pretrained,
+    schema: FeatureSchema,
+    targets: TargetSchema,
+    keep_head: bool = False,
+) -> dict[str, Tensor]:
+    """Weights for a model, from those of another run; says in the log what came of
+    them.
+
+    Args:
+        weights: state dict of the other run.
+        model: freshly initialised; what the other run did not have stays as it is.
+        start: what the other run was trained on; its own weights are not read.
+        schema: vocabularies of the model.
+        targets: its targets.
+        keep_head: use the other run's head whatever its targets are called. Without it
+            that of equal targets is used, and any other starts anew.
+
+    Returns:
+        A state dict of the model.
+
+    Raises:
+        ValueError: tensors do not fit, or `keep_head` with another number of outputs.
+    """
+    own = model.state_dict()
+    check_depth(weights, own, start.path)
+    labels = _row_labels(model, start.schema, weights)
+    own_labels = _row_labels(model, schema, own)
+    outputs = _output_names(model)
+    head_kept = _keeps_head(start, targets, keep_head)
+    result, loaded, anew, notes = {}, 0, [], []
+    for name, tensor in own.items():
+        source = weights.get(name)
+        if source is None or (name in outputs and not head_kept):
+            result[name] = tensor
+            anew.append(name)
+        elif name in labels and name in own_labels:
+            result[name], note = _move_rows(
+                name, source, labels[name], tensor, own_labels[name], start.path
+            )
+            notes += note
+            loaded += not note
+        elif source.shape != tensor.shape:
+            raise ValueError(
+                f"{name} is {list(source.shape)} in {start.path}, "
+                f"{list(tensor.shape)} here; the options of the model have to agree"
+            )
+        else:
+            result[name] = source
+            loaded += 1
+    if head_kept:
+        _restandardise(result, outputs, start.targets, targets)
+    logger.info("loaded from %s: %d of %d tensors", start.path, loaded, len(own))
+    for note in notes:
+        logger.info(note)
+    if anew:
+        there, here = (describe_targets(t) for t in (start.targets, targets))
+        reason = "" if head_kept else f" (targets there {there}, here {here})"
+        logger.info("re-initialised%s: %s", reason, ", ".join(anew))
+    skipped = [name for name in weights if name not in own]
+    if skipped:
+        logger.info("skipped, not in this model: %s", ", ".join(skipped))
+    return result
+
+
+def describe_targets(targets: TargetSchema) -> str:
+    """At most three names, and their number."""
+    names = ", ".join(targets.names[:3])
+    more = ", ..." if len(targets.names) > 3 else ""
+    return f"{targets.num_outputs}: {names}{more}"
+
+
+def check_depth(
+    weights: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str
+) -> None:
+    """Raise ValueError where the encoders have different numbers of layers."""
+    there, here = (
+        len({match[1] for name in state if (match := LAYER.match(name))})
+        for state in (weights, own)
+    )
+    if there != here:
+        raise ValueError(
+            f"{path} has {there} encoder layers, this model {here}; the depth has to "
+            "agree"
+        )
+
+
+LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
+
+
+def _row_labels(
+    model: nn.Module, schema: FeatureSchema, weights: Mapping[str, Tensor]
+) -> dict[str, RowLabels]:
+    """Labels of all tables over vocabularies, by full name."""
+    labels = {}
+    for prefix, module in model.named_modules():
+        if hasattr(module, "row_labels"):
+            start = prefix + "." if prefix else ""
+            part = {
+                name.removeprefix(start): tensor
+                for name, tensor in weights.items()
+                if name.startswith(start)
+            }
+            for name, found in module.row_labels(schema, part).items():
+                labels[start + name] = found
+    return labels
+
+
+def _move_rows(
+    name: str,
+    source: Tensor,
+    source_labels: RowLabels,
+    target: Tensor,
+    target_labels: RowLabels,
+    path: str,
+) -> tuple[Tensor, list[str]]:
+    """The target with all rows of the source that have a label in common, and a line on
+    it unless everything is the same."""
+    if source_labels == target_labels and source.shape == target.shape:
+        return source, []
+    dim = target_labels.dim
+    rest = [list(shape) for shape in (source.shape, target.shape)]
+    for shape in rest:
+        del shape[dim]
+    if rest[0] != rest[1]:
+        raise ValueError(
+            f"{name} is {list(source.shape)} in {path}, {list(target.shape)} here; "
+            "the width has to agree"
+        )
+    place = {
+        label: row
+        for row, label in enumerate(source_labels.labels)
+        if label is not None
+    }
+    pairs = [
+        (row, place[label])
+        for row, label in enumerate(target_labels.labels)
+        if label in place
+    ]
+    result = target.clone()
+    if pairs:
+        here, there = torch.tensor(pairs).T
+        rows = source.to(target).index_select(dim, there.to(target.device))
+        result.index_copy_(dim, here.to(target.device), rows)
+    wanted, had = (
+        sum(label is not None for label in labels.labels)
+        for labels in (target_labels, source_labels)
+    )
+    note = (
+        f"mapped by vocabulary: {name}, {len(pairs)} of {wanted} rows "
+        f"({wanted - len(pairs)} new, {had - len(pairs)} of the checkpoint not used)"
+    )
+    return result, [note]
+
+
+def _output_names(model: nn.Module) -> list[str]:
+    """Weights of the head that belong to single outputs, the weight matrix first."""
+    head = getattr(model, "head", None)
+    if head is None:
+        return []
+    names = getattr(head, "output_names", None)
+    if names is None:
+        names = [name for name, _ in head.named_parameters()]
+    return [f"head.{name}" for name in names]
+
+
+def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bool:
+    there = start.targets
+    if keep_head and there.num_outputs != targets.num_outputs:
+        raise ValueError(
+            f"--load-pretrained-model-output-layer, but {start.path} has "
+            f"{there.num_outputs} outputs and this run {targets.num_outputs}"
+        )
+    same = (there.names, there.kind, there.level, there.num_outputs) == (
+        targets.names,
+        targets.kind,
+        targets.level,
+        targets.num_outputs,
+    )
+    return keep_head or same
+
+
+def _restandardise(
+    weights: dict[str, Tensor],
+    outputs: list[str],
+    there: TargetSchema,
+    here: TargetSchema,
+) -> None:
+    """Make a head predict the same values in the units of other standardised targets.
+
+    A scalar bias for all outputs takes the mean of what each of them needs.
+    """
+    if len(outputs) != 2 or (there.mean, there.std) == (here.mean, here.std):
+        return
+    weight, bias = (weights[name] for name in outputs)
+    count = here.num_outputs
+    columns = [
+        torch.tensor(values or [default] * count, dtype=torch.float64)
+        for values, default in (
+            (there.mean, 0.0),
+            (there.std, 1.0),
+            (here.mean, 0.0),
+            (here.std, 1.0),
+        )
+    ]
+    mean, std, new_mean, new_std = columns
+    ratio, shift = std / new_std, (mean - new_mean) / new_std
+    new_bias = bias.cpu().double() * ratio + shift
+    if len(bias) == 1 and count > 1:
+        new_bias = new_bias.mean(0, keepdim=True)
+    scaled = weight.cpu().double() * ratio.unsqueeze(-1)
+    weights[outputs[0]], weights[outputs[1]] = scaled.to(weight), new_bias.to(bias)

@@ -1,0 +1,58 @@
+"""What the rows of embedding tables stand for.
+
+Two datasets may number the same atom or bond differently. A module with tables over
+such numbers has a method `row_labels`, and weights move from one dataset to the other
+from each row to that with an equal label.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Optional, Protocol
+
+from torch import Tensor
+
+
+class Vocabularies(Protocol):
+    """What `row_labels` reads of `graphormer_plugin.data.features.FeatureSchema`."""
+
+    node_dims: Optional[list[int]]
+    bond_dims: list[int]
+    bond_table: Optional[list[list[int]]]
+    bond_columns: Callable[[], Any]  # -> [types + 1, columns]
+
+
+class RowLabels(NamedTuple):
+    """Labels along one dimension of a weight; None: stands for nothing."""
+
+    dim: int
+    labels: list[Optional[Hashable]]
+
+
+def column_labels(
+    dims: Sequence[int], num_rows: int, unknown: bool = False
+) -> list[Optional[Hashable]]:
+    """Labels of the tables of several columns, one after the other.
+
+    Args:
+        dims: vocabulary size of each column.
+        num_rows: of all tables together; more than the vocabularies need if each column
+            has a table of fixed size.
+        unknown: each vocabulary is followed by a row for unknown values.
+
+    Returns:
+        (column, value) per row.
+    """
+    needed = [dim + unknown for dim in dims]
+    tables = needed
+    if sum(needed) != num_rows:
+        tables = [num_rows // len(dims)] * len(dims)
+    labels: list[Optional[Hashable]] = []
+    for column, (dim, size) in enumerate(zip(dims, tables)):
+        values = [*range(dim), "unknown"][: dim + unknown]
+        labels += [(column, value) for value in values]
+        labels += [None] * (size - len(values))
+    return labels
+
+
+def feature_labels(weight: Tensor) -> RowLabels:
+    """Labels of a linear map [D, F] of features that are numbers: their columns."""
+    return RowLabels(1, [("feature", column) for column in range(weight.shape[1])])

@@ -1,0 +1,234 @@
+"""Fine-tuning through fairseq's real commands."""
+
+import pytest
+import torch
+from fairseq.logging import metrics
+from test_end_to_end import (  # noqa: F401  (fixtures)
+    assert_same_weights,
+    data,
+    fresh_fairseq,
+    logged,
+    train,
+    train_arguments,
+    train_on_two_processes,
+    validate,
+    weights,
+)
+
+ROWS = "encoder.node_encoder.embedding.weight"
+PLAIN = "--dropout 0 --attention-dropout 0 --encoder-layers 2".split()
+
+
+@pytest.fixture
+def first(train, tmp_path):  # noqa: F811
+    """Checkpoint of a run with one target."""
+    train("first", *PLAIN, "--max-epoch", 1, "--target-columns", "length")
+    metrics.reset()
+    return tmp_path / "first/checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def rings(tmp_path_factory):
+    """Folder with a dataset of other node and bond columns: rings of 3 to 32 nodes."""
+    folder = tmp_path_factory.mktemp("rings")
+    (folder / "rings.py").write_text("""
+import torch
+from torch_geometric.data import Data
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
+
+@register_dataset("rings")
+def rings():
+    graphs = []
+    for length in range(3, 33):
+        nodes = torch.arange(length)
+        pairs = torch.stack([nodes, (nodes + 1) % length])
+        graphs.append(Data(
+            x=torch.full((length, 2), length % 3),
+            edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
+            edge_attr=torch.zeros(2 * length, 3, dtype=torch.long) + length % 2,
+            y=torch.tensor([[float(length), 1.0 + length % 5]]),
+        ))
+    rows = list(range(30))
+    splits = {"train": rows[:24], "valid": rows[24:27], "test": rows[27:]}
+    return DatasetSource(graphs=graphs, splits=splits, target_names=["length", "rest"])
+""")
+    return folder
+
+
+def on_rings(rings, checkpoint):
+    return [*PLAIN, "--dataset-name", "rings", "--target-columns", "",
+            "--user-data-dir", rings, "--finetune-from-model", checkpoint]  # fmt: skip
+
+
+def test_another_dataset_with_other_columns_and_targets(
+    train, first, rings, tmp_path  # noqa: F811
+):
+    log = train("tuned", *on_rings(rings, first), "--max-epoch", 2, "--lr", 1e-9)
+    assert "re-initialised (targets there 1: length, here 2: length, rest)" in log
+    assert f"mapped by vocabulary: {ROWS}" in log
+    source, tuned = (
+        weights(path)["model"]
+        for path in (first, tmp_path / "tuned/checkpoint_last.pt")
+    )
+    # x is 0..2: values of the first column, then of the second.
+    assert tuned[ROWS].shape[0] == 6
+    assert torch.allclose(tuned[ROWS][:3], source[ROWS][:3], atol=1e-6)
+    assert torch.allclose(tuned[ROWS][3:], source[ROWS][119:122], atol=1e-6)
+    assert tuned["head.weight"].shape == (2, 16)
+
+    # Resuming takes the run's own weights as they are.
+    metrics.reset()
+    log = train("tuned", *on_rings(rings, first), "--max-epoch", 3, "--lr", 1e-9)
+    assert [line["epoch"] for line in logged(log, "train")] == [3]
+    assert "mapped" not in log and "re-initialised" not in log
+    again = weights(tmp_path / "tuned/checkpoint_last.pt")["model"]
+    for name, value in tuned.items():
+        assert torch.allclose(again[name], value, atol=1e-6), name
+
+
+def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):  # noqa: F811
+    train("whole", *on_rings(rings, first), "--max-epoch", 2)
+    metrics.reset()
+    train("parts", *on_rings(rings, first), "--max-epoch", 1)
+    metrics.reset()
+    train("parts", *on_rings(rings, first), "--max-epoch", 2)
+    assert_same_weights(
+        tmp_path / "whole/checkpoint2.pt", tmp_path / "parts/checkpoint2.pt"
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (
+            ["--encoder-embed-dim", 32],
+            "has width 16, this run has --encoder-embed-dim 32",
+        ),
+        (["--encoder-layers", 3], "has depth 2, this run has --encoder-layers 3"),
+        (
+            ["--arch", "graphormer_slim"],
+            "is a checkpoint of grpe_tiny, this run has --arch graphormer_slim",
+        ),
+        (["--finetune-from-model", "nowhere.pt"], "nowhere.pt: no such file"),
+        (["--layerwise-lr-decay", 2], "--layerwise-lr-decay 2.0: expected above 0"),
+    ],
+)
+def test_what_cannot_be_is_one_line(train, first, capsys, wrong, message):  # noqa: F811
+    with pytest.raises(SystemExit) as exit_info:
+        train("tuned", *PLAIN, "--finetune-from-model", first, *wrong)
+    assert exit_info.value.code == 2
+    (line,) = [s for s in capsys.readouterr().err.splitlines() if "error" in s]
+    assert message in line
+
+
+def test_options_of_the_first_run_are_taken_over(
+    train, validate, tmp_path  # noqa: F811
+):
+    train("first", *PLAIN, "--max-epoch", 1, "--max-hop", 3, "--node-table-size", 200)
+    for epoch in (1, 2):  # the second resumes
+        metrics.reset()
+        log = train(
+            "tuned",
+            *PLAIN,
+            *("--max-epoch", epoch, "--split", "random"),
+            *("--finetune-from-model", tmp_path / "first/checkpoint1.pt"),
+        )
+        assert "--max-hop 3, --node-table-size 200" in log
+    checkpoint = tmp_path / "tuned/checkpoint2.pt"
+    assert weights(checkpoint)["model"][ROWS].shape[0] == 9 * 200
+    wanted = logged(log, "valid")[0]["valid_mae"]
+    log = validate(checkpoint, "--valid-subset", "valid")
+    assert logged(log, "valid")[0]["valid_mae"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_the_same_targets_go_on_where_they_were(train, validate, first):  # noqa: F811
+    wanted = logged(validate(first, "--valid-subset", "test"), "test")[0]["test_mae"]
+    metrics.reset()
+    more = ["--target-columns", "length", "--lr", 1e-12, "--max-epoch", 1]
+    more += ["--finetune-from-model", first, "--valid-subset", "test"]
+    log = train("tuned", *PLAIN, *more)
+    assert "re-initialised" not in log
+    assert logged(log, "test")[0]["test_mae"] == pytest.approx(wanted, rel=1e-5)
+
+
+def test_half_precision(train, first, rings):  # noqa: F811
+    half = ["--fp16", "--fp16-no-flatten-grads", "--layerwise-lr-decay", 0.9]
+    more = [*half, "--freeze-encoder-layers", 1, "--max-epoch", 3]
+    log = train("half", *on_rings(rings, first), *more)
+    assert "mapped by vocabulary" in log
+    lines = logged(log, "train")
+    assert lines[-1]["train_loss"] < lines[0]["train_loss"]
+
+
+def test_two_processes(data, train, first, rings, tmp_path):  # noqa: F811
+    more = [*on_rings(rings, first), "--max-epoch", 2, "--batch-size", 8]
+    more += ["--freeze-encoder-layers", 1, "--layerwise-lr-decay", 0.9]
+    log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
+    assert "mapped by vocabulary" in log
+    assert len(logged(log, "train")) == 2
+    # fairseq stops when the processes' gradients, and so their weights, differ.
+    source, tuned = (
+        weights(path)["model"] for path in (first, tmp_path / "two/checkpoint_last.pt")
+    )
+    assert torch.equal(tuned[ROWS][:3], source[ROWS][:3])
+    frozen = [name for name in tuned if name.startswith("encoder.layers.0.")]
+    assert frozen and all(torch.equal(tuned[n], source[n]) for n in frozen)
+
+
+def moved(before, after):
+    """Largest change of every weight."""
+    before, after = weights(before)["model"], weights(after)["model"]
+    return {name: (after[name] - before[name]).abs().max().item() for name in before}
+
+
+def test_frozen_layers_stay(train, tmp_path):  # noqa: F811
+    train("start", *PLAIN, "--max-update", 1, "--lr", 1e-12)
+    metrics.reset()
+    more = ["--restore-file", tmp_path / "start/checkpoint_last.pt"]
+    more += ["--reset-optimizer", "--reset-dataloader", "--reset-meters"]
+    train("frozen", *PLAIN, *more, "--max-epoch", 1, "--freeze-encoder-layers", 1)
+    change = moved(
+        tmp_path / "start/checkpoint_last.pt", tmp_path / "frozen/checkpoint_last.pt"
+    )
+    trained = ("encoder.layers.1.", "encoder.final_norm.", "head.")
+    for name, size in change.items():
+        assert (size > 0) == name.startswith(trained), name
+
+
+@pytest.mark.parametrize("half", [[], ["--fp16", "--fp16-no-flatten-grads"]])
+def test_layers_take_smaller_steps_below(train, tmp_path, half):  # noqa: F811
+    """Adam's first step is the learning rate in every weight with a gradient."""
+    common = [*PLAIN, "--layerwise-lr-decay", 0.5, *half]
+    for name, rate in [("still", 1e-12), ("step", 1e-2)]:
+        metrics.reset()
+        train(name, *common, "--max-update", 1, "--lr", rate)
+    change = moved(
+        tmp_path / "still/checkpoint_last.pt", tmp_path / "step/checkpoint_last.pt"
+    )
+    wanted = {
+        "head.weight": 1e-2,
+        "encoder.final_norm.weight": 1e-2,
+        "encoder.layers.1.fc1.weight": 5e-3,
+        "encoder.layers.0.fc1.weight": 2.5e-3,
+        ROWS: 1.25e-3,
+    }
+    for name, size in wanted.items():
+        assert change[name] == pytest.approx(size, rel=0.05), name
+
+    # Checkpoints of such runs are ordinary ones.
+    state = weights(tmp_path / "step/checkpoint_last.pt")["last_optimizer_state"]
+    (group,) = state["param_groups"]
+    assert group["lr"] == 1e-2
+    metrics.reset()
+    log = train("step", *PLAIN, *half, "--max-epoch", 1)
+    assert len(logged(log, "train")) == 1
+
+
+def test_training_stops_when_mae_does_not_fall(train):  # noqa: F811
+    log = train("run", "--patience", 2, "--max-epoch", 30, "--lr", 5e-2)
+    errors = [line["valid_mae"] for line in logged(log, "valid")]
+    best, since = float("inf"), 0
+    for count, error in enumerate(errors, 1):
+        best, since = (error, 0) if error < best else (best, since + 1)
+        assert since < 2 or count == len(errors)
+    assert since == 2 and len(errors) < 30
