@@ -23,7 +23,8 @@ class GraphCollator:
 
     Args:
         columns: flat columns of a ``GraphStore``.
-        target: float array ``[G, C]``, NaN where a target is missing.
+        target: float array ``[G, C]``, NaN where a target is missing; or classes of
+            nodes, integers ``[sum N]``, -1 where missing.
         num_bond_types: joint bond types of the data, ``1..num_bond_types``.
         max_nodes: largest graph allowed, ``None`` for no limit.
         spec: what the model needs. The task sets it when it has built the model;
@@ -55,7 +56,8 @@ class GraphCollator:
             - ``net_input`` with the ``batch`` of fields;
             - ``target`` ``[B, C]``, NaN where missing. It is float64 although the store
               holds float32: fairseq's ``--fp16`` halves every float32 tensor of a
-              sample, and a half rounds 2,049 and turns 70,000 into infinity.
+              sample, and a half rounds 2,049 and turns 70,000 into infinity. For
+              classes of nodes: int64 ``[B, N]``, -1 where missing or padding.
 
             An empty list, fairseq's filler for uneven shards, gives an empty dict, and
             the trainer takes a dummy batch instead.
@@ -81,12 +83,33 @@ class GraphCollator:
             path_length=self.spec.path_length,
         )
         offsets = self.columns["node_offset"]
+        sizes = offsets[rows + 1] - offsets[rows]
+        if self.target.ndim == 1:
+            target = self.node_target(offsets[rows], sizes)
+        else:
+            target = self.target[rows].astype(np.float64)
         return {
             "id": torch.from_numpy(rows),
             "nsamples": len(rows),
-            "ntokens": int((offsets[rows + 1] - offsets[rows]).sum()),
+            "ntokens": int(sizes.sum()),
             "net_input": {
                 "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
             },
-            "target": torch.from_numpy(self.target[rows].astype(np.float64)),
+            "target": torch.from_numpy(target),
         }
+
+    def node_target(
+        self, starts: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Classes of nodes ``[B, N]``, -1 at padding.
+
+        Args:
+            starts: first node of each graph in the store.
+            sizes: its nodes.
+        """
+        real = np.arange(sizes.max()) < sizes[:, None]
+        target = np.full(real.shape, -1, dtype=np.int64)
+        first = np.cumsum(sizes) - sizes
+        nodes = np.arange(sizes.sum()) + np.repeat(starts - first, sizes)
+        target[real] = self.target[nodes]
+        return target

@@ -72,13 +72,19 @@ class TransformerConfig(FairseqDataclass):
 
 
 class GraphModel(BaseFairseqModel):
-    """An encoder of nodes with the virtual node first, and a head on that.
+    """An encoder of nodes, and a head on graphs or on each node.
+
+    Graphs are read out at the virtual node; where the encoder has none, as the mean of
+    their nodes.
 
     Args:
-        encoder: batch, perturb -> [B, N + 1, D].
+        encoder: batch, perturb -> [B, N + 1, D] with the virtual node first, or
+            [B, N, D].
         embed_dim: width D.
-        head: [B, D] -> [B, C], C targets or classes.
+        head: [..., D] -> [..., C], C targets or classes.
         batch_spec: the batch fields that the encoder reads.
+        level: `graph` or `node`: what is predicted.
+        virtual_node: whether the encoder has one.
     """
 
     def __init__(
@@ -87,8 +93,15 @@ class GraphModel(BaseFairseqModel):
         embed_dim: int,
         head: nn.Module,
         batch_spec: BatchSpec,
+        level: str = "graph",
+        virtual_node: bool = True,
     ) -> None:
         super().__init__()
+        self.level = level
+        self.virtual_node = virtual_node
+        if level == "graph" and not virtual_node:
+            fields = batch_spec.fields | {"node_mask"}
+            batch_spec = dataclasses.replace(batch_spec, fields=fields)
         self.encoder = encoder
         self.embed_dim = embed_dim
         self.head = head
@@ -105,9 +118,16 @@ class GraphModel(BaseFairseqModel):
             perturb: [B, N, D], added to the encoded node features (FLAG).
 
         Returns:
-            [B, C], in standardised units for regression.
+            [B, C], or [B, N, C] at node level, where padded nodes have any values; in
+            standardised units for regression.
         """
-        return self.head(self.encoder(batch, perturb)[:, 0])
+        x = self.encoder(batch, perturb)
+        if self.level == "node":
+            return self.head(x[:, 1:] if self.virtual_node else x)
+        if self.virtual_node:
+            return self.head(x[:, 0])
+        mask = batch["node_mask"].unsqueeze(-1)
+        return self.head((x * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1))
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any

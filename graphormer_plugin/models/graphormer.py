@@ -196,7 +196,8 @@ class GraphormerModel(GraphModel):
             head = TransformHead(cfg.encoder_embed_dim, outputs, cfg.activation_fn)
         else:
             head = nn.Linear(cfg.encoder_embed_dim, outputs)
-        return cls(encoder, cfg.encoder_embed_dim, head, spec)
+        level = task.targets.level
+        return cls(encoder, cfg.encoder_embed_dim, head, spec, level)
 
 
 # Sizes of Tables 7 and 10 and section B.2.2; the largest is the released code's.

@@ -93,7 +93,8 @@ class GRPEModel(GraphModel):
         fields = frozenset({"x", "node_mask", "relation", "relation_code"})
         spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)
         head = nn.Linear(cfg.encoder_embed_dim, task.targets.num_outputs)
-        return cls(encoder, cfg.encoder_embed_dim, head, spec)
+        level = task.targets.level
+        return cls(encoder, cfg.encoder_embed_dim, head, spec, level)
 
 
 # Sizes of Table 1.

@@ -239,8 +239,15 @@ class GraphPredictionTask(FairseqTask):
         if self._store is None:
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
-            self._store = get_store(self.dataset_options())
-            logger.info(describe(self._store))
+            store = get_store(self.dataset_options())
+            if store.targets.level != self.level:
+                raise ValueError(
+                    f"{self.cfg.dataset_name} has labels of "
+                    f"{store.targets.level}s; use --task "
+                    f"{store.targets.level}_prediction"
+                )
+            self._store = store
+            logger.info(describe(store))
         return self._store
 
     def dataset_options(self) -> DatasetOptions:

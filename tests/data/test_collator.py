@@ -85,3 +85,14 @@ def test_same_batches_from_forked_workers(workers):
     expected = build(np.array([2, 1, 0]))["net_input"]["batch"]
     for name, tensor in samples[2]["net_input"]["batch"].items():
         assert torch.equal(tensor, expected[name])
+
+
+def test_classes_of_nodes():
+    labels = np.array([1, 0, 2, 1, -1, 2], dtype=np.int8)
+    spec = BatchSpec(frozenset({"node_mask"}))
+    collate = GraphCollator(COLUMNS, labels, num_bond_types=3, spec=spec)
+    sample = collate(np.array([2, 0, 1]))
+    assert sample["target"].dtype == torch.int64
+    assert sample["target"].tolist() == [[-1, 2, -1], [1, 0, 2], [1, -1, -1]]
+    assert sample["ntokens"] == 6
+    assert collate(np.array([], dtype=np.int64)) == {}

@@ -13,10 +13,12 @@ import itertools
 import pickle
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.datasets.molecules import CsvTable
 from graphormer_plugin.data.datasets.official import (
     Official,
@@ -309,6 +311,155 @@ def _strict_torch_load() -> Iterator[None]:
 
     with patched(fs, "torch_load", load):
         yield
+
+
+# --------------------------------------------------------------- PATTERN and CLUSTER
+
+
+def _gnn_benchmark(name: str, graphs: int) -> Official:
+    return Official(
+        name=name.lower(),
+        folder=f"{name}/raw",
+        files=(f"{name}_v2.pt",),
+        url=f"https://data.pyg.org/datasets/benchmarking-gnns/{name}_v2.zip",
+        graphs=graphs,
+    )
+
+
+SBM = {
+    "pattern": _gnn_benchmark("PATTERN", 14_000),
+    "cluster": _gnn_benchmark("CLUSTER", 12_000),
+}
+
+
+def _sbm_source(options: DatasetOptions) -> DatasetOptions:
+    """Options with source ``pyg``, or ``generated:N`` and the seed that counts then."""
+    source, _, count = options.source.partition(":")
+    if source == "generated":
+        official = sbm.OFFICIAL_COUNTS[options.name]["train"]
+        if not count.isdecimal() and options.source != source:
+            raise DatasetError(
+                f"--dataset-source {options.source}: expected generated, or "
+                "generated:N with a number N of training graphs"
+            )
+        number = int(count or official)
+        if number < 1:
+            raise DatasetError(f"--dataset-source {options.source}: no training graphs")
+        return dataclasses.replace(options, source=f"generated:{number}")
+    if options.source not in ("", "pyg", "ogb"):
+        raise DatasetError(
+            f"dataset {options.name!r} comes from pyg|ogb (official files) or "
+            f"generated[:N], not from {options.source!r}"
+        )
+    return dataclasses.replace(options, source="pyg", seed=0)
+
+
+def _sbm_content(options: DatasetOptions) -> dict[str, Any]:
+    if options.source.startswith("generated"):
+        return {"files": "generated", "rule": 1}
+    return {"files": SBM[options.name].content(options), "rule": 1}
+
+
+def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
+    """PATTERN or CLUSTER: official files, or generated ones of any size.
+
+    ``--dataset-source generated`` makes as many graphs as the benchmark has, from
+    ``--seed``; ``generated:N`` N for training and the others in proportion.
+    """
+    generator = sbm.GENERATORS[options.name]
+    if options.source.startswith("generated"):
+        counts = sbm.OFFICIAL_COUNTS[options.name]
+        number = int(options.source.partition(":")[2])
+        counts = {
+            split: max(1, count * number // counts["train"])
+            for split, count in counts.items()
+        }
+        graphs: Sequence[Any] = generator(counts, options.seed)
+        ends = np.cumsum([0, *counts.values()])
+        splits = {
+            split: np.arange(start, end)
+            for split, start, end in zip(counts, ends[:-1], ends[1:], strict=True)
+        }
+        label = f"{options.name} (generated, seed {options.seed})"
+    else:
+        graphs, splits = _sbm_files(SBM[options.name], options)
+        label = options.name
+    return DatasetSource(
+        graphs=graphs,
+        level="node",
+        kind="multiclass",
+        num_classes=generator.num_classes,
+        node_dims=[generator.num_symbols],
+        splits=splits,
+        target_names=["class"],
+        label=label,
+    )
+
+
+def _sbm_files(
+    official: Official, options: DatasetOptions
+) -> tuple[Sequence[Any], dict[str, np.ndarray]]:
+    from torch_geometric.datasets import GNNBenchmarkDataset
+
+    try:
+        folder = official.require(options)
+    except DatasetError as error:
+        raise DatasetError(
+            f"{error}; --dataset-source generated makes such graphs without files"
+        ) from None
+    links = {f"{official.folder}/{name}": folder / name for name in official.files}
+    name = official.name.upper()
+    with scratch_root(options, links) as root, tamed(official, folder):
+        with _strict_torch_load():
+            parts = [
+                _Symbols(GNNBenchmarkDataset(str(root), name, split=split), folder)
+                for split in _ZINC_SPLITS
+            ]
+    splits = _consecutive(official, [len(part) for part in parts])
+    return _Chained(parts), splits
+
+
+for _name in SBM:
+    register_dataset(
+        _name,
+        source="pyg",
+        options=("source", "seed"),
+        content=_sbm_content,
+        resolve=_sbm_source,
+    )(_sbm_dataset)
+
+
+class _Symbols(Sequence):
+    """Graphs with one-hot features as numbers, and without edge features.
+
+    The benchmark's edges all carry the same.
+    """
+
+    def __init__(self, graphs: Sequence[Any], folder: Path) -> None:
+        self.graphs = graphs
+        self.folder = folder
+
+    def __len__(self) -> int:
+        return len(self.graphs)
+
+    def __getitem__(self, number: int) -> SimpleNamespace:
+        data = self.graphs[number]
+        x = data.x.numpy()
+        if x.ndim == 2 and x.shape[1] > 1:
+            if not ((x == 0) | (x == 1)).all() or not (x.sum(axis=1) == 1).all():
+                raise DatasetError(
+                    f"{self.folder}: features of graph {number} are not one-hot; the "
+                    "file is of another version"
+                )
+            x = x.argmax(axis=1)
+        return SimpleNamespace(
+            x=x.reshape(-1, 1).astype(np.int64),
+            edge_index=data.edge_index.numpy(),
+            y=data.y.numpy(),
+        )
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        return (self[number] for number in range(len(self)))
 
 
 # --------------------------------------------------------------------------- shared

@@ -1,0 +1,66 @@
+"""Node heads: every architecture, with or without a virtual node."""
+
+import numpy as np
+import pytest
+import torch
+from test_architectures import ARCHITECTURES, SCHEMA, TINY, make_batch
+from torch import nn
+
+from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.models import GraphModel, build_model
+
+NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
+SMALLEST = [
+    arch
+    for arch in ARCHITECTURES
+    if arch.endswith(("_tiny", "_slim", "_zinc")) or "_" not in arch
+]
+
+
+def test_there_are_architectures():
+    assert {"grpe_tiny", "graphormer_slim"} <= set(SMALLEST)
+
+
+@pytest.mark.parametrize("arch", SMALLEST)
+def test_every_node_has_an_output_of_its_own(arch):
+    torch.manual_seed(0)
+    model = build_model(arch, SCHEMA, NODES, **TINY).double().eval()
+    out = model(make_batch(model, range(6)))
+    mask = make_batch(model, range(6))["node_mask"]
+    assert out.shape == (*mask.shape, 3)
+    # no batch mate, no padding
+    for number in range(6):
+        alone = model(make_batch(model, [number]))[0]
+        nodes = int(mask[number].sum())
+        assert alone.shape == (nodes, 3)
+        assert (out[number, :nodes] - alone).abs().max() < 1e-12
+    # other numbers, same nodes
+    renumbered = model(make_batch(model, range(6), permute=True))
+    for number in range(6):
+        nodes = int(mask[number].sum())
+        order = np.random.default_rng(number).permutation(nodes)
+        assert (out[number, order] - renumbered[number, :nodes]).abs().max() < 1e-12
+
+
+class Plain(nn.Module):
+    """An encoder without a virtual node: the first column, twice."""
+
+    def forward(self, batch, perturb=None):
+        return batch["x"][..., :1].float().expand(-1, -1, 2)
+
+
+def test_without_a_virtual_node():
+    batch = {
+        "x": torch.tensor([[[1], [2], [9]], [[4], [9], [9]]]),
+        "node_mask": torch.tensor([[True, True, False], [True, False, False]]),
+    }
+    spec = BatchSpec(frozenset({"x"}))
+    head = nn.Identity()
+    nodes = GraphModel(Plain(), 2, head, spec, level="node", virtual_node=False)
+    assert nodes(batch)[..., 0].tolist() == [[1, 2, 9], [4, 9, 9]]
+    assert nodes.batch_spec == spec
+    # graphs: the mean over real nodes
+    graphs = GraphModel(Plain(), 2, head, spec, virtual_node=False)
+    assert graphs(batch).tolist() == [[1.5, 1.5], [4.0, 4.0]]
+    assert graphs.batch_spec.fields == {"x", "node_mask"}
