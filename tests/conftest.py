@@ -29,3 +29,16 @@ def shared_data() -> Path:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(20240501)
+
+
+@pytest.fixture(scope="session")
+def ogb():
+    """The package ogb with its evaluators."""
+    from graphormer_plugin.data.datasets.official import import_ogb
+
+    import_ogb()
+    import ogb
+    import ogb.graphproppred
+    import ogb.lsc
+
+    return ogb

@@ -1,11 +1,23 @@
 """The benchmarks through fairseq's real commands, on a few graphs."""
 
+import csv
+import math
+
+import numpy as np
 import pytest
+import torch
+from benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
+from sklearn.metrics import roc_auc_score
 from test_end_to_end import TINY, USER_DIR, fresh_fairseq, logged, run
 
 __all__ = ["fresh_fairseq"]  # a fixture that every test here uses
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -62,3 +74,100 @@ def test_labels_of_nodes_need_their_task(train, capsys):
             *"--batch-size 8".split(),
         )
     assert "has labels of nodes; use --task node_prediction" in capsys.readouterr().err
+
+
+def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
+    write_pcqm(tmp_path)
+    train(
+        "pcqm",
+        *"--task graph_prediction --dataset-name pcqm4mv2 --criterion l1_loss".split(),
+        *f"{TINY} --batch-size 8 --dataset-source ogb --num-classes 1".split(),
+    )
+    out = tmp_path / "out"
+    # of the dataset nothing is said: the checkpoint knows
+    text = validate(
+        tmp_path / "pcqm" / "checkpoint_last.pt",
+        "graph_prediction",
+        *f"--valid-subset valid,test-dev --results-path {out}".split(),
+    )
+    (valid,), (hidden,) = logged(text, "valid"), logged(text, "test-dev")
+    assert "split 'test-dev' of pcqm4mv2 has no labels" in text
+    assert math.isnan(hidden["test-dev_mae"])
+    rows = read(out / "predictions_valid.csv")
+    assert [int(row["row"]) for row in rows] == [7, 17, 27, 37, 47]
+    errors = [
+        abs(float(row["homolumogap"]) - float(row["homolumogap_target"]))
+        for row in rows
+    ]
+    assert valid["valid_mae"] == pytest.approx(sum(errors) / 5, rel=1e-4)
+    rows = read(out / "predictions_test-dev.csv")
+    assert [int(row["row"]) for row in rows] == [8, 18, 28, 38]
+    assert [row["homolumogap_target"] for row in rows] == [""] * 4
+    with np.load(out / "y_pred_pcqm4m-v2_test-dev.npz") as file:
+        predicted = [float(row["homolumogap"]) for row in rows]
+        assert file["y_pred"].tolist() == pytest.approx(predicted, rel=1e-6)
+
+
+def test_molhiv_is_chosen_by_roc_auc(train, validate, tmp_path):
+    labels = np.array([[float("O" in smiles)] for smiles in SMILES])
+    labels[4] = np.nan
+    write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
+    text = train(
+        "hiv",
+        *"--task graph_prediction --dataset-name ogbg-molhiv".split(),
+        *f"--criterion binary_logloss {TINY} --batch-size 8".split(),
+        *"--max-epoch 3 --batch-size-valid 1".split(),
+        *"--best-checkpoint-metric roc_auc --maximize-best-checkpoint-metric".split(),
+    )
+    valid = logged(text, "valid")
+    best = max(log["valid_roc_auc"] for log in valid)
+    assert 0.0 <= best <= 1.0
+    assert "is undefined" not in text  # of single batches nothing is said
+    checkpoint = tmp_path / "hiv" / "checkpoint_best.pt"
+    state = torch.load(checkpoint, weights_only=True)
+    assert state["extra_state"]["val_loss"] == pytest.approx(best, abs=1e-3)
+    out = tmp_path / "out"
+    more = f"--valid-subset valid,test --results-path {out}".split()
+    text = validate(checkpoint, "graph_prediction", *more)
+    for split in ("valid", "test"):
+        rows = read(out / f"predictions_{split}.csv")
+        label = [int(row["HIV_active_target"]) for row in rows]
+        score = [float(row["HIV_active"]) for row in rows]
+        (log,) = logged(text, split)
+        expected = roc_auc_score(label, score)
+        assert log[f"{split}_roc_auc"] == pytest.approx(expected, abs=1e-3)
+        assert 0.0 < log[f"{split}_ap"] <= 1.0
+    assert logged(text, "valid")[0]["valid_roc_auc"] == pytest.approx(best, abs=1e-3)
+
+
+# Graphormer v2's recipe for ZINC, but for device, budget and paths.
+ZINC_RECIPE = """
+    --user-dir {user_dir} --num-workers 16 --ddp-backend=legacy_ddp
+    --dataset-name zinc --dataset-source pyg --task graph_prediction
+    --criterion l1_loss --arch graphormer_slim --num-classes 1
+    --attention-dropout 0.1 --act-dropout 0.1 --dropout 0.0
+    --optimizer adam --adam-betas (0.9,0.999) --adam-eps 1e-8 --clip-norm 5.0
+    --weight-decay 0.01 --lr-scheduler polynomial_decay --power 1
+    --warmup-updates 60000 --total-num-update 400000 --lr 2e-4
+    --end-learning-rate 1e-9 --batch-size 64 --fp16 --data-buffer-size 20
+    --encoder-layers 12 --encoder-embed-dim 80 --encoder-ffn-embed-dim 80
+    --encoder-attention-heads 8 --max-epoch 10000 --save-dir {save_dir}
+    --max-epoch 1 --cpu --fp16-no-flatten-grads --num-workers 1 --data-root {root}
+    --log-format json --no-progress-bar
+"""
+
+
+def test_the_recipe_for_zinc(tmp_path, monkeypatch):
+    parts = {
+        "train": [(smiles, float(len(smiles))) for smiles in SMILES[:30]],
+        "val": [(smiles, 1.0) for smiles in SMILES[30:40]],
+        "test": [(smiles, 1.0) for smiles in SMILES[40:]],
+    }
+    write_zinc(tmp_path, parts)
+    arguments = ZINC_RECIPE.format(
+        user_dir=USER_DIR, root=tmp_path, save_dir=tmp_path / "ckpts"
+    )
+    text = run(fairseq_train.cli_main, arguments.split(), monkeypatch)
+    assert "zinc-full has all 249,456" in text
+    assert logged(text, "valid")[0]["valid_mae"] > 0
+    assert (tmp_path / "ckpts" / "checkpoint_best.pt").exists()

@@ -46,7 +46,7 @@ class Evaluation:
         Every process must call it at the same point.
         """
         batches, self.batches = self.batches, []
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        if several_processes():
             parts: list[Optional[list[Rows]]] = [None] * dist.get_world_size()
             dist.all_gather_object(parts, batches)
             batches = [rows for part in parts for rows in part]
@@ -62,3 +62,13 @@ def joined(batches: Sequence[Rows]) -> Rows:
         np.concatenate([rows.output for rows in batches])[first],
         np.concatenate([rows.target for rows in batches])[first],
     )
+
+
+def several_processes() -> bool:
+    """Whether this process trains or evaluates together with others."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes."""
+    return not several_processes() or dist.get_rank() == 0

@@ -15,11 +15,12 @@ from omegaconf import II
 
 from graphormer_plugin._broadcast import allow_broadcast
 from graphormer_plugin._errors import one_line_errors
-from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.data.results import write_predictions
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.models import (
     GraphModel,
@@ -139,6 +140,7 @@ class GraphPredictionConfig(FairseqDataclass):
         },
     )
     seed: int = II("common.seed")
+    results_path: Optional[str] = II("common_eval.results_path")
     save_dir: str = II("checkpoint.save_dir")
     checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
@@ -217,6 +219,7 @@ class GraphPredictionTask(FairseqTask):
         self.batch_spec = None
         self.scales_learning_rates = False
         self.evaluation = Evaluation()
+        self.last_split = ""
 
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
@@ -292,6 +295,7 @@ class GraphPredictionTask(FairseqTask):
         """Load a split for fairseq; see `load_split`."""
         with one_line_errors():
             self.datasets[split] = self.load_split(split)
+        self.last_split = split
 
     def load_split(self, split: str) -> GraphDataset:
         """The dataset of a split, shuffled for ``train`` only.
@@ -309,6 +313,13 @@ class GraphPredictionTask(FairseqTask):
         rows = store.splits[split]
         if len(rows) == 0:
             raise ValueError(f"split '{split}' of {self.cfg.dataset_name} is empty")
+        if split != "train" and store.target is not None and store.target.ndim == 2:
+            if np.isnan(store.target[rows]).all():
+                logger.warning(
+                    "split '%s' of %s has no labels: its metrics are undefined",
+                    split,
+                    self.cfg.dataset_name,
+                )
         dataset = GraphDataset(
             rows,
             store.sizes,
@@ -548,7 +559,10 @@ class GraphPredictionTask(FairseqTask):
 
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         with one_line_errors():
-            return super().build_criterion(cfg, from_checkpoint)
+            criterion = super().build_criterion(cfg, from_checkpoint)
+        if self.cfg.results_path:
+            criterion.keeps_rows = True
+        return criterion
 
     def valid_step(self, sample, model, criterion):
         """Loss and metrics of a batch; rows that a metric needs are kept here."""
@@ -566,8 +580,23 @@ class GraphPredictionTask(FairseqTask):
         evaluation = None
         if getattr(criterion, "keeps_rows", False) and not criterion.training:
             evaluation = self.evaluation.take()
+        if evaluation is not None and self.cfg.results_path and is_first_process():
+            with one_line_errors():
+                self.write_predictions(evaluation)
         if hasattr(criterion, "report"):
             criterion.report(logging_outputs, evaluation)
+
+    def write_predictions(self, evaluation: Evaluation) -> None:
+        """Write the split that fairseq-validate loaded last to ``--results-path``."""
+        outputs = {}
+        sizes = self.store.sizes
+        for rows in evaluation.batches:
+            for graph, output, target in zip(rows.graph, rows.output, rows.target):
+                nodes = slice(sizes[graph] if self.level == "node" else None)
+                outputs[int(graph)] = (output[nodes], target[nodes])
+        write_predictions(
+            self.cfg.results_path, self.last_split, self.store, self.targets, outputs
+        )
 
     # Checkpoints
 

@@ -3,7 +3,6 @@
 import json
 import logging
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -19,16 +18,6 @@ from graphormer_plugin.criterions.metrics import (
     log_ranking,
     roc_auc,
 )
-
-
-@pytest.fixture(scope="module")
-def ogb():
-    """OGB's packages of evaluators; they look for a newer version when imported."""
-    sys.modules.setdefault("outdated", None)
-    import ogb.graphproppred
-    import ogb.lsc
-
-    return ogb
 
 
 @pytest.fixture
