@@ -20,6 +20,7 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.datasets.molecules import parse_smiles
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 
 
 class Predictor:
@@ -80,11 +81,14 @@ class Predictor:
     def _predict_columns(
         self, columns: dict[str, np.ndarray], num_graphs: int
     ) -> np.ndarray:
+        spec = self.model.batch_spec
+        if "lap_pe" in spec.fields:
+            columns["lap_pe"] = laplacian_eigenvectors(columns, spec.lap_pe_dim)
         collator = GraphCollator(
             columns,
             np.full((num_graphs, 1), np.nan),
             num_bond_types=self.schema.num_bond_types,
-            spec=self.model.batch_spec,
+            spec=spec,
         )
         batch = collator(np.arange(num_graphs))["net_input"]["batch"]
         device = next(self.model.parameters()).device

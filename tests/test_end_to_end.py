@@ -14,12 +14,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
+
+from graphormer_plugin import hub
 
 ROOT = Path(__file__).parents[1]
 USER_DIR = str(ROOT / "graphormer_plugin")
@@ -317,6 +320,17 @@ def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
     # every graph of the epoch was seen by exactly one process
     for log in two_train:
         assert log["train_bsz"] * 6 == pytest.approx(96, rel=0.02)
+
+
+def test_laplacian_eigenvectors_on_their_way_to_a_prediction(train, tmp_path):
+    more = TINY.replace("grpe_tiny", "graphormer_slim").split()
+    more += ["--node-relation", "laplacian", "--lap-pe-dim", 3]
+    train_log = logged(train("run", *more), "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+    predictor = hub.load(tmp_path / "run/checkpoint_last.pt")
+    together = predictor.predict(SMILES[:20])
+    alone = np.concatenate([predictor.predict([smiles]) for smiles in SMILES[:20]])
+    assert together == pytest.approx(alone, rel=1e-4)
 
 
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"

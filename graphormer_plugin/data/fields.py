@@ -100,6 +100,7 @@ class BatchSpec:
         max_hop: Distance cap of ``relation``, in hops, at least 1.
         max_dist: Distances above it become FAR in ``dist``; None keeps them all.
         path_length: ``L`` of ``path_bond``.
+        lap_pe_dim: ``k`` of ``lap_pe``.
 
     Raises:
         ValueError: A field is unknown, or one that is asked for lacks its parameter.
@@ -109,6 +110,7 @@ class BatchSpec:
     max_hop: Optional[int] = None
     max_dist: Optional[int] = None
     path_length: int = 0
+    lap_pe_dim: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", frozenset(self.fields))
@@ -126,6 +128,8 @@ class BatchSpec:
             raise ValueError(
                 f"path_bond needs path_length >= 1, got {self.path_length}"
             )
+        if "lap_pe" in self.fields and self.lap_pe_dim < 1:
+            raise ValueError(f"lap_pe needs lap_pe_dim >= 1, got {self.lap_pe_dim}")
 
 
 def num_relations(max_hop: int, num_bond_types: int) -> int:

@@ -190,6 +190,7 @@ class GraphormerModel(GraphModel):
             fields=fields,
             max_dist=FAR - 1 if "dist" in fields else None,
             path_length=cfg.multi_hop_max_dist if "path_bond" in fields else 0,
+            lap_pe_dim=cfg.lap_pe_dim,
         )
         outputs = task.targets.num_outputs
         if transform:

@@ -19,6 +19,7 @@ from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.laplacian import stored_eigenvectors
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.results import write_predictions
 from graphormer_plugin.data.store import GraphStore, describe
@@ -343,9 +344,16 @@ class GraphPredictionTask(FairseqTask):
                 target,
                 num_bond_types=self.schema.num_bond_types,
                 max_nodes=self.cfg.max_nodes,
-                spec=self.batch_spec,
             )
+            self.give_fields()
         return self._collator
+
+    def give_fields(self) -> None:
+        """Tell the collator what the model needs; before that no batch can be made."""
+        spec = self._collator.spec = self.batch_spec
+        if spec is not None and "lap_pe" in spec.fields:
+            vectors = stored_eigenvectors(self.store, spec.lap_pe_dim)
+            self._collator.columns["lap_pe"] = vectors
 
     def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
         """Columns and targets of the store, in the vocabulary of the checkpoint.
@@ -500,8 +508,8 @@ class GraphPredictionTask(FairseqTask):
             if not from_checkpoint:
                 set_up_layers(model, cfg)
                 self.scales_learning_rates = getattr(cfg, "layerwise_lr_decay", 1) != 1
-        if self._collator is not None:
-            self._collator.spec = self.batch_spec
+            if self._collator is not None:
+                self.give_fields()
         return model
 
     def starting_point(self) -> tuple[Optional[Pretrained], bool]:

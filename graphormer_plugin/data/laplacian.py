@@ -1,0 +1,158 @@
+"""Laplacian eigenvectors of every graph: made once per store, kept beside it.
+
+The vectors are those of I - D^(-1/2) A D^(-1/2) (section 3.1 of Dwivedi & Bresson 2021,
+arXiv:2012.09699). A is the adjacency of distinct neighbours; a directed graph counts as
+undirected, and self-loops do not count. The diagonal entry of a node without neighbours is
+0, so that every component has the eigenvalue 0 exactly once.
+
+Convention: eigenvalues ascend. The vectors of eigenvalue 0, one per component, are
+trivial and left out; k of the others are kept, and a graph with fewer is padded with
+zeros. Each has norm 1, and its entry of largest size is positive (the first of those
+that are equal up to 1e-6). Within an eigenvalue of several dimensions the basis is
+LAPACK's for the numbering of the nodes: arbitrary, but the same whenever it is computed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
+
+VERSION = 1  # of the convention above
+
+_TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
+_TIE = 1e-6
+_ENTRIES_AT_ONCE = 1 << 20  # of the matrices that are decomposed together
+
+
+def laplacian_eigenvectors(
+    columns: Mapping[str, np.ndarray], k: int, progress: str | None = None
+) -> np.ndarray:
+    """Eigenvectors of all graphs, by the convention of this module.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
+        k: vectors per graph, >= 1.
+        progress: label of a progress bar; None shows none.
+
+    Returns:
+        float32 [sum N, k].
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}, expected at least 1")
+    node_offset = np.asarray(columns["node_offset"])
+    out = np.zeros((int(node_offset[-1]), k), dtype=np.float32)
+    with tqdm(
+        total=len(node_offset) - 1, unit="graph", desc=progress, disable=not progress
+    ) as bar:
+        for graphs, size in _graphs_of_one_size(np.diff(node_offset)):
+            rows = node_offset[graphs][:, None] + np.arange(size)
+            out[rows] = _decompose(_adjacency(columns, graphs, size), k)
+            bar.update(len(graphs))
+    return out
+
+
+def stored_eigenvectors(store: GraphStore, k: int) -> np.ndarray:
+    """`laplacian_eigenvectors` of a store, computed once and memory-mapped afterwards.
+
+    They lie beside the store, in ``<store>.lap_pe<k>.npy`` with a ``.json`` that names
+    the store's fingerprint and the checksum of the file. A file that does not fit is
+    computed anew. Several processes may ask at once: one computes, the others wait.
+
+    Args:
+        store: opened store.
+        k: vectors per graph, >= 1.
+
+    Returns:
+        float32 [sum N, k], read-only.
+    """
+    path = store.path.with_name(f"{store.path.name}.lap_pe{k}.npy")
+    with store_lock(path):
+        if not _is_valid(path, store):
+            vectors = laplacian_eigenvectors(
+                store.columns, k, progress=f"{store.manifest['dataset']}: eigenvectors"
+            )
+            _write(path, vectors, store)
+    return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def _graphs_of_one_size(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
+    """Graphs of equal size, as many as are decomposed together, and that size."""
+    for size in np.unique(sizes[sizes > 0]).tolist():
+        graphs = np.flatnonzero(sizes == size)
+        at_once = max(1, _ENTRIES_AT_ONCE // size**2)
+        for start in range(0, len(graphs), at_once):
+            yield graphs[start : start + at_once], size
+
+
+def _adjacency(
+    columns: Mapping[str, np.ndarray], graphs: np.ndarray, size: int
+) -> np.ndarray:
+    """float64 [graphs, size, size] of 0 and 1, symmetric, diagonal 0."""
+    adjacency = np.zeros((len(graphs), size, size))
+    edge_offset = columns["edge_offset"]
+    for place, graph in enumerate(graphs.tolist()):
+        edges = slice(int(edge_offset[graph]), int(edge_offset[graph + 1]))
+        adjacency[place, columns["edge_src"][edges], columns["edge_dst"][edges]] = 1
+    adjacency = np.maximum(adjacency, adjacency.transpose(0, 2, 1))
+    adjacency[:, np.arange(size), np.arange(size)] = 0
+    return adjacency
+
+
+def _decompose(adjacency: np.ndarray, k: int) -> np.ndarray:
+    """[graphs, n, n] -> [graphs, n, k]."""
+    count, n, _ = adjacency.shape
+    degree = adjacency.sum(-1)
+    scale = np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0)
+    laplacian = -adjacency * scale[:, :, None] * scale[:, None, :]
+    laplacian[:, np.arange(n), np.arange(n)] = degree > 0
+    values, vectors = np.linalg.eigh(laplacian)
+    size = np.abs(vectors)
+    first = (size >= size.max(1, keepdims=True) - _TIE).argmax(1)  # [graphs, n]
+    sign = np.sign(np.take_along_axis(vectors, first[:, None], 1))
+    vectors *= sign
+
+    trivial = (values < _TRIVIAL).sum(-1)
+    wanted = trivial[:, None] + np.arange(k)  # [graphs, k]
+    kept = np.take_along_axis(vectors, np.minimum(wanted, n - 1)[:, None], 2)
+    return kept * (wanted < n)[:, None]
+
+
+def _record(path: Path) -> Path:
+    return path.with_suffix(".json")
+
+
+def _is_valid(path: Path, store: GraphStore) -> bool:
+    try:
+        record: dict[str, Any] = json.loads(_record(path).read_text(encoding="utf-8"))
+        return (
+            record["version"] == VERSION
+            and record["fingerprint"] == store.fingerprint
+            and record["sha256"] == file_sha256(path)
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _write(path: Path, vectors: np.ndarray, store: GraphStore) -> None:
+    """The record last: it does not fit a file that is not complete."""
+    temporary = path.with_name(f".tmp-{path.name}")
+    with open(temporary, "wb") as file:
+        np.save(file, vectors, allow_pickle=False)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    record = {
+        "version": VERSION,
+        "fingerprint": store.fingerprint,
+        "sha256": file_sha256(path),
+    }
+    temporary.write_text(json.dumps(record), encoding="utf-8")
+    os.replace(temporary, _record(path))
