@@ -23,7 +23,9 @@ Initialisation, GELU and table sizes of 512 rows come from the released code; th
 states none of them.
 """
 
+import logging
 from dataclasses import dataclass, field
+from typing import Optional
 
 import torch
 from fairseq.models import register_model, register_model_architecture
@@ -33,6 +35,8 @@ from graphormer_plugin.data.fields import FAR, BatchSpec
 from graphormer_plugin.modules import GraphormerEncoder, TransformHead
 
 from ._base import GraphModel, TransformerConfig, set_defaults
+
+logger = logging.getLogger(__name__)
 
 HEAD_STYLES = ("linear", "transform")
 
@@ -137,6 +141,45 @@ class GraphormerConfig(TransformerConfig):
             "the published code has 128"
         },
     )
+    num_atoms: int = field(
+        default=0,
+        metadata={
+            "help": "rows of the tables of all node columns together (released code: "
+            "4608 for 9 columns); --node-table-size says it per column"
+        },
+    )
+    num_edges: int = field(
+        default=0,
+        metadata={
+            "help": "rows of the tables of all bond columns together (released code: "
+            "1536 for 3 columns); --bond-table-size says it per column"
+        },
+    )
+    apply_graphormer_init: bool = field(
+        default=False, metadata={"help": "released code; here always so"}
+    )
+    share_encoder_input_output_embed: bool = field(
+        default=False, metadata={"help": "released code; no effect"}
+    )
+    encoder_learned_pos: bool = field(
+        default=False, metadata={"help": "released code; no effect there or here"}
+    )
+    no_token_positional_embeddings: bool = field(
+        default=False, metadata={"help": "released code; no effect there or here"}
+    )
+    max_positions: Optional[int] = field(
+        default=None, metadata={"help": "released code; no effect there or here"}
+    )
+
+
+# Flags of the released code that change nothing, and why.
+WITHOUT_EFFECT = {
+    "apply_graphormer_init": "weights always start that way",
+    "share_encoder_input_output_embed": "outputs are no words of a vocabulary",
+    "encoder_learned_pos": "nodes have no order",
+    "no_token_positional_embeddings": "nodes have no order",
+    "max_positions": "--max-nodes limits the size of graphs",
+}
 
 
 @register_model("graphormer", dataclass=GraphormerConfig)
@@ -150,6 +193,14 @@ class GraphormerModel(GraphModel):
                 f"unknown head_style {cfg.head_style!r}, "
                 f"expected {'|'.join(HEAD_STYLES)}"
             )
+        for name, reason in WITHOUT_EFFECT.items():
+            if getattr(cfg, name):
+                flag = name.replace("_", "-")
+                logger.info("--%s has no effect: %s", flag, reason)
+        node_columns = len(task.schema.node_dims or ()) or 1
+        bond_columns = len(task.schema.bond_dims) or 1
+        node_rows = cfg.node_table_size or cfg.num_atoms // node_columns
+        bond_rows = cfg.bond_table_size or cfg.num_edges // bond_columns
         transform = cfg.head_style == "transform"
         encoder = GraphormerEncoder(
             node_dims=task.schema.node_dims,
@@ -168,8 +219,8 @@ class GraphormerModel(GraphModel):
             rwse_steps=cfg.rwse_steps,
             gaussian_kernels=cfg.gaussian_kernels,
             lap_pe_dim=cfg.lap_pe_dim,
-            node_table_size=cfg.node_table_size or None,
-            bond_table_size=cfg.bond_table_size or None,
+            node_table_size=node_rows or None,
+            bond_table_size=bond_rows or None,
             num_in_degree=cfg.num_in_degree,
             num_out_degree=cfg.num_out_degree,
             num_spatial=cfg.num_spatial,

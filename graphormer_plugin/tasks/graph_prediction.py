@@ -33,6 +33,7 @@ from graphormer_plugin.models import (
     settle_options,
     translate,
 )
+from graphormer_plugin.pretrained import NONE, load_pretrained
 
 logger = logging.getLogger(__name__)
 
@@ -133,11 +134,32 @@ class GraphPredictionConfig(FairseqDataclass):
             "0 sorts by exact size (least padding), 1e9 mixes all sizes"
         },
     )
+    pretrained_model_name: str = field(
+        default=NONE,
+        metadata={
+            "help": "published model to start from, a name of the README's, or NAME of "
+            "a file NAME.pt in --pretrained-dir; none: do not"
+        },
+    )
+    pretrained_dir: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder where the files of published models are looked for first, "
+            "before environment variable GRAPHORMER_PRETRAINED_DIR and the folder "
+            "pretrained below the data root"
+        },
+    )
     load_pretrained_model_output_layer: bool = field(
         default=False,
         metadata={
-            "help": "with --finetune-from-model: keep the output layer, whatever the "
-            "targets are called; there must be as many"
+            "help": "with --finetune-from-model or --pretrained-model-name: keep the "
+            "output layer, whatever the targets are called; there must be as many"
+        },
+    )
+    train_epoch_shuffle: bool = field(
+        default=False,
+        metadata={
+            "help": "Graphormer v2's: new batches in every epoch; here always so"
         },
     )
     seed: int = II("common.seed")
@@ -212,6 +234,10 @@ class GraphPredictionTask(FairseqTask):
             if value is not None and not value >= low:
                 flag = "--" + name.replace("_", "-")
                 raise ValueError(f"{flag} {value}: expected {low} or more")
+        if cfg.train_epoch_shuffle:
+            logger.info(
+                "--train-epoch-shuffle has no effect: every epoch has new batches"
+            )
         self._store: GraphStore | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
@@ -468,6 +494,11 @@ class GraphPredictionTask(FairseqTask):
                 indices, max_tokens, max_sentences, required_batch_size_multiple
             )
 
+        cores = len(os.sched_getaffinity(0))
+        if num_workers > cores:
+            # More only take turns; recipes for large machines ask for 16 and more.
+            logger.info("--num-workers %d: %d, one per core", num_workers, cores)
+            num_workers = cores
         with one_line_errors():
             cut_batches(dataset, epoch)
         iterator = GraphBatchIterator(
@@ -516,7 +547,7 @@ class GraphPredictionTask(FairseqTask):
         """The checkpoint that says what the model looks like, and whether it is one of
         this run that is resumed.
 
-        None without ``--finetune-from-model``.
+        None without ``--finetune-from-model`` and ``--pretrained-model-name``.
 
         Raises:
             OSError, ValueError: there is none, or it is damaged.
@@ -527,11 +558,20 @@ class GraphPredictionTask(FairseqTask):
             None if value is None or value.startswith("${") else value
             for value in (cfg.finetune_from_model, cfg.save_dir, cfg.checkpoint_suffix)
         )
-        if not path:
+        name = cfg.pretrained_model_name
+        if name == NONE:
+            name = None
+        if path and name:
+            raise ValueError(
+                "--finetune-from-model and --pretrained-model-name cannot be combined"
+            )
+        if not (path or name):
             return None, False
         last = os.path.join(save_dir or "", f"checkpoint_last{suffix or ''}.pt")
         if os.path.exists(last):
             return read_checkpoint(last), True
+        if name:
+            return load_pretrained(name, cfg.pretrained_dir, cfg.data_root), False
         if not os.path.isfile(path):
             raise ValueError(f"--finetune-from-model {path}: no such file")
         return read_checkpoint(path), False
@@ -554,6 +594,8 @@ class GraphPredictionTask(FairseqTask):
                 keep_head=self.cfg.load_pretrained_model_output_layer,
             )
         )
+        if self.cfg.finetune_from_model != start.path:
+            model.load_state_dict(start.weights)
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
         """One step, with the learning rates of ``--layerwise-lr-decay``."""

@@ -1,0 +1,210 @@
+"""Commands written for Graphormer v2, as they are but for paths, device and epochs.
+
+The recipes are those of its examples folder. Sizes of the model are cut by further
+arguments at the end, which fairseq lets win, so that the tests are quick.
+"""
+
+import os
+import shlex
+
+import numpy as np
+import pytest
+import torch
+from benchmark_files import (
+    SMILES,
+    write_ogbg,
+    write_pcqm,
+    write_zinc,
+)
+from fairseq_cli import train as fairseq_train
+from test_end_to_end import (  # noqa: F401  (fixtures)
+    USER_DIR,
+    fresh_fairseq,
+    logged,
+    run,
+    weights,
+)
+
+COMMON = """
+    --num-workers 16 --ddp-backend=legacy_ddp --task graph_prediction
+    --criterion l1_loss --num-classes 1
+    --attention-dropout 0.1 --act-dropout 0.1 --dropout 0.0
+    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5.0
+    --weight-decay 0.01 --lr-scheduler polynomial_decay --power 1
+    --warmup-updates 60000 --total-num-update 400000 --lr 2e-4
+    --end-learning-rate 1e-9 --batch-size 64 --fp16 --data-buffer-size 20
+"""
+SLIM = """--arch graphormer_slim --encoder-layers 12 --encoder-embed-dim 80
+    --encoder-ffn-embed-dim 80 --encoder-attention-heads 8 --max-epoch 10000"""
+BASE = """--arch graphormer_base --encoder-layers 12 --encoder-embed-dim 768
+    --encoder-ffn-embed-dim 768 --encoder-attention-heads 32 --max-epoch 300"""
+RECIPES = {
+    "zinc": f"{COMMON} {SLIM} --dataset-name zinc --dataset-source pyg",
+    "pcqm4m": f"{COMMON} {BASE} --dataset-name pcqm4m --dataset-source ogb",
+    "pcqm4mv2": f"{COMMON} {BASE} --dataset-name pcqm4mv2 --dataset-source ogb",
+    "molhiv": f"""{COMMON} {BASE} --dataset-name ogbg-molhiv --dataset-source ogb
+        --task graph_prediction_with_flag --criterion binary_logloss_with_flag
+        --pretrained-model-name pcqm4mv1_graphormer_base_for_molhiv --seed 1
+        --flag-m 3 --flag-step-size 0.01 --flag-mag 0 --pre-layernorm""",
+}
+TINY = """--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 16
+    --encoder-attention-heads 2"""
+# The golden weights have these sizes.
+GOLDEN = """--encoder-layers 3 --encoder-embed-dim 32 --encoder-ffn-embed-dim 48
+    --encoder-attention-heads 4"""
+CPU = "--cpu --fp16-no-flatten-grads --max-epoch 1 --log-format json"
+
+
+@pytest.fixture(scope="module")
+def data_root(tmp_path_factory):
+    """The official raw files of all four datasets, with few molecules."""
+    root = tmp_path_factory.mktemp("root")
+    parts = {"train": SMILES[:32], "val": SMILES[32:40], "test": SMILES[40:]}
+    labelled = {
+        name: [(smiles, 0.5 * len(smiles)) for smiles in part]
+        for name, part in parts.items()
+    }
+    write_zinc(root, labelled)
+    for version in (1, 2):
+        write_pcqm(root, version=version)
+    labels = np.arange(len(SMILES))[:, None] % 2.0
+    write_ogbg(root, "ogbg-molhiv", SMILES, labels)
+    return root
+
+
+@pytest.fixture
+def drop_in(data_root, tmp_path, monkeypatch):
+    """Function that runs a recipe with further arguments and returns its log."""
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(data_root))
+    monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path / "pretrained"))
+
+    def run_recipe(name, *more, save_dir="ckpts"):
+        words = ["--user-dir", USER_DIR, *shlex.split(RECIPES[name])]
+        words += [*shlex.split(CPU), "--save-dir", str(tmp_path / save_dir)]
+        words += [str(word) for text in more for word in shlex.split(str(text))]
+        return run(fairseq_train.cli_main, words, monkeypatch)
+
+    return run_recipe
+
+
+@pytest.fixture
+def published(shared_data, tmp_path):
+    """The published checkpoint of molhiv's recipe, with tiny weights."""
+    path = shared_data.parent / "golden/graphormer_preln_multi_hop.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path) as archive:
+        state = {
+            name.removeprefix("state/"): torch.from_numpy(archive[name]).float()
+            for name in archive.files
+            if name.startswith("state/")
+        }
+    folder = tmp_path / "pretrained"
+    folder.mkdir()
+    torch.save({"model": state}, folder / "pcqm4mv1_graphormer_base_for_molhiv.pt")
+    return state
+
+
+@pytest.mark.parametrize("name", ["zinc", "pcqm4m", "pcqm4mv2"])
+def test_recipes_that_start_from_nothing(drop_in, name):
+    log = drop_in(name, TINY)
+    (line,) = [line for line in logged(log, "train") if "train_lr" in line]
+    # 60,000 updates of warm-up
+    assert line["train_lr"] == pytest.approx(2e-4 / 60000, rel=1e-3)
+    assert len(logged(log, "valid")) == 1
+    cores = len(os.sched_getaffinity(0))
+    assert (f"--num-workers 16: {cores}, one per core" in log) == (cores < 16)
+    if name == "zinc":
+        assert "zinc-full" in log
+
+
+def test_molhiv_starts_from_a_published_model(drop_in, published, tmp_path):
+    log = drop_in("molhiv", GOLDEN)
+    assert "valid_roc_auc" in str(logged(log, "valid")[0])
+    assert "head.projection.weight" in log.partition("re-initialised")[2]
+    assert "--head-style transform" in log.partition("options taken from")[2]
+    path = tmp_path / "ckpts/checkpoint_last.pt"
+    tuned = weights(path)["model"]
+    prefix = "encoder.graph_encoder."
+    pairs = {
+        "encoder.virtual_node.embedding.weight": (
+            prefix + "graph_node_feature.graph_token.weight"
+        ),
+        "encoder.layers.2.fc1.weight": prefix + "layers.2.fc1.weight",
+        "head.transform.weight": "encoder.lm_head_transform_weight.weight",
+    }
+    for ours, theirs in pairs.items():
+        # half precision, and one update of the warm-up
+        assert torch.allclose(tuned[ours].float(), published[theirs], atol=1e-3), ours
+    # A second call goes on, without the file.
+    (tmp_path / "pretrained/pcqm4mv1_graphormer_base_for_molhiv.pt").unlink()
+    log = drop_in("molhiv", GOLDEN, "--max-epoch 2")
+    assert "re-initialised" not in log
+    assert [line["epoch"] for line in logged(log, "valid")] == [2]
+
+
+def test_output_layer_of_the_published_model(drop_in, published, tmp_path, capsys):
+    with pytest.raises(SystemExit) as exit_info:  # two outputs there, one here
+        drop_in("molhiv", GOLDEN, "--load-pretrained-model-output-layer")
+    assert exit_info.value.code == 2
+    assert "2 outputs and this run 1" in capsys.readouterr().err
+    one = {name: value[:1] if "embed_out" in name else value
+           for name, value in published.items()}  # fmt: skip
+    path = tmp_path / "pretrained/pcqm4mv1_graphormer_base_for_molhiv.pt"
+    torch.save({"model": one}, path)
+    log = drop_in("molhiv", GOLDEN, "--load-pretrained-model-output-layer")
+    assert "re-initialised" not in log
+    tuned = weights(tmp_path / "ckpts/checkpoint_last.pt")["model"]
+    there = one["encoder.embed_out.weight"]
+    assert torch.allclose(tuned["head.projection.weight"].float(), there, atol=1e-3)
+
+
+def test_sizes_of_the_published_model_are_compared(drop_in, published, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        drop_in("molhiv", TINY)
+    assert exit_info.value.code == 2
+    (line,) = [s for s in capsys.readouterr().err.splitlines() if "error" in s]
+    assert "has width 32, this run has --encoder-embed-dim 16" in line
+
+
+def test_without_the_file_one_line_says_where_it_belongs(drop_in, data_root, capsys):
+    with pytest.raises(SystemExit) as exit_info:
+        drop_in("molhiv", GOLDEN)
+    assert exit_info.value.code == 2
+    (line,) = [s for s in capsys.readouterr().err.splitlines() if "error" in s]
+    name = "pcqm4mv1_graphormer_base_for_molhiv"
+    assert "checkpoint_base_preln_pcqm4mv1_for_hiv.pt" in line
+    assert str(data_root / "pretrained" / f"{name}.pt") in line
+
+
+def test_all_flags_of_graphormer_v2(drop_in, tmp_path):
+    flags = """--num-atoms 512 --num-edges 600 --num-in-degree 20 --num-out-degree 30
+        --num-spatial 40 --num-edge-dis 50 --multi-hop-max-dist 4 --spatial-pos-max 9
+        --edge-type multi_hop --max-nodes 128 --train-epoch-shuffle
+        --pretrained-model-name none --load-pretrained-model-output-layer
+        --share-encoder-input-output-embed --encoder-learned-pos
+        --no-token-positional-embeddings --max-positions 99 --apply-graphormer-init
+        --activation-fn relu --encoder-normalize-before --pre-layernorm"""
+    log = drop_in("zinc", TINY, flags)
+    rows = {
+        name: len(tensor)
+        for name, tensor in weights(tmp_path / "ckpts/checkpoint_last.pt")[
+            "model"
+        ].items()
+    }
+    assert rows["encoder.node_encoder.embedding.weight"] == 512  # one column
+    assert rows["encoder.attn_bias.edges.bonds.embedding.weight"] == 600
+    assert rows["encoder.positions.centrality.in_degree.weight"] == 20
+    assert rows["encoder.positions.centrality.out_degree.weight"] == 30
+    assert rows["encoder.attn_bias.spatial.embedding.weight"] == 40
+    assert rows["encoder.attn_bias.edges.weight"] == 50
+    assert "encoder.embed_norm.weight" in rows
+    for name in (
+        "train-epoch-shuffle",
+        "share-encoder-input-output-embed",
+        "encoder-learned-pos",
+        "no-token-positional-embeddings",
+        "max-positions",
+        "apply-graphormer-init",
+    ):
+        assert f"--{name} has no effect" in log, name
