@@ -12,15 +12,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, WorkerError
+from graphormer_plugin.data.parts import Batch, SavedParts
 from graphormer_plugin.data.writer import GraphChunk
 
+logger = logging.getLogger(__name__)
+
 CHUNK_ROWS = 256  # a fraction of a second of work, so that Ctrl-C is obeyed at once
+PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 # Starting workers takes seconds (they import this package); one core featurises some
 # thousand molecules in that time, so that fewer rows are faster without.
 MIN_ROWS_FOR_WORKERS = 16384
@@ -45,23 +48,6 @@ class MoleculeGraph(NamedTuple):
 Parser = Callable[[str], MoleculeGraph]
 
 
-@dataclass
-class Batch:
-    """Featurised rows.
-
-    Attributes:
-        chunk: Graphs of the rows that could be parsed; ``chunk.row`` is set.
-        extras: List per name, one entry per graph.
-        failures: (row, SMILES, reason) of the others.
-        rows: How many rows went in.
-    """
-
-    chunk: Optional[GraphChunk]
-    extras: dict[str, list[Any]] = field(default_factory=dict)
-    failures: list[tuple[int, str, str]] = field(default_factory=list)
-    rows: int = 0
-
-
 def num_workers(asked: Optional[int], rows: int) -> int:
     """Processes to start: 0 means in this process.
 
@@ -79,6 +65,11 @@ def num_workers(asked: Optional[int], rows: int) -> int:
     return 0 if asked <= 1 else asked
 
 
+def part_rows() -> int:
+    """Rows of a part that is kept on disk."""
+    return PART_CHUNKS * CHUNK_ROWS
+
+
 def featurise(
     smiles: Sequence[str],
     parser: Parser,
@@ -87,6 +78,7 @@ def featurise(
     progress: bool = True,
     description: str = "molecules",
     exclude: Iterable[int] = (),
+    parts: Optional[SavedParts] = None,
 ) -> Iterator[Batch]:
     """Parses rows of SMILES into chunks, in their order.
 
@@ -98,16 +90,26 @@ def featurise(
         progress: Show a progress bar with the time left.
         description: Its label.
         exclude: Rows left out and not counted as failures.
+        parts: Where finished parts are kept, and found again after a kill.
 
     Raises:
-        DatasetError: A worker died (out of memory, most likely).
+        WorkerError: A worker died (out of memory, most likely).
     """
     from tqdm import tqdm
+
+    finished, first = 0, 0
+    if parts is not None:
+        for number, part in enumerate(parts.load(), 1):
+            yield part
+            finished += part.rows
+            first = number * part_rows()
+    if first:
+        logger.info("going on behind %s rows that are finished", f"{first:,}")
 
     excluded = frozenset(exclude)
 
     def pieces() -> Iterator[tuple[list[int], list[str]]]:
-        for start in range(0, len(smiles), CHUNK_ROWS):
+        for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
             kept = [row for row in rows if row not in excluded]
             yield kept, [smiles[row] for row in kept]
@@ -115,6 +117,7 @@ def featurise(
     count = num_workers(workers, len(smiles))
     bar = tqdm(
         total=len(smiles) - len(excluded),
+        initial=finished,
         desc=description,
         unit="mol",
         disable=not progress,
@@ -125,7 +128,13 @@ def featurise(
             results = (_featurise_rows(parser, *piece) for piece in pieces())
         else:
             results = _in_pool(count, parser, pieces())
+        number, waiting = first // part_rows(), []
         for batch in results:
+            if parts is not None:
+                waiting.append(batch)
+                if len(waiting) == PART_CHUNKS:
+                    parts.save(number, waiting)
+                    number, waiting = number + 1, []
             yield batch
             bar.update(batch.rows)
 
@@ -152,7 +161,7 @@ def _in_pool(
         while pending:
             yield pending.popleft().result()
     except BrokenProcessPool:
-        raise DatasetError(
+        raise WorkerError(
             f"a worker process died: out of memory (try fewer than {workers} workers), "
             'or a script that prepares data lacks its `if __name__ == "__main__":`'
         ) from None

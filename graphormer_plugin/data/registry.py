@@ -16,6 +16,7 @@ Graphormer v2, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import hashlib
@@ -28,16 +29,22 @@ import re
 import sys
 import traceback
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 
-from graphormer_plugin.data.errors import DatasetError, StoreError
+from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
 from graphormer_plugin.data.features import TARGET_KINDS
-from graphormer_plugin.data.prepare import Parser, chunks_of_graphs, featurise
+from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.prepare import (
+    Parser,
+    chunks_of_graphs,
+    featurise,
+    part_rows,
+)
 from graphormer_plugin.data.store import (
     GraphStore,
     file_sha256,
@@ -458,7 +465,11 @@ def _build_from_smiles(
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
     graph_of_row = np.full(rows, -1, dtype=np.int64)
-    with StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer:
+    parts = _parts(path, source, parser, options, identity)
+    with (
+        _kept_if_killed(parts),
+        StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer,
+    ):
         for batch in featurise(
             source.smiles,
             parser,
@@ -466,6 +477,7 @@ def _build_from_smiles(
             progress=options.progress,
             description=label,
             exclude=exclude,
+            parts=parts,
         ):
             failures += batch.failures
             if batch.chunk is None or (failures and not options.skip_invalid):
@@ -506,6 +518,52 @@ def _build_from_smiles(
             skipped=len(failures),
             **identity,
         )
+
+
+def _parts(
+    path: Path,
+    source: DatasetSource,
+    parser: Parser,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> SavedParts:
+    """Where finished parts of this very preparation are, if it was killed."""
+    from rdkit import rdBase
+
+    function = getattr(parser, "func", parser)
+    key = [
+        identity,
+        getattr(function, "__qualname__", repr(function)),
+        _code_hash(function),
+        getattr(parser, "keywords", {}),
+        sorted(source.exclude),
+        (part_rows(), rdBase.rdkitVersion, hash_of_rows(source.smiles)),
+    ]
+    parts = SavedParts(path.parent / f".parts-{path.name}", key)
+    if options.rebuild:
+        parts.remove()
+    return parts
+
+
+@contextlib.contextmanager
+def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
+    """Removes the parts, unless the process or a worker is stopped from outside."""
+    try:
+        yield
+    except (WorkerError, MemoryError, OSError):
+        raise
+    except Exception:
+        parts.remove()
+        raise
+    parts.remove()
+
+
+def hash_of_rows(rows: Sequence[str]) -> str:
+    """Hash of a list of strings."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(row.encode() + b"\n")
+    return digest.hexdigest()
 
 
 def _build_from_graphs(

@@ -1,0 +1,190 @@
+"""A preparation that was killed goes on where it stopped."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import (
+    DATASETS,
+    DatasetError,
+    DatasetOptions,
+    get_store,
+    prepare,
+)
+from graphormer_plugin.data.datasets.molecules import parse_smiles
+from graphormer_plugin.data.errors import WorkerError
+from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.registry import _kept_if_killed, hash_of_rows
+
+ROOT = Path(__file__).parents[2]
+ROWS = 100  # in parts of 8
+
+# A dataset whose parser notes every call, and dies or fails where a file says so.
+MODULE = """
+import os, pathlib, signal
+import numpy as np
+from graphormer_plugin.data import DatasetSource, register_dataset
+from graphormer_plugin.data.datasets.molecules import feature_dims, parse_smiles
+
+HERE = pathlib.Path(__file__).parent
+
+def parse(smiles):
+    with open(HERE / "calls", "a") as file:
+        file.write(smiles + "\\n")
+    carbons = smiles.count("C")
+    for name in ("kill", "fail"):
+        if (HERE / name).exists() and carbons == int((HERE / name).read_text()):
+            if name == "kill":
+                os.kill(os.getpid(), signal.SIGKILL)
+            raise ValueError("not today")
+    return parse_smiles(smiles)._replace(extras={"carbons": (carbons, 0.1)})
+
+@register_dataset("carbons", options=(), content=lambda options: {"rule": 1})
+def carbons():
+    nodes, bonds = feature_dims()
+    return DatasetSource(
+        smiles=["N" + "C" * (1 + row) for row in range(ROWS)],
+        parser=parse, node_dims=nodes, bond_dims=bonds,
+        targets=lambda extras, splits: np.sum(extras["carbons"], axis=1)[:, None],
+        splits={"train": range(0, 80), "valid": range(80, ROWS)},
+    )
+""".replace("ROWS", str(ROWS))
+
+COMMAND = """
+import sys
+from graphormer_plugin.data import prepare
+prepare.CHUNK_ROWS, prepare.PART_CHUNKS = 4, 2
+from graphormer_plugin.cli.preprocess import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepare, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(prepare, "PART_CHUNKS", 2)
+    folder = tmp_path / "datasets"
+    folder.mkdir()
+    (folder / "carbons.py").write_text(MODULE)
+    yield folder
+    DATASETS.pop("carbons", None)
+
+
+def options(folder, root="data", **more):
+    values = {"workers": 0, "progress": False, **more}
+    return DatasetOptions(
+        name="carbons",
+        user_data_dir=str(folder),
+        data_root=str(folder.parent / root),
+        **values,
+    )
+
+
+def calls(folder):
+    file = folder / "calls"
+    lines = file.read_text().splitlines() if file.exists() else []
+    file.unlink(missing_ok=True)
+    return len(lines)
+
+
+def left(folder):
+    return list((folder.parent / "data" / "stores").glob(".parts-*"))
+
+
+def test_a_killed_preparation_goes_on(folder, caplog):
+    caplog.set_level(logging.INFO)
+    (folder / "kill").write_text("51")  # row 50, in the seventh part
+    command = [sys.executable, "-W", "ignore", "-c", COMMAND]
+    command += ["--dataset-name", "carbons", "--user-data-dir", str(folder)]
+    command += ["--data-root", str(folder.parent / "data"), "--workers", "0", "--quiet"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    died = subprocess.run(command, env=environment)
+    assert died.returncode == -signal.SIGKILL
+    assert calls(folder) == 51
+    (parts,) = left(folder)
+    assert len(list(parts.glob("*.npz"))) == 6
+    (folder / "kill").unlink()
+    store = get_store(options(folder))
+    assert calls(folder) == ROWS - 48
+    assert "going on behind 48 rows that are finished" in caplog.text
+    assert not left(folder)
+    at_once = get_store(options(folder, "other"))
+    assert calls(folder) == ROWS
+    assert store.fingerprint == at_once.fingerprint
+    assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
+
+
+@pytest.mark.parametrize(
+    "error", [WorkerError, MemoryError, OSError, KeyboardInterrupt]
+)
+def test_what_stops_a_preparation_from_outside_leaves_its_parts(tmp_path, error):
+    parts = SavedParts(tmp_path / "parts", "key")
+    parts.save(0, [])
+    with pytest.raises(error), _kept_if_killed(parts):
+        raise error
+    assert (tmp_path / "parts").exists()
+    with pytest.raises(DatasetError), _kept_if_killed(parts):
+        raise DatasetError
+    assert not (tmp_path / "parts").exists()
+
+
+def test_bad_input_leaves_nothing(folder):
+    (folder / "fail").write_text("51")
+    with pytest.raises(DatasetError, match="1 molecule cannot be parsed .row 50"):
+        get_store(options(folder))
+    assert not left(folder)
+    store = get_store(options(folder, skip_invalid=True))
+    assert len(store) == ROWS - 1
+    assert not left(folder)
+
+
+@pytest.mark.parametrize("change", ["code", "damage", "rebuild"])
+def test_parts_of_something_else_are_not_used(folder, change):
+    file = folder / "kill"
+    file.write_text("51")
+    module = (folder / "carbons.py").read_text()
+    stop = "os.kill(os.getpid(), signal.SIGKILL)"
+    (folder / "carbons.py").write_text(module.replace(stop, "raise KeyboardInterrupt"))
+    with pytest.raises(KeyboardInterrupt):
+        get_store(options(folder))
+    (parts,) = left(folder)
+    file.unlink()
+    calls(folder)
+    expected = ROWS
+    if change == "code":
+        (folder / "carbons.py").write_text(module + "\n# another version\n")
+    elif change == "damage":
+        path = parts / "000002.npz"
+        path.write_bytes(path.read_bytes()[:-30])
+        expected = ROWS - 16
+    get_store(options(folder, rebuild=change == "rebuild"))
+    assert calls(folder) == expected
+    assert not left(folder)
+
+
+def test_parts_come_back_as_they_were(tmp_path):
+    smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
+    parts = SavedParts(tmp_path / "parts", "key")
+    assert list(parts.load()) == [] and not (tmp_path / "parts").exists()
+    batches = list(prepare.featurise(smiles, parse_smiles, progress=False))
+    parts.save(0, batches)
+    parts.save(1, list(prepare.featurise(["nonsense"], parse_smiles, progress=False)))
+    parts.save(3, batches)  # behind a gap: not used
+    whole, empty = SavedParts(tmp_path / "parts", "key").load()
+    assert whole.failures == batches[0].failures and whole.rows == 4
+    for name in ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row"):
+        saved, original = getattr(whole.chunk, name), getattr(batches[0].chunk, name)
+        assert np.array_equal(saved, original), name
+    assert empty.chunk is None and len(empty.failures) == 1
+    assert list(SavedParts(tmp_path / "parts", "other key").load()) == []
+    assert not (tmp_path / "parts").exists()
+
+
+def test_sources_are_told_apart_by_their_rows():
+    assert hash_of_rows(["C", "CC"]) != hash_of_rows(["CC", "C"])
