@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,18 @@ def shared_data() -> Path:
         if folder.is_dir():
             return folder
     pytest.skip(f"no benchmark data in {folders[0]} (set GRAPHORMER_SHARED)")
+
+
+@pytest.fixture(autouse=True)
+def no_handler_outlives_its_test() -> Iterator[None]:
+    """Commands log to the standard error of their process: here pytest's capture of
+    one test, which is closed when the next one logs."""
+    root = logging.getLogger()
+    before = root.handlers[:]
+    yield
+    for handler in root.handlers[:]:
+        if handler not in before:
+            root.removeHandler(handler)
 
 
 @pytest.fixture
