@@ -136,6 +136,8 @@ def featurise(
                     parts.save(number, waiting)
                     number, waiting = number + 1, []
             yield batch
+            if bar.n == finished:
+                bar.unpause()  # starting the workers says nothing about the time left
             bar.update(batch.rows)
 
 
