@@ -15,6 +15,7 @@ from typing import Optional
 
 from cython_ext import (
     FAR,
+    MAX_HOPS,
     RELATION_FAR,
     RELATION_SELF,
     RELATION_UNREACHABLE,
@@ -97,7 +98,7 @@ class BatchSpec:
 
     Attributes:
         fields: Names out of `FIELDS`.
-        max_hop: Distance cap of ``relation``, in hops, at least 1.
+        max_hop: Distance cap of ``relation``, in hops, 1 to 253.
         max_dist: Distances above it become FAR in ``dist``; None keeps them all.
         path_length: ``L`` of ``path_bond``.
         lap_pe_dim: ``k`` of ``lap_pe``.
@@ -120,8 +121,10 @@ class BatchSpec:
                 f"unknown batch field {unknown[0]!r}, expected one of {sorted(FIELDS)}"
             )
         if self.fields & {"relation", "relation_code"}:
-            if self.max_hop is None or self.max_hop < 1:
-                raise ValueError(f"relation needs max_hop >= 1, got {self.max_hop}")
+            if self.max_hop is None or not 1 <= self.max_hop <= MAX_HOPS:
+                raise ValueError(
+                    f"relation needs max_hop in 1..{MAX_HOPS}, got {self.max_hop}"
+                )
         if self.max_dist is not None and not 1 <= self.max_dist < FAR:
             raise ValueError(f"max_dist must be in 1..{FAR - 1}, got {self.max_dist}")
         if "path_bond" in self.fields and self.path_length < 1:

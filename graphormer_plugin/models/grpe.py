@@ -27,7 +27,7 @@ class GRPEConfig(TransformerConfig):
 
     max_hop: int = field(
         default=5,
-        metadata={"help": "largest distance with a vector of its own, >= 1 (L)"},
+        metadata={"help": "largest distance with a vector of its own, 1 to 253 (L)"},
     )
     perturb_noise: float = field(
         default=0.0,

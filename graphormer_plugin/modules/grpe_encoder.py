@@ -150,6 +150,9 @@ class GRPEEncoder(nn.Module):
         virtual_is_self: the virtual node is related to itself as a node is to itself,
             as in the released code; else by the relation of pairs with it.
 
+    Raises:
+        ValueError: a size, rate or noise out of range.
+
     Example:
         >>> encoder = GRPEEncoder(
         ...     [119, 5], num_bond_types=4, num_layers=2, embed_dim=16, num_heads=4
@@ -189,6 +192,10 @@ class GRPEEncoder(nn.Module):
         virtual_is_self: bool = False,
     ) -> None:
         super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        if not perturb_noise >= 0:
+            raise ValueError(f"perturb_noise {perturb_noise}, expected at least 0")
         self.perturb_noise = perturb_noise
         self.virtual_is_self = virtual_is_self
         self.node_encoder = NodeEncoder(

@@ -167,8 +167,11 @@ class RelativeAttention(nn.Module):
         embed_dim: width D.
         num_heads: H, divides D.
         dropout: on the attention weights, before they are split into values and
-            relations.
+            relations; 0 <= p < 1.
         key_from_row: k_i in place of k_j next to Rk, as in the released code of GRPE.
+
+    Raises:
+        ValueError: heads that do not divide the width, or dropout out of range.
     """
 
     def __init__(
@@ -179,10 +182,12 @@ class RelativeAttention(nn.Module):
         key_from_row: bool = False,
     ) -> None:
         super().__init__()
-        if embed_dim % num_heads:
+        if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
                 f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
             )
+        if not 0 <= dropout < 1:
+            raise ValueError(f"attention dropout {dropout}, expected 0 <= p < 1")
         self.num_heads = num_heads
         self.dropout = dropout
         self.key_from_row = key_from_row

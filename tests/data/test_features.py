@@ -126,7 +126,8 @@ class TestBatchSpec:
         ("arguments", "message"),
         [
             (dict(fields={"distance"}), "unknown batch field 'distance'"),
-            (dict(fields={"relation"}), "relation needs max_hop >= 1, got None"),
+            (dict(fields={"relation"}), "relation needs max_hop in 1..253, got None"),
+            (dict(fields={"relation"}, max_hop=254), "1..253, got 254"),
             (dict(fields={"dist"}, max_dist=254), "max_dist must be in 1..253"),
             (dict(fields={"path_bond"}), "path_bond needs path_length >= 1"),
         ],

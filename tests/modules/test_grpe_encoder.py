@@ -254,6 +254,11 @@ def test_max_hop_is_what_it_says():
     "options, message",
     [
         ({"num_heads": 3}, "no multiple of 3 heads"),
+        ({"num_heads": 0}, "no multiple of 0 heads"),
+        ({"num_layers": 0}, "num_layers 0"),
+        ({"perturb_noise": -0.1}, "perturb_noise -0.1"),
+        ({"attention_dropout": 1.0}, "attention dropout 1.0"),
+        ({"attention_dropout": -0.1}, "attention dropout -0.1"),
         ({"max_hop": 0}, "max_hop 0"),
         ({"dropout": 1.0}, "dropout probability 1.0"),
         ({"node_table_size": 4}, "7 values, table_size is 4"),
