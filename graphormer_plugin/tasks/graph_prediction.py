@@ -471,6 +471,13 @@ class GraphPredictionTask(FairseqTask):
         own way to new batches is a new iterator per epoch, whose abandoned workers
         stop training for five seconds each when Python's garbage collector finds them.
         """
+        with one_line_errors():
+            for flag, limit in [
+                ("--batch-size", max_sentences),
+                ("--max-tokens", max_tokens),
+            ]:
+                if limit is not None and limit < 1:
+                    raise ValueError(f"{flag} {limit}: expected 1 or more")
         # Only the trainer's training iterator says something here: --valid-subset train
         # must not move it on.
         training = update_epoch_batch_itr is not None

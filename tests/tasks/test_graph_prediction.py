@@ -270,6 +270,21 @@ def test_training_graphs_are_never_dropped_for_their_size(tmp_path, csv, capsys)
     assert "graph 17 has 7 nodes, more than --max-tokens 5" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        ({"max_sentences": 0}, "--batch-size 0"),
+        ({"max_tokens": -1, "max_sentences": 4}, "--max-tokens -1"),
+    ],
+)
+def test_batches_without_a_graph(tmp_path, csv, capsys, limits, message):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("train")
+    with pytest.raises(SystemExit):
+        task.get_batch_iterator(task.dataset("train"), **limits)
+    assert f"{message}: expected 1 or more" in capsys.readouterr().err
+
+
 def test_one_iterator_per_dataset(tmp_path, csv, caplog):
     task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
     task.load_dataset("train")
