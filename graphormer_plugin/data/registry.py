@@ -330,10 +330,16 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
     if options.source == "csv" or (
         not options.source
         and options.name not in DATASETS
-        and options.name.endswith((".csv", ".csv.gz"))
+        and options.name.lower().endswith((".csv", ".csv.gz"))
     ):
         return molecules.CSV
     if options.name not in DATASETS:
+        if Path(options.name).expanduser().is_file():
+            was = f", not {options.source!r}" if options.source else ""
+            raise DatasetError(
+                f"{options.name} is a file; to read it as CSV of SMILES give "
+                f"--dataset-source csv{was}"
+            )
         names = ", ".join(sorted(DATASETS))
         raise DatasetError(
             f"unknown dataset {options.name!r}, expected the path of a .csv file, or "
@@ -354,13 +360,18 @@ def random_split(rows: int, seed: int) -> dict[str, np.ndarray]:
 
     Args:
         rows: At least 3.
-        seed: Equal seeds give equal splits, on every platform.
+        seed: 0 or more. Equal seeds give equal splits, on every platform.
 
     Raises:
-        DatasetError: There are fewer than 3 rows.
+        DatasetError: There are fewer than 3 rows, or the seed is negative.
     """
     if rows < 3:
-        raise DatasetError(f"{rows} rows cannot be split into train, valid and test")
+        plural = "" if rows == 1 else "s"
+        raise DatasetError(
+            f"{rows} row{plural} cannot be split into train, valid and test"
+        )
+    if seed < 0:
+        raise DatasetError(f"seed {seed} for a random split, expected 0 or more")
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
     part = max(1, rows // 10)
     return {
@@ -496,6 +507,11 @@ def _build_from_smiles(
         else:
             splits = _splits_of_graphs(splits, graph_of_row, label)
         when = "after unparsable molecules were left out" if failures else ""
+        if by_scaffold and not len(splits["train"]):
+            when = (
+                "(each scaffold goes to one split, and the largest has more than 80 % "
+                "of the molecules); give another --split"
+            )
         _require_rows(splits, label, when)
         if callable(source.targets):
             target = source.targets(extras, splits)

@@ -89,6 +89,13 @@ class TestFeaturise:
         assert "syntax error" in reasons[4]
         assert capfd.readouterr() == ("", "")  # RDKit prints nothing
 
+    def test_nothing_after_a_blank_is_ignored(self):
+        # RDKit itself takes them for a sodium ion and methane with a name each.
+        (batch,) = self.run(["[Na+] [Cl-]", "C\nC", "CC |$a;b$|"], 0)
+        assert batch.chunk.row.tolist() == [2]
+        assert batch.failures[0][2] == "text after a blank in the SMILES: '[Cl-]'"
+        assert batch.failures[1][2] == "text after a blank in the SMILES: 'C'"
+
     def test_rdkit_prints_again_afterwards(self, capfd):
         from rdkit import Chem
 
@@ -311,6 +318,8 @@ class TestCsv:
             ("smiles,y\n,1\n", {}, r"row 0 \(line 2\), column 'smiles': no SMILES"),
             ("smiles,y\nC,\nC,nan\nC,NULL\n", {}, "have no label at all"),
             ("smiles,y\nC,1\nC,2\n", {}, "2 rows cannot be split"),
+            ("smiles,y\nC,1\n", {}, "1 row cannot be split"),
+            ("smiles,y\nC,1\nC,2\nC,3\n", dict(seed=-1), "seed -1"),
             ("smiles,y\nC,2\n", dict(target_kind="binary"), "'2' is neither 0 nor 1"),
             ("smiles,y\nC,1.5\n", dict(target_kind="multiclass"), "no class number"),
             (
@@ -345,6 +354,20 @@ class TestCsv:
         path.write_bytes(b"smiles,y\nC,1\n")
         with pytest.raises(DatasetError, match="gzip file is damaged or incomplete"):
             get_store(asked)
+
+    def test_upper_case_suffix(self, options):
+        assert len(get_store(options(table(30), "DATA.CSV"))) == 30
+
+    def test_file_of_another_name(self, options):
+        with pytest.raises(DatasetError, match="give --dataset-source csv$"):
+            get_store(options(table(30), "data.tsv"))
+        with pytest.raises(DatasetError, match="--dataset-source csv, not 'ogb'"):
+            get_store(options(table(30), source="ogb"))
+
+    def test_scaffold_split_of_one_scaffold(self, options):
+        text = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 20))
+        with pytest.raises(DatasetError, match="no rows in split train .*--split$"):
+            get_store(options(text, split="scaffold"))
 
     def test_missing_file(self, tmp_path):
         with pytest.raises(DatasetError, match="none.csv: No such file"):

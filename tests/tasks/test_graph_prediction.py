@@ -142,7 +142,7 @@ def test_option_columns_kind_and_unit(tmp_path, csv):
 def test_option_dataset_source(tmp_path, csv):
     task = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="csv"))
     assert len(task.store) == 30
-    with pytest.raises(ValueError, match="unknown dataset"):
+    with pytest.raises(ValueError, match="--dataset-source csv, not 'pyg'"):
         _ = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="pyg")).store
 
 

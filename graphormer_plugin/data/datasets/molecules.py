@@ -139,6 +139,11 @@ def parser(scaffold: bool = False) -> Parser:
 def _mol(smiles: str) -> Any:
     from rdkit import Chem
 
+    # RDKit takes what follows a blank for the molecule's name: "[Na+] [Cl-]" would be
+    # a sodium ion. CXSMILES extensions stand between bars.
+    _, *rest = smiles.split(maxsplit=1) or [""]
+    if rest and not rest[0].startswith("|"):
+        raise ValueError(f"text after a blank in the SMILES: {rest[0]!r}")
     mol = Chem.MolFromSmiles(smiles)
     if mol is None:
         raise ValueError("RDKit refuses it")
