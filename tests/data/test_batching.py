@@ -65,6 +65,11 @@ def test_max_tokens_fills_batches():
     assert counts == [20] * 5
 
 
+def test_max_tokens_may_be_reached():
+    dataset = make(sizes=np.full(100, 10, dtype=np.int32))
+    assert {len(batch) for batch in batches_of(dataset, max_tokens=40)} == {4}
+
+
 def test_a_graph_above_max_tokens_is_named():
     dataset = make(rows=np.array([5, 9]), sizes=np.array([3] * 9 + [77]))
     with pytest.raises(ValueError, match="graph 9 has 77 nodes, more than --max-tok"):
