@@ -1,6 +1,9 @@
 """Sizes of the GRPE presets against Table 1 of Park et al. 2022."""
 
+from argparse import Namespace
+
 import pytest
+from fairseq.models import ARCH_CONFIG_REGISTRY
 
 import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
@@ -28,6 +31,51 @@ def test_size(arch, schema, table_size, paper, tolerance):
     model = build_model(arch, schema, TargetSchema(["y"]), node_table_size=table_size)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count == pytest.approx(paper, rel=tolerance)
+
+
+def test_sizes_of_table_1():
+    sizes = {}
+    for size in ("tiny", "small", "standard", "large"):
+        cfg = Namespace()
+        ARCH_CONFIG_REGISTRY[f"grpe_{size}"](cfg)
+        sizes[size] = tuple(vars(cfg).values())
+        assert list(vars(cfg)) == [
+            "encoder_layers",
+            "encoder_embed_dim",
+            "encoder_ffn_embed_dim",
+            "encoder_attention_heads",
+        ]
+    assert sizes == {
+        "tiny": (4, 64, 64, 8),
+        "small": (12, 80, 80, 8),
+        "standard": (12, 768, 768, 32),
+        "large": (18, 1024, 1024, 32),
+    }
+
+
+@pytest.mark.parametrize(
+    "option, value, seen",
+    [
+        ("no_topology_attention", True, lambda e: e.encodings[0].topology_attention),
+        ("no_edge_attention", True, lambda e: e.encodings[0].edge_attention),
+        ("no_graph_encoded_value", True, lambda e: e.encodings[0].topology_value),
+        ("no_graph_encoded_value", True, lambda e: e.encodings[0].edge_value),
+        ("max_hop", 9, lambda e: e.encodings[0].topology_attention.num_embeddings),
+        ("perturb_noise", 0.2, lambda e: e.perturb_noise),
+        ("dropout", 0.3, lambda e: e.layers[0].dropout.p),
+        ("attention_dropout", 0.3, lambda e: e.layers[0].attention.dropout),
+        ("act_dropout", 0.3, lambda e: e.layers[0].act_dropout.p),
+        ("encoder_ffn_embed_dim", 24, lambda e: e.layers[0].fc1.out_features),
+        ("encoder_attention_heads", 2, lambda e: e.layers[0].attention.num_heads),
+    ],
+)
+def test_options_reach_the_encoder(option, value, seen):
+    """An ablation flag takes its table away; the others are passed on as they are."""
+    plain = build_model("grpe_tiny", ZINC, TargetSchema(["y"]))
+    model = build_model("grpe_tiny", ZINC, TargetSchema(["y"]), **{option: value})
+    expected = {True: None, 9: 9 + 4}.get(value, value)
+    assert seen(plain.encoder) != expected and seen(model.encoder) == expected
+    assert model.batch_spec.max_hop == (value if option == "max_hop" else 5)
 
 
 def test_independent_encodings_give_every_layer_its_own():
