@@ -2,6 +2,7 @@
 
 import csv
 import math
+import socket
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
-from test_end_to_end import TINY, USER_DIR, fresh_fairseq, logged, run
+from test_end_to_end import TINY, USER_DIR, command, fresh_fairseq, logged, run
 
 __all__ = ["fresh_fairseq"]  # a fixture that every test here uses
 
@@ -171,3 +172,56 @@ def test_the_recipe_for_zinc(tmp_path, monkeypatch):
     assert "zinc-full has all 249,456" in text
     assert logged(text, "valid")[0]["valid_mae"] > 0
     assert (tmp_path / "ckpts" / "checkpoint_best.pt").exists()
+
+
+def test_the_recipe_for_molhiv(train, tmp_path):
+    """Graphormer v2's, but for its pretrained model and the size of the encoder."""
+    labels = np.array([[float("O" in smiles)] for smiles in SMILES])
+    write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
+    text = train(
+        "hiv",
+        *"--dataset-name ogbg-molhiv --dataset-source ogb --num-classes 1".split(),
+        *"--task graph_prediction_with_flag --criterion binary_logloss_with_flag".split(),
+        *"--arch graphormer_slim --seed 1 --pre-layernorm --batch-size 16".split(),
+        *"--flag-m 3 --flag-step-size 0.01 --flag-mag 0 --max-epoch 1".split(),
+    )
+    (valid,) = logged(text, "valid")
+    assert 0.0 <= valid["valid_roc_auc"] <= 1.0
+
+
+def two_processes(arguments):
+    """A command of fairseq on two processes; what the first one says."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo --cpu "
+    distributed += "--distributed-no-spawn --distributed-world-size 2 "
+    distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
+    processes = [
+        command("-m", *arguments, *distributed.split(), "--distributed-rank", str(rank))
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
+    return "".join(outputs[0])
+
+
+def test_two_processes_rank_all_rows(validate, tmp_path):
+    labels = np.array([[float("O" in smiles)] for smiles in SMILES])
+    write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
+    arguments = f"""
+        fairseq_cli.train --user-dir {USER_DIR} --data-root {tmp_path}
+        --prepare-workers 1 --num-workers 0 --optimizer adam --lr 1e-2 --max-epoch 1
+        --save-dir {tmp_path} --log-format json --no-progress-bar
+        --task graph_prediction --dataset-name ogbg-molhiv --criterion binary_logloss
+        {TINY} --batch-size 8 --batch-size-valid 2 --best-checkpoint-metric roc_auc
+        --maximize-best-checkpoint-metric
+    """
+    # 5 graphs to validate make three batches for two processes
+    trained = two_processes(arguments.split())
+    checkpoint = tmp_path / "checkpoint_best.pt"
+    one = logged(validate(checkpoint, "graph_prediction"), "valid")[0]
+    two = logged(trained, "valid")[0]
+    for name in ("loss", "accuracy", "roc_auc", "ap"):
+        key = f"valid_{name}"
+        assert two[key] == pytest.approx(one[key], rel=1e-3), name
