@@ -106,6 +106,24 @@ class TestSetup:
         )
         assert "--no-build-isolation" not in done.stderr
 
+    def test_without_a_compiler_the_extension_is_left_out(self, tmp_path):
+        pytest.importorskip("Cython")
+        shutil.copy(ROOT / "setup.py", tmp_path)
+        (tmp_path / "cython_ext").mkdir()
+        (tmp_path / "cython_ext" / "_kernel.pyx").write_text("x = 1\n")
+        env = {**os.environ, "CC": str(tmp_path / "no-cc"), "DISTUTILS_DEBUG": ""}
+        done = subprocess.run(
+            [sys.executable, "setup.py", "build_ext", "--inplace"],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "_kernel" in done.stderr and "failed" in done.stderr
+        assert not list(tmp_path.rglob("_kernel*.so"))
+
 
 class TestInstall:
     def test_stamp_follows_the_pinned_files(self, install, tmp_path, monkeypatch):

@@ -38,6 +38,7 @@ HELD_LOCKS = []
 # pip sees stock settings where ours would change what gets installed where. CUDA_HOME
 # makes fairseq compile CUDA kernels, which nothing here uses and a CPU torch refuses.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+DROPPED_VARIABLES += ("GRAPHORMER_NO_EXT",)
 
 # Run inside the environment: removes the metadata of packages that a killed pip left
 # incomplete, so that pip does not take them for installed.
@@ -197,22 +198,25 @@ def check_compiler(python):
     missing = missing_for_compiling()
     if missing is None:
         return
-    say(missing + ": cython_ext will run on its NumPy fallback, which is much slower")
-    installed = "import importlib.metadata as m; m.version('fairseq-fixed')"
-    if quiet([python, "-c", installed])[0] == 0:
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        command = [python, "-m", "pip", "download", "-q", "--no-deps", "-d", folder]
-        status, _ = quiet(
-            command + ["--only-binary", ":all:", fairseq_requirement()], cwd=folder
-        )
-    if status:
+    if not has_fairseq(python):
         major, minor = sys.version_info[:2]
         raise InstallError(
             f"{missing}, and {fairseq_requirement()} must be compiled on Python "
             f"{major}.{minor}: install it, or use Python 3.12, for which there is a "
             "wheel (make demo PYTHON=python3.12)"
         )
+    say(missing + ": cython_ext will run on its NumPy fallback, which is much slower")
+
+
+def has_fairseq(python):
+    """Whether fairseq is in the environment, or can be had as a wheel."""
+    installed = "import importlib.metadata as m; m.version('fairseq-fixed')"
+    if quiet([python, "-c", installed])[0] == 0:
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        command = [python, "-m", "pip", "download", "-q", "--no-deps", "-d", folder]
+        command += ["--only-binary", ":all:", fairseq_requirement()]
+        return quiet(command, cwd=folder)[0] == 0
 
 
 def works(venv):
@@ -276,8 +280,11 @@ def install(venv):
 def build_extension(venv):
     """Compile what changed in cython_ext since the last time; usually nothing."""
     python = os.path.join(venv, "bin", "python")
-    status, output = quiet([python, "setup.py", "-q", "build_ext", "--inplace"], ROOT)
-    if status:
+    _, output = quiet([python, "setup.py", "-q", "build_ext", "--inplace"], ROOT)
+    # setup.py leaves out what cannot be compiled; with a compiler that is a mistake.
+    compiled = "import sys, cython_ext; sys.exit(not cython_ext.COMPILED)"
+    status, _ = quiet([python, "-W", "ignore", "-c", compiled], ROOT)
+    if status and missing_for_compiling() is None:
         sys.stderr.write(output)
         raise InstallError("building cython_ext failed, see above")
 
