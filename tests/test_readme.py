@@ -108,8 +108,14 @@ class TestShell:
             path.name.split("-")[0] for path in (tmp_path / "data/stores").iterdir()
         }
         assert {"nci", "rings"} <= stores
+        # The line that two people compare, with RDKit as constraints.txt pins it.
+        from graphormer_plugin.data.registry import DATASETS, DatasetOptions, get_store
+        from graphormer_plugin.data.store import describe
+
+        assert describe(get_store(DatasetOptions(name="nci"))) in README
         # The snippet on modules reads the store that was just made.
         exec(compile(snippet("GRPEEncoder"), "README.md", "exec"), {})
+        del DATASETS["rings"]  # other tests have rings of their own
 
 
 def test_kernels_snippet():

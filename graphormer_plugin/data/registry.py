@@ -267,8 +267,15 @@ def get_store(options: DatasetOptions) -> GraphStore:
     """
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatasetError(
+            f"cannot keep prepared data in {path.parent} ({error.strerror}): name "
+            "another folder with --data-root"
+        ) from None
     if not options.rebuild:
-        store = _open_if_current(path, identity, skip)
+        store = _open_if_current(path, identity, skip, announce=False)
         if store is not None:
             return store
 
@@ -385,18 +392,21 @@ def random_split(rows: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def _open_if_current(
-    path: Path, identity: Mapping[str, Any], skip_invalid: bool
+    path: Path, identity: Mapping[str, Any], skip_invalid: bool, announce: bool = True
 ) -> Optional[GraphStore]:
+    """The store if it can be used as it is; else None, and `announce` says why."""
     if not path.exists():
         return None
     try:
         store = GraphStore.open(path)
     except StoreError as error:
-        logger.warning("%s; preparing it again", error)
+        if announce:
+            logger.warning("preparing a store again: %s", error)
         return None
     for name in ("source", "options"):
         if not _agree(store.manifest[name], identity[name]):
-            logger.info("%s is stale (%s changed); preparing it again", path, name)
+            if announce:
+                logger.info("preparing %s again: its %s changed", path, name)
             return None
     skipped = store.manifest["counts"]["skipped"]
     if skipped and not skip_invalid:

@@ -111,7 +111,6 @@ class _RelativeAttention(torch.autograd.Function):
 
         by_pair = grad_scores.view(H, B, T, T)
         grad_qr = _add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
-        grad_qr[..., R - 1] = 0  # the score of the forbidden relation is a constant
         if ctx.key_from_row:
             grad_kr = grad_qr.transpose(1, 2)
         else:

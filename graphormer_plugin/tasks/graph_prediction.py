@@ -617,6 +617,12 @@ class GraphPredictionTask(FairseqTask):
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         with one_line_errors():
             criterion = super().build_criterion(cfg, from_checkpoint)
+            # Its default, cross_entropy, would end in a traceback about text.
+            if type(criterion).__module__.startswith("fairseq."):
+                raise ValueError(
+                    f"--criterion {cfg._name} is one of fairseq's for text; name one "
+                    "for graphs, e.g. l1_loss (python -m graphormer_plugin lists them)"
+                )
         if self.cfg.results_path:
             criterion.keeps_rows = True
         return criterion

@@ -204,6 +204,15 @@ class TestSolubility:
             z = (np.array(terms) - mean) / std
             assert abs(z[0] - z[1] - z[2] - float(y)) < 1e-5, row
 
+    @pytest.mark.parametrize(
+        "smiles, penalty",
+        [("CCCCCCC", 0), ("C1CCCCC1", 0), ("C1CCCCCC1", 1), ("C1CCCCCCCCCCC1", 6)],
+    )
+    def test_ring_penalty_counts_atoms_beyond_six(self, smiles, penalty):
+        from rdkit import Chem
+
+        assert molecules.solubility_terms(Chem.MolFromSmiles(smiles))[2] == penalty
+
     def test_nci_source(self):
         source = molecules.nci()
         assert len(source.smiles) == 4999
@@ -312,6 +321,7 @@ class TestCsv:
             ("smiles\nC\n", {}, "Name them with --target-columns"),
             ("smiles,y\nC,1\nC,high\n", {}, r"row 1 \(line 3\), column 'y': 'high'"),
             ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
+            ("smiles,y\nC,1_0\n", {}, "is no number"),
             ("smiles,y\nC,1e99\n", {}, "fits float32"),
             ("smiles,y\nC,1\n\nC\n", {}, r"row 1 \(line 4\) has 1 cells, expected 2"),
             ("smiles,y\nC,1,2\n", {}, r"row 0 \(line 2\) has 3 cells, expected 2"),

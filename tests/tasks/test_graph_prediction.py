@@ -12,6 +12,7 @@ import pytest
 import torch
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
@@ -248,6 +249,24 @@ def test_wrong_input_is_one_line_and_code_2(tmp_path, csv, capsys, options, mess
     (line,) = [line for line in error.splitlines() if "error:" in line]
     assert message in line
     assert "Traceback" not in error
+
+
+def test_a_criterion_for_text_is_refused(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    criterion = OmegaConf.create({"_name": "cross_entropy", "sentence_avg": False})
+    with pytest.raises(SystemExit) as exit_info:
+        task.build_criterion(criterion)
+    assert exit_info.value.code == 2
+    assert "--criterion cross_entropy is one of fairseq's" in capsys.readouterr().err
+
+
+def test_an_unusable_data_root_is_named(tmp_path, csv, capsys):
+    (tmp_path / "file").touch()
+    options = csv_config(tmp_path, csv, data_root=str(tmp_path / "file"))
+    with pytest.raises(SystemExit):
+        GraphPredictionTask.setup_task(options)
+    error = capsys.readouterr().err
+    assert f"{tmp_path}/file/stores" in error and "--data-root" in error
 
 
 def test_unknown_split_lists_those_there_are(tmp_path, csv, capsys):

@@ -461,6 +461,8 @@ def _number(cell: str, kind: str) -> float:
     if text.lower() in _MISSING:
         return math.nan
     try:
+        if "_" in text:  # Python's 1_000, and nobody's number in a CSV
+            raise ValueError
         number = float(text)
     except ValueError:
         raise ValueError(f"{text!r} is no number") from None
