@@ -4,6 +4,7 @@ The recipes are those of its examples folder. Sizes of the model are cut by furt
 arguments at the end, which fairseq lets win, so that the tests are quick.
 """
 
+import gc
 import os
 import shlex
 
@@ -73,7 +74,16 @@ def data_root(tmp_path_factory):
 
 
 @pytest.fixture
-def drop_in(data_root, tmp_path, monkeypatch):
+def short_goodbye(monkeypatch):
+    """Python's garbage collector finds the workers of an earlier run in this process
+    and waits five seconds for each, which a process of its own does not."""
+    monkeypatch.setattr(torch.utils.data._utils, "MP_STATUS_CHECK_INTERVAL", 0.1)
+    yield
+    gc.collect()
+
+
+@pytest.fixture
+def drop_in(data_root, tmp_path, monkeypatch, short_goodbye):
     """Function that runs a recipe with further arguments and returns its log."""
     monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(data_root))
     monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path / "pretrained"))

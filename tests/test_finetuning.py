@@ -15,6 +15,8 @@ from test_end_to_end import (  # noqa: F401  (fixtures)
     weights,
 )
 
+from graphormer_plugin.data import DATASETS
+
 ROWS = "encoder.node_encoder.embedding.weight"
 PLAIN = "--dropout 0 --attention-dropout 0 --encoder-layers 2".split()
 
@@ -31,13 +33,13 @@ def first(train, tmp_path):  # noqa: F811
 def rings(tmp_path_factory):
     """Folder with a dataset of other node and bond columns: rings of 3 to 32 nodes."""
     folder = tmp_path_factory.mktemp("rings")
-    (folder / "rings.py").write_text("""
+    (folder / "cycles.py").write_text("""
 import torch
 from torch_geometric.data import Data
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 
-@register_dataset("rings")
-def rings():
+@register_dataset("cycles")
+def cycles():
     graphs = []
     for length in range(3, 33):
         nodes = torch.arange(length)
@@ -52,11 +54,12 @@ def rings():
     splits = {"train": rows[:24], "valid": rows[24:27], "test": rows[27:]}
     return DatasetSource(graphs=graphs, splits=splits, target_names=["length", "rest"])
 """)
-    return folder
+    yield folder
+    DATASETS.pop("cycles", None)
 
 
 def on_rings(rings, checkpoint):
-    return [*PLAIN, "--dataset-name", "rings", "--target-columns", "",
+    return [*PLAIN, "--dataset-name", "cycles", "--target-columns", "",
             "--user-data-dir", rings, "--finetune-from-model", checkpoint]  # fmt: skip
 
 

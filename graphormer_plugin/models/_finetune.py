@@ -131,9 +131,10 @@ def settle_options(cfg: DictConfig, start: Pretrained) -> None:
         if cfg[name] == preset[name]:
             with open_dict(cfg):
                 cfg[name] = saved[name]
-            adopted.append(f"{flag(name)} {saved[name]}")
+            adopted.append(setting(name, saved[name]))
         else:
-            kept.append(f"{flag(name)} {cfg[name]} (there {saved[name]})")
+            there = setting(name, saved[name])
+            kept.append(f"{setting(name, cfg[name])} (there {there})")
     if adopted:
         logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
     if kept:
@@ -157,6 +158,13 @@ def preset_options(arch: str) -> dict[str, Any]:
 def flag(name: str) -> str:
     """Option of the command line for a field of a config."""
     return "--" + name.replace("_", "-")
+
+
+def setting(name: str, value: Any) -> str:
+    """An option and its value as they are typed."""
+    if isinstance(value, bool):
+        return flag(name) if value else f"no {flag(name)}"
+    return f"{flag(name)} {value}"
 
 
 def _differ(cfg: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> bool:

@@ -263,7 +263,17 @@ class TestOptions:
         assert cfg.head_style == "transform" and cfg.num_spatial == 50
         assert cfg.dropout == 0.1
         assert "options taken from run.pt: --head-style transform" in caplog.text
-        assert "other than those of run.pt: --num-spatial 50 (there 100)" in caplog.text
+        kept = "other than those of run.pt: --num-spatial 50 (there --num-spatial 100)"
+        assert kept in caplog.text
+
+    def test_switches(self, caplog):
+        saved = options(pre_layernorm=True, encoder_normalize_before=False)
+        cfg = options(encoder_normalize_before=True)
+        with caplog.at_level(logging.INFO):
+            settle_options(cfg, start(**saved))
+        assert cfg.pre_layernorm and cfg.encoder_normalize_before
+        assert "taken from run.pt: --pre-layernorm\n" in caplog.text
+        assert "(there no --encoder-normalize-before)" in caplog.text
 
     def test_another_preset_of_the_model(self):
         small = dict(TINY, _name="graphormer_base")
