@@ -8,6 +8,7 @@ from .attn_bias import (
     PathEncoding,
     SpatialEncoding,
 )
+from .batch_norm import MaskedBatchNorm
 from .biased_attention import BiasedAttention
 from .bond_encoder import BondEncoder
 from .dropout import Dropout
@@ -23,7 +24,7 @@ from .node_position import (
     RandomWalkEncoding,
     return_probabilities,
 )
-from .readout import TransformHead
+from .readout import MLPHead, TransformHead
 from .relative_attention import RelationTables, RelativeAttention
 
 __all__ = [
@@ -39,6 +40,8 @@ __all__ = [
     "GraphormerEncoder",
     "IncidentBonds",
     "LaplacianEncoding",
+    "MLPHead",
+    "MaskedBatchNorm",
     "NodeEncoder",
     "PathEncoding",
     "RandomWalkEncoding",

@@ -1,4 +1,6 @@
-"""From the encoded virtual node to the outputs."""
+"""From encoded nodes or graphs to the outputs."""
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -32,3 +34,36 @@ class TransformHead(nn.Module):
         """[..., D] -> [..., C]."""
         x = self.norm(self.activation(self.transform(x)))
         return self.projection(x) + self.bias
+
+
+class MLPHead(nn.Module):
+    """Linear maps with ReLU between them.
+
+    Args:
+        widths: of the input, of each hidden layer, and the number of outputs C.
+
+    Raises:
+        ValueError: fewer than two widths, or one below 1.
+    """
+
+    output_names = ("projection.weight", "projection.bias")
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        if len(widths) < 2 or min(widths) < 1:
+            raise ValueError(f"widths {list(widths)}, expected two or more, each >= 1")
+        hidden = []
+        for before, after in zip(widths[:-2], widths[1:-1]):
+            hidden += [nn.Linear(before, after), nn.ReLU()]
+        self.hidden = nn.Sequential(*hidden)
+        self.projection = nn.Linear(*widths[-2:])
+
+    @staticmethod
+    def halving(embed_dim: int, times: int, num_outputs: int) -> "MLPHead":
+        """With widths D, D/2, ..., D/2^times (rounded down, at least 1), C."""
+        widths = [max(embed_dim >> i, 1) for i in range(times + 1)]
+        return MLPHead([*widths, num_outputs])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., C]."""
+        return self.projection(self.hidden(x))

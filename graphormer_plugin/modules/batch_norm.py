@@ -1,0 +1,81 @@
+"""BatchNorm that sees real nodes only."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+
+class MaskedBatchNorm(nn.Module):
+    """BatchNorm over the rows of a batch that a mask marks; equal to
+    `torch.nn.BatchNorm1d` on those rows alone, and zero elsewhere.
+
+    Statistics are summed in float32 at least and kept so, also in a model of halves.
+    Where the weights are frozen (`requires_grad` False), the running statistics are
+    used and stay as they are, in training, too.
+
+    Args:
+        dim: width D.
+        eps: added to the variance.
+        momentum: share of a batch in the running statistics.
+    """
+
+    def __init__(self, dim: int, eps: float = 1e-5, momentum: float = 0.1) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(dim))
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.register_buffer("running_mean", torch.zeros(dim))
+        self.register_buffer("running_var", torch.ones(dim))
+
+    def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+        """
+        Args:
+            x: [..., D].
+            mask: [...] bool, True where a row counts; None: everywhere.
+
+        Returns:
+            [..., D] in the type of x. In training a single row is its own mean and
+            becomes `bias`.
+        """
+        wide = torch.promote_types(x.dtype, torch.float32)
+        if mask is None:
+            mask = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
+        mask = mask.unsqueeze(-1)
+        # where, not a product: a row that does not count may be infinite
+        rows = x.to(wide).where(mask, 0)
+        if self.training and self.weight.requires_grad:
+            axes = tuple(range(x.dim() - 1))
+            count = mask.sum().to(wide).clamp(min=1)
+            mean = rows.sum(axes) / count
+            rows = (rows - mean).where(mask, 0)
+            variance = rows.square().sum(axes) / count
+            self._update(mean.detach(), variance.detach(), count)
+        else:
+            rows = rows - self.running_mean.to(wide)
+            variance = self.running_var.to(wide)
+        scale = self.weight.to(wide) * torch.rsqrt(variance + self.eps)
+        return (rows * scale + self.bias.to(wide)).where(mask, 0).to(x.dtype)
+
+    @torch.no_grad()
+    def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        unbiased = variance * count / (count - 1).clamp(min=1)
+        for running, value in (
+            (self.running_mean, mean),
+            (self.running_var, unbiased),
+        ):
+            running.lerp_(value.to(running.dtype), self.momentum)
+
+    def _apply(self, fn, recurse=True):
+        """Moves the module, and turns into halves what is no running statistic."""
+        names = ("running_mean", "running_var")
+        before = [getattr(self, name) for name in names]
+        super()._apply(fn, recurse)
+        for name, statistic in zip(names, before):
+            moved = getattr(self, name)
+            if torch.finfo(moved.dtype).bits < 32:
+                setattr(self, name, statistic.to(moved.device, torch.float32))
+        return self
+
+    def extra_repr(self) -> str:
+        return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"

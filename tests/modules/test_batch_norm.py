@@ -1,0 +1,82 @@
+"""MaskedBatchNorm: torch's BatchNorm of the rows that count, and nothing else."""
+
+import pytest
+import torch
+from torch import nn
+
+from graphormer_plugin.modules import MaskedBatchNorm
+
+
+def mask_and_rows(dtype=torch.float64):
+    torch.manual_seed(0)
+    mask = torch.rand(4, 7) < 0.6
+    x = torch.randn(4, 7, 5, dtype=dtype) * 3 + 2
+    x[~mask] = float("inf")
+    return mask, x
+
+
+def test_equals_torch_on_the_rows_that_count():
+    mask, x = mask_and_rows()
+    ours, torchs = MaskedBatchNorm(5).double(), nn.BatchNorm1d(5).double()
+    with torch.no_grad():
+        for norm in (ours, torchs):
+            norm.weight.copy_(torch.arange(1, 6) / 2)
+            norm.bias.copy_(torch.arange(5))
+    for training in (True, True, False):
+        ours.train(training), torchs.train(training)
+        rows = x[mask].requires_grad_()
+        expected = torchs(rows)
+        inputs = x.clone().requires_grad_()
+        out = ours(inputs, mask)
+        assert (out[mask] - expected).abs().max() < 1e-12
+        assert (out[~mask] == 0).all()
+        weights = torch.randn(expected.shape, dtype=torch.float64)
+        (expected * weights).sum().backward()
+        (out[mask] * weights).sum().backward()
+        assert (inputs.grad[mask] - rows.grad).abs().max() < 1e-12
+        assert (inputs.grad[~mask] == 0).all()
+        for name in ("weight", "bias"):
+            ours_grad, grad = (getattr(norm, name).grad for norm in (ours, torchs))
+            assert (ours_grad - grad).abs().max() < 1e-12, name
+        for name in ("running_mean", "running_var"):
+            error = (getattr(ours, name) - getattr(torchs, name)).abs().max()
+            assert error < 1e-12, name
+
+
+def test_no_mask_means_every_row():
+    x = torch.randn(6, 5)
+    expected = MaskedBatchNorm(5)(x, torch.ones(6, dtype=torch.bool))
+    assert torch.equal(MaskedBatchNorm(5)(x), expected)
+
+
+def test_one_row_and_no_row():
+    norm = MaskedBatchNorm(3)
+    norm.bias.data += 1
+    assert torch.equal(norm(torch.full((1, 1, 3), 7.0)), torch.ones(1, 1, 3))
+    assert torch.allclose(norm.running_mean, torch.tensor(0.7))
+    assert torch.equal(norm(torch.ones(2, 3), torch.zeros(2).bool()), torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_statistics_of_a_model_of_halves_are_float32(dtype):
+    """60,000 squared is no half, and 0.1 of a small step vanishes in one."""
+    norm = MaskedBatchNorm(2)
+    norm.running_mean += 1 / 3
+    norm.to(dtype)
+    assert norm.weight.dtype == dtype
+    assert torch.equal(norm.running_mean, torch.full((2,), 1 / 3))
+    x = torch.tensor([[60000.0, -60000.0], [-60000.0, 60000.0]], dtype=dtype)
+    out = norm(x)
+    assert out.dtype == dtype and torch.equal(out, x.sign())
+    assert norm.running_var.dtype == torch.float32
+    assert torch.allclose(norm.running_var, torch.tensor(0.9 + 0.2 * 60000.0**2), 1e-2)
+    assert norm.double().running_var.dtype == torch.float64
+
+
+def test_frozen_weights_freeze_the_statistics():
+    norm = MaskedBatchNorm(2)
+    norm.weight.requires_grad = norm.bias.requires_grad = False
+    x = torch.randn(9, 2) * 4
+    out = norm(x)
+    assert torch.allclose(out, x, atol=1e-4)
+    assert torch.equal(norm.running_mean, torch.zeros(2))
