@@ -19,8 +19,8 @@ import graphormer_plugin  # noqa: F401  (registers the components of checkpoints
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.datasets.molecules import parse_smiles
+from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 
 
 class Predictor:
@@ -82,10 +82,8 @@ class Predictor:
         self, columns: dict[str, np.ndarray], num_graphs: int
     ) -> np.ndarray:
         spec = self.model.batch_spec
-        if "lap_pe" in spec.fields:
-            columns["lap_pe"] = laplacian_eigenvectors(columns, spec.lap_pe_dim)
         collator = GraphCollator(
-            columns,
+            columns | derived_columns(columns, spec),
             np.full((num_graphs, 1), np.nan),
             num_bond_types=self.schema.num_bond_types,
             spec=spec,

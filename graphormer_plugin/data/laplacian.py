@@ -1,4 +1,4 @@
-"""Laplacian eigenvectors of every graph: made once per store, kept beside it.
+"""Laplacian eigenvectors of every graph (`derived` keeps them beside a store).
 
 The vectors are those of I - D^(-1/2) A D^(-1/2) (section 3.1 of Dwivedi & Bresson 2021,
 arXiv:2012.09699). A is the adjacency of distinct neighbours; a directed graph counts as
@@ -14,18 +14,10 @@ LAPACK's for the numbering of the nodes: arbitrary, but the same whenever it is 
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
-
-from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
-
-VERSION = 1  # of the convention above
 
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
 _TIE = 1e-6
@@ -57,30 +49,6 @@ def laplacian_eigenvectors(
             out[rows] = _decompose(_adjacency(columns, graphs, size), k)
             bar.update(len(graphs))
     return out
-
-
-def stored_eigenvectors(store: GraphStore, k: int) -> np.ndarray:
-    """`laplacian_eigenvectors` of a store, computed once and memory-mapped afterwards.
-
-    They lie beside the store, in ``<store>.lap_pe<k>.npy`` with a ``.json`` that names
-    the store's fingerprint and the checksum of the file. A file that does not fit is
-    computed anew. Several processes may ask at once: one computes, the others wait.
-
-    Args:
-        store: opened store.
-        k: vectors per graph, >= 1.
-
-    Returns:
-        float32 [sum N, k], read-only.
-    """
-    path = store.path.with_name(f"{store.path.name}.lap_pe{k}.npy")
-    with store_lock(path):
-        if not _is_valid(path, store):
-            vectors = laplacian_eigenvectors(
-                store.columns, k, progress=f"{store.manifest['dataset']}: eigenvectors"
-            )
-            _write(path, vectors, store)
-    return np.load(path, mmap_mode="r", allow_pickle=False)
 
 
 def _graphs_of_one_size(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
@@ -123,36 +91,3 @@ def _decompose(adjacency: np.ndarray, k: int) -> np.ndarray:
     wanted = trivial[:, None] + np.arange(k)  # [graphs, k]
     kept = np.take_along_axis(vectors, np.minimum(wanted, n - 1)[:, None], 2)
     return kept * (wanted < n)[:, None]
-
-
-def _record(path: Path) -> Path:
-    return path.with_suffix(".json")
-
-
-def _is_valid(path: Path, store: GraphStore) -> bool:
-    try:
-        record: dict[str, Any] = json.loads(_record(path).read_text(encoding="utf-8"))
-        return (
-            record["version"] == VERSION
-            and record["fingerprint"] == store.fingerprint
-            and record["sha256"] == file_sha256(path)
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
-
-
-def _write(path: Path, vectors: np.ndarray, store: GraphStore) -> None:
-    """The record last: it does not fit a file that is not complete."""
-    temporary = path.with_name(f".tmp-{path.name}")
-    with open(temporary, "wb") as file:
-        np.save(file, vectors, allow_pickle=False)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    record = {
-        "version": VERSION,
-        "fingerprint": store.fingerprint,
-        "sha256": file_sha256(path),
-    }
-    temporary.write_text(json.dumps(record), encoding="utf-8")
-    os.replace(temporary, _record(path))

@@ -18,8 +18,8 @@ from graphormer_plugin._errors import one_line_errors
 from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.derived import stored_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.data.laplacian import stored_eigenvectors
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.results import write_predictions
 from graphormer_plugin.data.store import GraphStore, describe
@@ -377,9 +377,8 @@ class GraphPredictionTask(FairseqTask):
     def give_fields(self) -> None:
         """Tell the collator what the model needs; before that no batch can be made."""
         spec = self._collator.spec = self.batch_spec
-        if spec is not None and "lap_pe" in spec.fields:
-            vectors = stored_eigenvectors(self.store, spec.lap_pe_dim)
-            self._collator.columns["lap_pe"] = vectors
+        if spec is not None:
+            self._collator.columns |= stored_columns(self.store, spec)
 
     def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
         """Columns and targets of the store, in the vocabulary of the checkpoint.

@@ -1,18 +1,9 @@
-"""Eigenvectors: the eigen-equation, the convention, and the file beside the store."""
+"""Eigenvectors: the eigen-equation and the convention."""
 
 import numpy as np
 import pytest
-import torch
-from torch_geometric.data import Data
 
-from graphormer_plugin.data import DatasetSource, GraphStore
-from graphormer_plugin.data.laplacian import laplacian_eigenvectors, stored_eigenvectors
-from graphormer_plugin.data.registry import (
-    DATASETS,
-    DatasetOptions,
-    get_store,
-    register_dataset,
-)
+from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 
 
 def columns_of(*graphs):
@@ -115,55 +106,3 @@ def test_the_order_of_graphs_does_not_matter():
 def test_bad_k():
     with pytest.raises(ValueError, match="k is 0"):
         laplacian_eigenvectors(columns_of((1, [])), 0)
-
-
-@pytest.fixture
-def store(tmp_path):
-    @register_dataset("lap-rings")
-    def rings():
-        graphs = []
-        for n in range(3, 13):
-            nodes = torch.arange(n)
-            pairs = torch.stack([nodes, (nodes + 1) % n])
-            edges = torch.cat([pairs, pairs.flip(0)], 1)
-            x, y = torch.zeros(n, 1, dtype=torch.long), torch.tensor([float(n)])
-            graphs.append(Data(x=x, edge_index=edges, y=y))
-        splits = {"train": range(6), "valid": range(6, 8), "test": range(8, 10)}
-        return DatasetSource(graphs=graphs, splits=splits, target_names=["length"])
-
-    yield get_store(DatasetOptions(name="lap-rings", data_root=str(tmp_path)))
-    del DATASETS["lap-rings"]
-
-
-def test_kept_beside_the_store(store, monkeypatch):
-    expected = laplacian_eigenvectors(store.columns, 3)
-    first = stored_eigenvectors(store, 3)
-    assert isinstance(first, np.memmap) and np.array_equal(first, expected)
-
-    import graphormer_plugin.data.laplacian as module
-
-    def forbidden(*args, **kwargs):
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(module, "laplacian_eigenvectors", forbidden)
-    assert np.array_equal(stored_eigenvectors(store, 3), expected)
-    with pytest.raises(AssertionError, match="computed again"):
-        stored_eigenvectors(store, 4)  # another number of vectors is another file
-
-
-@pytest.mark.parametrize("damage", ["bytes", "cut", "record", "foreign"])
-def test_a_file_that_does_not_fit_is_computed_anew(store, damage):
-    expected = stored_eigenvectors(store, 2).copy()
-    path = store.path.with_name(f"{store.path.name}.lap_pe2.npy")
-    record = path.with_suffix(".json")
-    if damage == "bytes":
-        content = bytearray(path.read_bytes())
-        content[-3] ^= 1
-        path.write_bytes(content)
-    elif damage == "cut":
-        path.write_bytes(path.read_bytes()[:-8])
-    elif damage == "record":
-        record.write_text("{")
-    else:
-        record.write_text(record.read_text().replace(store.fingerprint, "0" * 64))
-    assert np.array_equal(stored_eigenvectors(GraphStore.open(store.path), 2), expected)

@@ -1,0 +1,133 @@
+"""Batch fields that are dear to make: computed once per store and kept beside it.
+
+Each of `DERIVED` is a function of the graphs alone. `stored_columns` keeps what it
+returns next to the store that it was made from, memory-mapped; `derived_columns` makes
+it in memory, for graphs that are in no store. Only what a `BatchSpec` asks for is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.laplacian import laplacian_eigenvectors
+from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
+
+Columns = Mapping[str, np.ndarray]
+
+_RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class Derived:
+    """How the columns behind a batch field are made.
+
+    Attributes:
+        key: spec -> name of the folder in which they are kept: the field, and every
+            parameter that they depend on.
+        compute: columns of a store, spec, label of a progress bar or None -> arrays by
+            column name.
+        version: of the convention that `compute` follows; another one is not read.
+    """
+
+    key: Callable[[BatchSpec], str]
+    compute: Callable[[Columns, BatchSpec, Optional[str]], dict[str, np.ndarray]]
+    version: int
+
+
+DERIVED: dict[str, Derived] = {
+    "lap_pe": Derived(
+        key=lambda spec: f"lap_pe{spec.lap_pe_dim}",
+        compute=lambda columns, spec, progress: {
+            "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
+        },
+        version=1,
+    ),
+}
+
+
+def derived_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
+    """What the fields of `spec` need besides `columns`, computed in memory.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and what
+            else a store has.
+        spec: what a model needs.
+
+    Returns:
+        Arrays by column name; none if no field of `spec` is derived.
+    """
+    made = {}
+    for field in sorted(spec.fields & DERIVED.keys()):
+        made |= DERIVED[field].compute(columns, spec, None)
+    return made
+
+
+def stored_columns(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
+    """`derived_columns` of a store, computed once and memory-mapped afterwards.
+
+    They lie beside the store in ``<store>.<key>/``, one ``.npy`` a column, with a
+    record of the store's fingerprint and of every checksum. What does not fit is
+    computed anew. Several processes may ask at once: one computes, the others wait.
+
+    Returns:
+        Read-only arrays by column name.
+    """
+    made = {}
+    for field in sorted(spec.fields & DERIVED.keys()):
+        derived = DERIVED[field]
+        folder = store.path.with_name(f"{store.path.name}.{derived.key(spec)}")
+        with store_lock(folder):
+            names = _valid_columns(folder, store, derived.version)
+            if names is None:
+                label = f"{store.manifest['dataset']}: {field}"
+                arrays = derived.compute(store.columns, spec, label)
+                _write(folder, arrays, store, derived.version)
+                names = list(arrays)
+        for name in names:
+            path = folder / f"{name}.npy"
+            made[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return made
+
+
+def _valid_columns(
+    folder: Path, store: GraphStore, version: int
+) -> Optional[list[str]]:
+    """Names of the columns of a folder, None unless all of it is as recorded."""
+    try:
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        if record["version"] == version and record["fingerprint"] == store.fingerprint:
+            sums = record["sha256"]
+            if all(file_sha256(folder / f"{name}.npy") == sums[name] for name in sums):
+                return list(sums)
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> None:
+    """All of it under its name, or nothing; the caller holds the lock."""
+    temporary = folder.with_name(f".tmp-{folder.name}")
+    for leftover in (temporary, folder):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(leftover)
+    temporary.mkdir()
+    sums = {}
+    for name, array in arrays.items():
+        with open(temporary / f"{name}.npy", "wb") as file:
+            np.save(file, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        sums[name] = file_sha256(temporary / f"{name}.npy")
+    record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
+    (temporary / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+    os.replace(temporary, folder)
