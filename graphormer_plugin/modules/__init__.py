@@ -11,6 +11,8 @@ from .attn_bias import (
 from .batch_norm import MaskedBatchNorm
 from .biased_attention import BiasedAttention
 from .bond_encoder import BondEncoder
+from .cgt_encoder import CGTEncoder
+from .chromatic_attention import ChromaticAttention, PairVectors, filter_messages
 from .dropout import Dropout
 from .embedding_sum import embedding_sum
 from .encoder_layer import EncoderLayer
@@ -23,7 +25,9 @@ from .node_position import (
     LaplacianEncoding,
     RandomWalkEncoding,
     return_probabilities,
+    walk_powers,
 )
+from .pair_encoder import PairEncoder, PairProjection
 from .readout import MLPHead, TransformHead
 from .relative_attention import RelationTables, RelativeAttention
 
@@ -31,7 +35,9 @@ __all__ = [
     "AttnBias",
     "BiasedAttention",
     "BondEncoder",
+    "CGTEncoder",
     "CentralityEncoding",
+    "ChromaticAttention",
     "Dropout",
     "EdgeBias",
     "EncoderLayer",
@@ -43,6 +49,9 @@ __all__ = [
     "MLPHead",
     "MaskedBatchNorm",
     "NodeEncoder",
+    "PairEncoder",
+    "PairProjection",
+    "PairVectors",
     "PathEncoding",
     "RandomWalkEncoding",
     "RelationEncoding",
@@ -52,5 +61,7 @@ __all__ = [
     "TransformHead",
     "VirtualNode",
     "embedding_sum",
+    "filter_messages",
     "return_probabilities",
+    "walk_powers",
 ]

@@ -1,7 +1,7 @@
 """Residual, normalisation and feed-forward around any attention."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Optional
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -33,6 +33,8 @@ class EncoderLayer(nn.Module):
         act_dropout: inside the feed-forward network, after the activation.
         activation: a key of `ACTIVATIONS`.
         pre_layernorm: normalise before (True) or after (False) each half.
+        norm: width -> normalisation; one that is called as `norm(x, mask)`, e.g.
+            `MaskedBatchNorm`, needs the `mask` of `forward`.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class EncoderLayer(nn.Module):
         act_dropout: float = 0.0,
         activation: str = "gelu",
         pre_layernorm: bool = True,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
@@ -51,23 +54,27 @@ class EncoderLayer(nn.Module):
                 f"unknown activation {activation!r}, expected {'|'.join(ACTIVATIONS)}"
             )
         self.attention = attention
-        self.attention_norm = nn.LayerNorm(embed_dim)
+        self.attention_norm = norm(embed_dim)
         self.fc1 = nn.Linear(embed_dim, ffn_dim)
         self.fc2 = nn.Linear(ffn_dim, embed_dim)
-        self.ffn_norm = nn.LayerNorm(embed_dim)
+        self.ffn_norm = norm(embed_dim)
         self.dropout = Dropout(dropout)
         self.act_dropout = Dropout(act_dropout)
         self.activation = ACTIVATIONS[activation]
         self.pre_layernorm = pre_layernorm
 
-    def forward(self, x: Tensor, *attention_args: Any) -> Tensor:
+    def forward(
+        self, x: Tensor, *attention_args: Any, mask: Optional[Tensor] = None
+    ) -> Tensor:
+        """x [B, T, D], mask [B, T] for the normalisation -> [B, T, D]."""
+        masks = () if mask is None else (mask,)
         if self.pre_layernorm:
-            x = x + self.dropout(
-                self.attention(self.attention_norm(x), *attention_args)
-            )
-            return x + self.feed_forward(self.ffn_norm(x))
-        x = self.attention_norm(x + self.dropout(self.attention(x, *attention_args)))
-        return self.ffn_norm(x + self.feed_forward(x))
+            normed = self.attention_norm(x, *masks)
+            x = x + self.dropout(self.attention(normed, *attention_args))
+            return x + self.feed_forward(self.ffn_norm(x, *masks))
+        x = x + self.dropout(self.attention(x, *attention_args))
+        x = self.attention_norm(x, *masks)
+        return self.ffn_norm(x + self.feed_forward(x), *masks)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, D]."""

@@ -16,6 +16,7 @@ from .attn_bias import (
 )
 from .biased_attention import BiasedAttention
 from .bond_encoder import BondEncoder
+from .choices import check_choice
 from .dropout import Dropout
 from .encoder_layer import EncoderLayer
 from .init import init_transformer
@@ -127,9 +128,9 @@ class GraphormerEncoder(nn.Module):
         final_norm: Optional[bool] = None,
     ) -> None:
         super().__init__()
-        _check_choice("node_relation", node_relation, NODE_RELATIONS)
-        _check_choice("centrality", centrality, CENTRALITIES)
-        _check_choice("edge_type", edge_type, EDGE_TYPES)
+        check_choice("node_relation", node_relation, NODE_RELATIONS)
+        check_choice("centrality", centrality, CENTRALITIES)
+        check_choice("edge_type", edge_type, EDGE_TYPES)
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
@@ -239,8 +240,3 @@ class GraphormerEncoder(nn.Module):
             F.pad(batch["bond"].int(), (1, 0, 1, 0)), return_inverse=True
         )
         return position, self.bond_messages()[types]
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ValueError(f"unknown {name} {value!r}, expected {'|'.join(choices)}")

@@ -1,5 +1,7 @@
 """Where a node is in its graph, as vectors added to the node input."""
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -105,25 +107,37 @@ class RandomWalkEncoding(nn.Module):
         return self.projection(walk.to(weight.dtype))
 
 
-def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
-    """Diagonals of (D^-1 A)^k for k = 1..num_steps.
+def walk_powers(
+    bond: Tensor, num_steps: int, dtype: torch.dtype = torch.float32
+) -> Tensor:
+    """(D^-1 A)^k for k = 1..num_steps (Eq. 10 of Menegaux et al. 2023).
 
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
             edges; from a node without one it ends (probabilities 0).
         num_steps: K.
+        dtype: of the computation, float32 or wider.
 
     Returns:
-        [B, N, K] float32.
+        [B, N, N, K].
     """
+    return torch.stack(list(_walk_powers(bond, num_steps, dtype)), -1)
+
+
+def return_probabilities(bond: Tensor, num_steps: int) -> Tensor:
+    """Diagonals of `walk_powers`, [B, N, K] float32."""
+    powers = _walk_powers(bond, num_steps, torch.float32)
+    return torch.stack([power.diagonal(dim1=1, dim2=2) for power in powers], -1)
+
+
+def _walk_powers(bond: Tensor, num_steps: int, dtype: torch.dtype) -> Iterator[Tensor]:
     with torch.autocast(bond.device.type, enabled=False):
-        step = (bond != 0).float()
+        step = (bond != 0).to(dtype)
         step = step / step.sum(-1, keepdim=True).clamp_(min=1)
-        power, diagonals = step, []
+        power = step
         for k in range(num_steps):
             power = power @ step if k else step
-            diagonals.append(power.diagonal(dim1=1, dim2=2))
-        return torch.stack(diagonals, -1)
+            yield power
 
 
 class IncidentBonds(nn.Module):

@@ -60,9 +60,10 @@ class MLPHead(nn.Module):
 
     @staticmethod
     def halving(embed_dim: int, times: int, num_outputs: int) -> "MLPHead":
-        """With widths D, D/2, ..., D/2^times (rounded down, at least 1), C."""
-        widths = [max(embed_dim >> i, 1) for i in range(times + 1)]
-        return MLPHead([*widths, num_outputs])
+        """With widths D, D/2, ..., D/2^times, C, rounded down, but hidden layers of at
+        least 8: of two or three, ReLU may leave nothing to learn from."""
+        hidden = [max(embed_dim >> i, 8) for i in range(1, times + 1)]
+        return MLPHead([embed_dim, *hidden, num_outputs])
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., C]."""

@@ -1,0 +1,218 @@
+"""Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from .batch_norm import MaskedBatchNorm
+from .choices import check_choice
+from .chromatic_attention import ChromaticAttention
+from .encoder_layer import EncoderLayer
+from .node_encoder import NodeEncoder
+from .node_position import walk_powers
+from .pair_encoder import PairEncoder, PairProjection
+
+MEMORY = ("auto", "plain", "lean")
+# Elements of a [B, N, N, D] above which "auto" is "lean".
+LARGE = 1 << 22
+
+
+class CGTEncoder(nn.Module):
+    """Transformer over the nodes of a graph whose attention has a filter per pair of
+    nodes, Menegaux et al. 2023; there is no virtual node.
+
+    Node input: embedded features, concatenated with a linear map of normalised return
+    probabilities. Layers: attention, sum, BatchNorm; two linear maps with ReLU between,
+    sum, BatchNorm (section 3.5).
+
+    Args:
+        node_dims: vocabulary size of each categorical node column; None: continuous.
+        bond_dims, bond_columns: see `BondEncoder`.
+        num_layers: number of layers, at least 1.
+        embed_dim: width D.
+        ffn_dim: inner width of the feed-forward network; None: 2 D.
+        num_heads: H.
+        num_node_features: columns of continuous features.
+        node_table_size: see `NodeEncoder`.
+        rwse_steps: return probabilities of so many steps in the node input; 0: none.
+        rwse_dim: with them, their share of the D channels of the input.
+        relative_encoding, relative_steps, relative_dim, combine, rings,
+        neighbours_only: see `PairEncoder`.
+        pair_dim: width of the pair features; None: D.
+        share_edge_encoding: the maps from pair features to E^att and E^val are the same
+            in all layers.
+        edge_values: pairs add a vector to the message (Eq. 7); else Eq. 6.
+        attention, output_projection: see `ChromaticAttention`.
+        attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size.
+        attention_dropout, node_dropout, channel_dropout: likewise.
+        dropout, act_dropout: see `EncoderLayer`.
+
+    Raises:
+        ValueError: a size or rate out of range, or an unknown choice.
+
+    Example:
+        >>> encoder = CGTEncoder([119], [4], num_layers=2, embed_dim=16, num_heads=4)
+        >>> sorted(encoder.required_fields)
+        ['node_mask', 'relation', 'relation_code', 'x']
+        >>> batch = {
+        ...     "x": torch.tensor([[[6], [8]]]),
+        ...     "node_mask": torch.tensor([[True, True]]),
+        ...     # positions in relation_code: self, and a bond of type 1
+        ...     "relation": torch.tensor([[[1, 2], [2, 1]]]),
+        ...     # padding, self, max_hop + 2 + bond type
+        ...     "relation_code": torch.tensor([0, 1, encoder.pairs.max_hop + 3]),
+        ... }
+        >>> encoder(batch).shape
+        torch.Size([1, 2, 16])
+    """
+
+    def __init__(
+        self,
+        node_dims: Optional[Sequence[int]],
+        bond_dims: Sequence[int] = (),
+        bond_columns: Optional[Tensor] = None,
+        num_layers: int = 10,
+        embed_dim: int = 64,
+        ffn_dim: Optional[int] = None,
+        num_heads: int = 4,
+        num_node_features: int = 0,
+        node_table_size: Optional[int] = None,
+        rwse_steps: int = 0,
+        rwse_dim: int = 0,
+        relative_encoding: str = "rwse",
+        relative_steps: int = 16,
+        relative_dim: Optional[int] = None,
+        pair_dim: Optional[int] = None,
+        combine: str = "concat",
+        rings: str = "none",
+        neighbours_only: bool = False,
+        share_edge_encoding: bool = False,
+        edge_values: bool = True,
+        attention: str = "chromatic",
+        output_projection: str = "full",
+        attention_dropout: float = 0.0,
+        node_dropout: float = 0.0,
+        channel_dropout: float = 0.0,
+        dropout: float = 0.0,
+        act_dropout: float = 0.0,
+        attention_memory: str = "auto",
+    ) -> None:
+        super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        if rwse_steps < 0 or not (rwse_steps == 0 or 1 <= rwse_dim < embed_dim):
+            raise ValueError(
+                f"rwse_steps {rwse_steps} and rwse_dim {rwse_dim} of embed_dim "
+                f"{embed_dim}, expected 0 steps, or 1 channel or more and some left"
+            )
+        check_choice("attention memory", attention_memory, MEMORY)
+        self.rwse_steps = rwse_steps
+        self.attention, self.attention_memory = attention, attention_memory
+        self.node_encoder = NodeEncoder(
+            node_dims,
+            embed_dim - rwse_dim if rwse_steps else embed_dim,
+            num_node_features,
+            node_table_size,
+        )
+        if rwse_steps:
+            self.rwse_norm = MaskedBatchNorm(rwse_steps)
+            self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
+        self.pairs = PairEncoder(
+            bond_dims,
+            bond_columns,
+            pair_dim or embed_dim,
+            relative_encoding,
+            relative_steps,
+            relative_dim,
+            combine,
+            rings,
+            neighbours_only,
+        )
+        self.projections = nn.ModuleList(
+            PairProjection(
+                pair_dim or embed_dim,
+                num_heads if attention == "mono" else embed_dim,
+                embed_dim if edge_values else 0,
+            )
+            for _ in range(1 if share_edge_encoding else num_layers)
+        )
+        self.layers = nn.ModuleList(
+            EncoderLayer(
+                ChromaticAttention(
+                    embed_dim,
+                    num_heads,
+                    attention,
+                    output_projection,
+                    attention_dropout,
+                    node_dropout,
+                    channel_dropout,
+                ),
+                embed_dim,
+                2 * embed_dim if ffn_dim is None else ffn_dim,
+                dropout,
+                act_dropout,
+                "relu",
+                pre_layernorm=False,
+                norm=MaskedBatchNorm,
+            )
+            for _ in range(num_layers)
+        )
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads; `relation` with `pairs.max_hop`."""
+        return self.pairs.required_fields | {"x", "node_mask"}
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            batch: the fields of `required_fields`.
+            perturb: [B, N, D], added to the encoded nodes.
+
+        Returns:
+            [B, N, D]; padding is zero.
+        """
+        mask = batch["node_mask"]
+        walks = self.walk_powers(batch)
+        x = self.encode_nodes(batch["x"], mask, walks)
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
+        encoded = self.pairs(batch, walks)
+        pairs = [projection(*encoded) for projection in self.projections]
+        if self.lean(x):
+            pairs = [vectors._replace(lean=True) for vectors in pairs]
+        elif len(pairs) == 1 and self.attention != "mono":
+            pairs = [pairs[0].with_dense()]  # once for all layers
+        pairs *= len(self.layers) // len(pairs)
+        for layer, layer_pairs in zip(self.layers, pairs):
+            x = layer(x, layer_pairs, mask=mask)
+        return x
+
+    def lean(self, x: Tensor) -> bool:
+        """Whether no [B, N, N, D] is held for this batch, x [B, N, D]."""
+        if self.attention_memory != "auto":
+            return self.attention_memory == "lean"
+        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
+
+    def walk_powers(self, batch: dict[str, Tensor]) -> Optional[Tensor]:
+        """Those that nodes or pairs need, [B, N, N, K]; in float32 at least."""
+        steps = max(self.rwse_steps, self.pairs.num_steps)
+        if not steps:
+            return None
+        weight = self.pairs.no_bonds.weight
+        wide = torch.promote_types(weight.dtype, torch.float32)
+        return walk_powers(self.pairs.adjacency(batch), steps, wide)
+
+    def encode_nodes(self, x: Tensor, mask: Tensor, walks: Optional[Tensor]) -> Tensor:
+        """Features and return probabilities of nodes, [B, N, D]."""
+        x = self.node_encoder(x)
+        if self.rwse_steps:
+            back = walks.diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, N, K]
+            back = self.rwse_norm(back[..., : self.rwse_steps], mask)
+            x = torch.cat([x, self.rwse_proj(back.to(x.dtype))], -1)
+        return x

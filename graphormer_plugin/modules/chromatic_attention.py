@@ -1,0 +1,284 @@
+"""Self-attention with one score per channel, filtered by features of node pairs."""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from .choices import check_choice
+from .dropout import Dropout
+
+KINDS = ("chromatic", "mono", "additive")
+OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
+
+# Elements of the largest tensor that the lean path has at a time. On a CPU it should
+# fit the cache with two or three others; a GPU needs work for all its cores.
+CHUNK = {"cpu": 1 << 18, "cuda": 1 << 25}
+
+
+class PairVectors(NamedTuple):
+    """Vectors of all pairs as products of known features and small learned matrices:
+    E^att = features @ att and E^val = features @ val.
+
+    Attributes:
+        features: [B, N, N, F], row i the receiver, column j the sender.
+        att: [F, D], or [F, H] for an attention with one score per head. A feature with
+            -30000 in it forbids its pairs.
+        val: [F, D]; None: nothing is added to the messages.
+        lean: hold no [B, N, N, D]: attention is computed in parts, and again for the
+            gradients (of which the features get none).
+        dense: E^att and E^val, [B, N, N, .], where they were made for several layers.
+    """
+
+    features: Tensor
+    att: Tensor
+    val: Optional[Tensor]
+    lean: bool = False
+    dense: Optional[tuple[Tensor, Optional[Tensor]]] = None
+
+    def with_dense(self) -> "PairVectors":
+        """These with `dense`."""
+        features = self.features
+        val = None if self.val is None else features @ self.val
+        return self._replace(dense=(features @ self.att, val))
+
+
+class _LeanAttention(torch.autograd.Function):
+    """The attention of `filter_messages` in parts that are made again for the backward
+    pass. Only inputs and [B, N, D] are kept, no [B, N, N, D]."""
+
+    @staticmethod
+    def forward(ctx, base, v, keep, features, att, val):
+        wide = torch.promote_types(v.dtype, torch.float32)
+        out, log_sum = (torch.empty(v.shape, dtype=wide, device=v.device) for _ in "ab")
+        for at in _chunks(v):
+            part = _Part(at, base, v, keep, features, wide)
+            logits = part.logits(att)
+            largest = logits.amax(2, keepdim=True)
+            filters = logits.sub_(largest).exp_()
+            total = filters.sum(2, keepdim=True)
+            log_sum[at] = (largest + total.log()).squeeze(2)
+            filters.mul_(part.messages(val))
+            if keep is not None:
+                filters.mul_(part.keep)
+            out[at] = filters.sum(2) / total.squeeze(2)
+        ctx.save_for_backward(base, v, keep, features, att, val, out, log_sum)
+        return out.to(v.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        base, v, keep, features, att, val, out, log_sum = ctx.saved_tensors
+        wide = out.dtype
+        grad = grad.to(wide)
+        # Of the softmax: what a filter's own gradient is compared with.
+        mean = grad * out
+        grad_base = torch.zeros(base.shape, dtype=wide, device=v.device)
+        grad_v = torch.zeros(v.shape, dtype=wide, device=v.device)
+        grad_att = torch.zeros(att.shape, dtype=wide, device=v.device)
+        grad_val = None if val is None else torch.zeros_like(grad_att)
+        for at in _chunks(v):
+            part = _Part(at, base, v, keep, features, wide)
+            filters = part.logits(att).sub_(log_sum[at].unsqueeze(2)).exp_()
+            upstream = grad[at].unsqueeze(2)
+            sent = upstream * filters
+            if keep is not None:
+                sent.mul_(part.keep)
+            grad_v[at[0]] += sent.sum(1)
+            if val is not None:
+                grad_val.addmm_(part.features.T, sent.flatten(0, 2))
+            # d filters * filters = messages * sent, less the mean
+            grad_logits = sent.mul_(part.messages(val))
+            grad_logits.sub_(filters.mul_(mean[at].unsqueeze(2)))
+            grad_att.addmm_(part.features.T, grad_logits.flatten(0, 2))
+            grad_base_part = part.split(grad_logits).sum(-1)
+            if base.shape[1] == 1:
+                grad_base[at[0]] += grad_base_part.sum(1, keepdim=True)
+            else:
+                grad_base[at] = grad_base_part
+        grads = (grad_base, base), (grad_v, v), (grad_att, att), (grad_val, val)
+        grad_base, grad_v, grad_att, grad_val = (
+            None if one is None else one.to(like.dtype) for one, like in grads
+        )
+        return grad_base, grad_v, None, None, grad_att, grad_val
+
+
+class _Part:
+    """Some queries of some graphs, in the type of the computation."""
+
+    def __init__(self, at, base, v, keep, features, wide):
+        graphs, _ = at
+        self.base = base[graphs] if base.shape[1] == 1 else base[at]
+        self.base = self.base.to(wide)  # [g, n or 1, N, H]
+        self.v = v[graphs].unsqueeze(1).to(wide)  # [g, 1, N, D]
+        self.keep = None if keep is None else keep[at].unsqueeze(-1).to(wide)
+        self.shape = (*features[at].shape[:3], v.shape[2])  # [g, n, N, D]
+        self.features = features[at].flatten(0, 2).to(wide)  # [g * n * N, F]
+
+    def split(self, channels: Tensor) -> Tensor:
+        """[g, n, N, D] -> [g, n, N, H, D/H]."""
+        return channels.unflatten(3, (self.base.shape[3], -1))
+
+    def logits(self, att: Tensor) -> Tensor:
+        """[g, n, N, D]."""
+        logits = torch.mm(self.features, att.to(self.features)).view(self.shape)
+        self.split(logits).add_(self.base.unsqueeze(-1))
+        return logits
+
+    def messages(self, val: Optional[Tensor]) -> Tensor:
+        """[g, n, N, D], or [g, 1, N, D] where they do not depend on the receiver."""
+        if val is None:
+            return self.v
+        messages = torch.mm(self.features, val.to(self.features)).view(self.shape)
+        return messages.add_(self.v)
+
+
+def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Graphs and queries that are computed together: whole graphs, or queries of
+    one."""
+    B, N, D = v.shape
+    limit = CHUNK.get(v.device.type, CHUNK["cuda"])
+    queries = min(N, max(1, limit // (N * D)))
+    graphs = max(1, limit // (N * N * D))
+    for first in range(0, B, graphs):
+        for row in range(0, N, queries):
+            yield slice(first, first + graphs), slice(row, row + queries)
+
+
+def filter_messages(
+    base: Tensor, v: Tensor, keep: Optional[Tensor], pairs: PairVectors
+) -> Tensor:
+    """Sum over j of softmax_j(base + E^att) * keep * (v_j + E^val), channel by channel
+    (Eq. 5-7 of Menegaux et al. 2023).
+
+    Args:
+        base: scores [B, N, N, H] (or [B, 1, N, H], the same for every receiver), one
+            for D / H neighbouring channels each.
+        v: [B, N, D].
+        keep: [B, N, N], a factor on the filters after their softmax; None: 1.
+        pairs: E^att and E^val, both D wide.
+
+    Returns:
+        [B, N, D].
+    """
+    if pairs.lean:
+        with torch.autocast(v.device.type, enabled=False):
+            return _LeanAttention.apply(base, v, keep, *pairs[:3])
+    att, val = (pairs if pairs.dense else pairs.with_dense()).dense
+    logits = att.unflatten(3, (base.shape[3], -1)) + base.unsqueeze(-1)
+    filters = torch.softmax(logits.flatten(3), 2)
+    if keep is not None:
+        filters = filters * keep.unsqueeze(-1).to(filters.dtype)
+    messages = v.unsqueeze(1)
+    if val is not None:
+        messages = messages + val
+    return (filters * messages).sum(2)
+
+
+class ChromaticAttention(nn.Module):
+    """Chromatic self-attention, Eq. 5-7 and Appendix B of Menegaux et al. 2023
+    (hal-04105101): for channel c of head h, with d = D / H,
+
+        a_c(i, j) = softmax_j(q_i^h . k_j^h / sqrt(d) + E^att_ij,c)
+        z_i = sum_j a(i, j) * (v_j + E^val_ij)
+
+    The maps to q, k and v have no bias, as in the released code.
+
+    Args:
+        embed_dim: width D.
+        num_heads: H, divides D.
+        kind: "chromatic"; "mono": one score per head, E^att is [B, N, N, H], the
+            standard multi-head attention; "additive": q_i + k_j + E^att_ij per channel
+            (section 3.2). There q_i cancels in the softmax over j, so that no query is
+            computed, and heads have no part.
+        output_projection: a map after it: "full", D x D; "low_rank", two maps with D / 4
+            between them; "none", as in the formula.
+        dropout: of connections: the filter of a pair becomes zero in all channels.
+        node_dropout: of whole nodes, which then send nothing to any node.
+        channel_dropout: of channels, of a graph's whole attention tensor.
+
+    Raises:
+        ValueError: heads that do not divide the width, an unknown choice, or a rate
+            out of range.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        kind: str = "chromatic",
+        output_projection: str = "full",
+        dropout: float = 0.0,
+        node_dropout: float = 0.0,
+        channel_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        check_choice("attention", kind, KINDS)
+        check_choice("output projection", output_projection, OUTPUT_PROJECTIONS)
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(
+                f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
+            )
+        self.kind = kind
+        self.num_heads = embed_dim if kind == "additive" else num_heads
+        maps = 2 if kind == "additive" else 3
+        self.qkv_proj = nn.Linear(embed_dim, maps * embed_dim, bias=False)
+        if output_projection == "full":
+            self.out_proj = nn.Linear(embed_dim, embed_dim)
+        elif output_projection == "low_rank":
+            rank = max(embed_dim // 4, 1)
+            self.out_proj = nn.Sequential(
+                nn.Linear(embed_dim, rank, bias=False), nn.Linear(rank, embed_dim)
+            )
+        else:
+            self.out_proj = nn.Identity()
+        self.dropout = Dropout(dropout)
+        self.node_dropout = Dropout(node_dropout)
+        self.channel_dropout = Dropout(channel_dropout)
+
+    def forward(self, x: Tensor, pairs: PairVectors) -> Tensor:
+        """x [B, N, D] -> [B, N, D]; rows in which all is forbidden are finite and mean
+        nothing."""
+        B, N, _ = x.shape
+        parts = self.qkv_proj(x).split(x.shape[2], -1)
+        keep = self.kept(x.new_ones(B, N, N))
+        v = parts[-1]
+        if self.kind == "additive":
+            out = filter_messages(parts[0].unsqueeze(1), v, keep, pairs)
+        else:
+            q, k = (part.unflatten(2, (self.num_heads, -1)) for part in parts[:2])
+            scores = torch.einsum("bihd,bjhd->bhij", q * q.shape[3] ** -0.5, k)
+            if self.kind == "mono":
+                out = self.multi_head(scores, v, keep, pairs)
+            else:
+                scores = scores.permute(0, 2, 3, 1)
+                out = filter_messages(scores, v, keep, pairs)
+        channels = self.channel_dropout(out.new_ones(B, 1, out.shape[2]))
+        return self.out_proj(out * channels)
+
+    def kept(self, ones: Tensor) -> Optional[Tensor]:
+        """Factors [B, N, N] of connections and senders; None where nothing drops."""
+        if not self.training or not (self.dropout.p or self.node_dropout.p):
+            return None
+        return self.dropout(ones) * self.node_dropout(ones[:, :1])
+
+    @staticmethod
+    def multi_head(
+        scores: Tensor, v: Tensor, keep: Optional[Tensor], pairs: PairVectors
+    ) -> Tensor:
+        """scores [B, H, N, N] -> [B, N, D]. The features are summed with the weights of
+        each head before they are mapped to values, so that no [B, N, N, D] is made."""
+        bias = pairs.features @ pairs.att  # [B, N, N, H]
+        weights = torch.softmax(scores + bias.permute(0, 3, 1, 2), -1)
+        if keep is not None:
+            weights = weights * keep.unsqueeze(1)
+        B, H, N, _ = weights.shape
+        heads = v.unflatten(2, (H, -1)).transpose(1, 2)  # [B, H, N, d]
+        out = weights @ heads
+        if pairs.val is not None:
+            summed = weights.transpose(1, 2) @ pairs.features  # [B, N, H, F]
+            values = pairs.val.unflatten(1, (H, -1))  # [F, H, d]
+            out = out + torch.einsum("bihf,fhd->bhid", summed, values)
+        return out.transpose(1, 2).flatten(2)

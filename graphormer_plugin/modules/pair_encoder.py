@@ -1,0 +1,211 @@
+"""Features of node pairs: bonds, distances, random walks and rings."""
+
+from collections.abc import Sequence
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attn_bias import FORBIDDEN
+from .bond_encoder import BondEncoder
+from .choices import check_choice
+from .chromatic_attention import PairVectors
+
+RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
+COMBINATIONS = ("concat", "sum")
+RINGS = ("none", "additive", "categorical")
+
+# Codes of the batch field `relation_code` (graphormer_plugin.data.fields): padding,
+# self, unreachable, far, hops 2..max_hop, bond types.
+PADDING, SELF, UNREACHABLE, FAR, FIRST_HOP = range(5)
+
+
+class PairEncoder(nn.Module):
+    """Pair features E^(0) of Menegaux et al. 2023 (section 3.3 and 3.4).
+
+    Bonds, with learned vectors for a node and itself and for nodes without a bond
+    (Eq. 8), are joined with a relative encoding (Eq. 9): a linear map of the powers
+    1..p of the random-walk matrix (`rwse`, Eq. 12), a vector per distance 1..p with one
+    for beyond and one for self (`spde`, Eq. 11), or both. Rings add a vector for pairs
+    that share one and one for those that do not (`additive`), or double the bond types,
+    self and no bond among them (`categorical`).
+
+    All this is linear in features that need no learning: which relation a pair has
+    (one-hot over those that occur in the batch), the walk powers, and whether a ring is
+    shared. So E^(0) is their product with a small matrix, the basis, and only the
+    features are made for each pair.
+
+    Args:
+        bond_dims: vocabulary size of each bond column; empty without.
+        bond_columns: columns of each joint bond type (see `BondEncoder`).
+        pair_dim: width of E^(0).
+        encoding: "rwse", "spde", "both" or "none".
+        num_steps: p, at least 1.
+        encoding_dim: width of the relative encoding where it is concatenated (halved
+            for each of "both"); None: half of `pair_dim`.
+        combine: "concat", or "sum", where all parts are `pair_dim` wide.
+        rings: "none", "additive" or "categorical".
+        neighbours_only: pairs without a bond are forbidden, except of a node with
+            itself.
+
+    Raises:
+        ValueError: an unknown choice, or a size out of range.
+    """
+
+    def __init__(
+        self,
+        bond_dims: Sequence[int],
+        bond_columns: Optional[Tensor],
+        pair_dim: int,
+        encoding: str = "rwse",
+        num_steps: int = 16,
+        encoding_dim: Optional[int] = None,
+        combine: str = "concat",
+        rings: str = "none",
+        neighbours_only: bool = False,
+    ) -> None:
+        super().__init__()
+        check_choice("relative encoding", encoding, RELATIVE_ENCODINGS)
+        check_choice("combination of pair features", combine, COMBINATIONS)
+        check_choice("rings", rings, RINGS)
+        walks, distances = (encoding in (name, "both") for name in ("rwse", "spde"))
+        if encoding != "none" and num_steps < 1:
+            raise ValueError(f"steps {num_steps} of the encoding, expected at least 1")
+        self.num_steps = num_steps if walks else 0
+        self.max_hop = num_steps if distances else 1
+        self.rings, self.combine = rings, combine
+
+        widths = {"bond": pair_dim, "spde": pair_dim, "rwse": pair_dim}
+        if combine == "concat":
+            both = walks and distances
+            total = pair_dim // 2 if encoding_dim is None else encoding_dim
+            total *= walks or distances
+            widths["spde"] = total // 2 if both else total
+            widths["rwse"] = total - total // 2 if both else total
+            widths["bond"] = pair_dim - total
+            if widths["bond"] < 1 or total < walks + distances:
+                raise ValueError(
+                    f"width {total} of the relative encoding, expected at least 1 for "
+                    f"each, and less than the width {pair_dim} of the pair features"
+                )
+        kinds = 2 if rings == "categorical" else 1  # without and with a shared ring
+        self.bonds = nn.ModuleList(
+            BondEncoder(bond_dims, widths["bond"], bond_columns) for _ in range(kinds)
+        )
+        self.no_bonds = nn.Embedding(2 * kinds, widths["bond"])  # self, not connected
+        self.distances = (
+            nn.Embedding(num_steps + 2, widths["spde"]) if distances else None
+        )
+        self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
+        self.ring = nn.Embedding(2, pair_dim) if rings == "additive" else None
+
+        # Row of "self, not connected, bond types" and of "self, 1 .. p, beyond" per code.
+        types = torch.arange(self.bonds[0].num_bond_types)
+        hops = torch.arange(2, self.max_hop + 1)
+        beyond = self.max_hop + 1
+        first = torch.ones(FIRST_HOP + len(hops), dtype=torch.long)
+        first[SELF] = 0
+        near = torch.tensor([beyond, 0, beyond, beyond])
+        rows = torch.cat([first, types + 2]), torch.cat([near, hops, 0 * types + 1])
+        self.register_buffer("rows", torch.stack(rows), persistent=False)
+        forbidden = torch.zeros(self.rows.shape[1], dtype=torch.bool)
+        forbidden[PADDING] = True
+        if neighbours_only:
+            forbidden[UNREACHABLE : FIRST_HOP + len(hops)] = True
+        self.register_buffer("forbidden", forbidden, persistent=False)
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads; `relation` with `max_hop`."""
+        fields = {"relation", "relation_code"}
+        return frozenset(fields if self.rings == "none" else fields | {"ring"})
+
+    def forward(
+        self, batch: dict[str, Tensor], walks: Optional[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Features of the pairs of a batch, and what to make of them.
+
+        Args:
+            batch: the fields of `required_fields`.
+            walks: [B, N, N, >= p], `walk_powers` of the `adjacency`; None without.
+
+        Returns:
+            Features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
+            basis; and which features forbid their pairs [F], bool.
+        """
+        code = batch["relation_code"]
+        relation, ring = batch["relation"].long(), None
+        if self.rings != "none":
+            ring = batch["ring"].long()
+        blocks, basis = [], [self.relation_vectors(code)]
+        if self.rings == "categorical":
+            relation = relation + len(code) * ring
+        dtype = basis[0].dtype
+        blocks.append(F.one_hot(relation, len(basis[0])).to(dtype))
+        forbidden = self.forbidden[code].repeat(len(self.bonds))
+        if self.walks is not None:
+            blocks.append(walks[..., : self.num_steps].to(dtype))
+            basis.append(self._place(self.walks.weight.T, "rwse"))
+        if self.rings == "additive":
+            blocks.append(ring.unsqueeze(-1).to(dtype))
+            without, shared = self.ring.weight
+            basis[0] = basis[0] + without
+            basis.append((shared - without).unsqueeze(0))
+        basis = torch.cat(basis)
+        forbidden = F.pad(forbidden, (0, len(basis) - len(forbidden)))
+        return torch.cat(blocks, -1), basis, forbidden
+
+    def adjacency(self, batch: dict[str, Tensor]) -> Tensor:
+        """[B, N, N] bool, True where a bond goes from i to j."""
+        bonded = batch["relation_code"] >= FIRST_HOP + self.max_hop - 1
+        return bonded[batch["relation"].long()]
+
+    def relation_vectors(self, code: Tensor) -> Tensor:
+        """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], those
+        without and those with a shared ring."""
+        bond_rows, distance_rows = self.rows[:, code]
+        no_bonds = self.no_bonds.weight.chunk(len(self.bonds))
+        parts = []
+        for bonds, others in zip(self.bonds, no_bonds):
+            table = torch.cat([others, bonds()[1:]])
+            parts.append(self._place(table[bond_rows], "bond"))
+        vectors = torch.cat(parts)
+        if self.distances is not None:
+            distance = self._place(self.distances(distance_rows), "spde")
+            vectors = vectors + distance.repeat(len(self.bonds), 1)
+        return vectors
+
+    def _place(self, vectors: Tensor, part: str) -> Tensor:
+        """Into the columns of its part of a concatenation: bond, spde, rwse."""
+        if self.combine == "sum":
+            return vectors
+        spde = 0 if self.distances is None else self.distances.embedding_dim
+        rwse = 0 if self.walks is None else self.walks.out_features
+        bond = self.no_bonds.embedding_dim
+        before = {"bond": 0, "spde": bond, "rwse": bond + spde}[part]
+        after = bond + spde + rwse - before - vectors.shape[1]
+        return F.pad(vectors, (before, after))
+
+
+class PairProjection(nn.Module):
+    """E^att = W_EA E^(0) and E^val = W_EV E^(0), linear maps without bias (section 3.2 of
+    Menegaux et al. 2023).
+
+    Args:
+        pair_dim: width of E^(0).
+        att_dim: of E^att, D or the number of heads.
+        val_dim: of E^val, D; 0: nothing is added to the messages.
+    """
+
+    def __init__(self, pair_dim: int, att_dim: int, val_dim: int) -> None:
+        super().__init__()
+        self.att = nn.Linear(pair_dim, att_dim, bias=False)
+        self.val = nn.Linear(pair_dim, val_dim, bias=False) if val_dim else None
+
+    def forward(
+        self, features: Tensor, basis: Tensor, forbidden: Tensor
+    ) -> PairVectors:
+        """Results of `PairEncoder` -> vectors of the pairs."""
+        att = self.att(basis).masked_fill(forbidden.unsqueeze(-1), FORBIDDEN)
+        return PairVectors(features, att, None if self.val is None else self.val(basis))

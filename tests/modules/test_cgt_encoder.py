@@ -1,0 +1,344 @@
+"""CGT against loops over the equations of Menegaux et al. 2023, and its invariances."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import toy_graphs
+from toy_graphs import hops, permute, random_graph, undirected_graph
+
+from graphormer_plugin.modules import (
+    CGTEncoder,
+    PairEncoder,
+    cgt_encoder,
+    node_position,
+    walk_powers,
+)
+
+BOND_DIMS, D, HEADS, STEPS, EPS = [2, 3], 8, 2, 3, 1e-5
+TYPES = 6
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    settings = dict(
+        node_dims=toy_graphs.NODE_DIMS,
+        bond_dims=BOND_DIMS,
+        num_layers=2,
+        embed_dim=D,
+        num_heads=HEADS,
+        relative_steps=STEPS,
+    )
+    encoder = CGTEncoder(**{**settings, **options}).double()
+    for parameter in encoder.parameters():  # larger than at the start
+        torch.nn.init.normal_(parameter, std=0.5)
+    for name, buffer in encoder.named_buffers():
+        if "running" in name:
+            torch.nn.init.uniform_(buffer, 0.5, 1.5)
+    return encoder
+
+
+def make_graphs(seed=1, sizes=(6, 1, 8, 4), **options):
+    rng = np.random.default_rng(seed)
+    graphs = [random_graph(rng, n, 0.4, TYPES, **options) for n in sizes]
+    for graph in graphs:
+        n = len(graph["x"])
+        shared = np.triu(rng.random((n, n)) < 0.4)
+        graph["ring"] = shared | shared.T
+    return graphs
+
+
+def collate(encoder, graphs):
+    fields = sorted(encoder.required_fields - {"ring"})
+    batch = toy_graphs.collate(graphs, fields, TYPES, max_hop=encoder.pairs.max_hop)
+    ring = torch.zeros(batch["relation"].shape, dtype=torch.uint8)
+    for number, graph in enumerate(graphs):
+        n = len(graph["x"])
+        ring[number, :n, :n] = torch.from_numpy(graph["ring"].astype(np.uint8))
+    return {**batch, "ring": ring}
+
+
+def walks_of(graph, steps):
+    """[(D^-1 A)^1, ..., (D^-1 A)^steps], a node without edges has a row of zeros."""
+    n = len(graph["x"])
+    step = np.zeros((n, n))
+    step[graph["src"], graph["dst"]] = 1
+    step /= np.maximum(step.sum(1, keepdims=True), 1)
+    return [np.linalg.matrix_power(step, k + 1) for k in range(steps)]
+
+
+def pair_vector(pairs, graph, dist, walks, i, j):
+    """E^(0) of a pair: Eq. 8, 9, 11, 12, and section 3.4."""
+    bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
+    shared = bool(graph["ring"][i, j])
+    kind = int(shared and pairs.rings == "categorical")
+    if i == j:
+        vector = pairs.no_bonds.weight[2 * kind]
+    elif (i, j) in bond:  # types count from 1, the last column fastest
+        first, second = divmod(int(bond[i, j]) - 1, BOND_DIMS[1])
+        table = pairs.bonds[kind].embedding.weight
+        vector = (table[first] + table[BOND_DIMS[0] + second]) / 2
+    else:
+        vector = pairs.no_bonds.weight[2 * kind + 1]
+    parts = [vector]
+    if pairs.distances is not None:
+        beyond = pairs.distances.num_embeddings - 1
+        parts.append(pairs.distances.weight[int(min(dist[i, j], beyond))])
+    if pairs.walks is not None:
+        walk = torch.tensor([power[i, j] for power in walks])[: pairs.num_steps]
+        parts.append(pairs.walks.weight @ walk)
+    vector = torch.cat(parts) if pairs.combine == "concat" else sum(parts)
+    if pairs.rings == "additive":
+        vector = vector + pairs.ring.weight[int(shared)]
+    return vector
+
+
+def normalise(norm, x):
+    return (x - norm.running_mean) / (
+        norm.running_var + EPS
+    ).sqrt() * norm.weight + norm.bias
+
+
+def twin(encoder, graph):
+    """Every pair, head and channel on its own."""
+    n, pairs = len(graph["x"]), encoder.pairs
+    dist, walks = hops(graph), walks_of(graph, max(STEPS, encoder.rwse_steps))
+    table = encoder.node_encoder.embedding.weight
+    x = torch.stack([table[a] + table[7 + b] for a, b in graph["x"]])
+    if encoder.rwse_steps:
+        back = np.stack([np.diag(power) for power in walks[: encoder.rwse_steps]], 1)
+        back = normalise(encoder.rwse_norm, torch.from_numpy(back))
+        proj = encoder.rwse_proj
+        x = torch.cat([x, back @ proj.weight.T + proj.bias], 1)
+    edges = [
+        [pair_vector(pairs, graph, dist, walks, i, j) for j in range(n)]
+        for i in range(n)
+    ]
+    neighbours = set(zip(graph["src"], graph["dst"])) | {(i, i) for i in range(n)}
+    forbidding = bool(pairs.forbidden[2])
+    for number, layer in enumerate(encoder.layers):
+        projection = encoder.projections[number % len(encoder.projections)]
+        attention = layer.attention
+        kind = attention.kind
+        maps = attention.qkv_proj.weight.split(D)
+        k, v = (x @ weight.T for weight in maps[-2:])
+        # any queries: in "additive" they do not matter
+        q = torch.rand_like(x) if kind == "additive" else x @ maps[0].T
+        width = D // HEADS
+        z = torch.zeros_like(x)
+        for i in range(n):
+            senders = [j for j in range(n) if (i, j) in neighbours or not forbidding]
+            for c in range(D):
+                h = c // width
+                head = slice(h * width, h * width + width)
+                total = weighed = 0.0
+                for j in senders:
+                    att = projection.att.weight @ edges[i][j]
+                    if kind == "additive":
+                        score = q[i, c] + k[j, c] + att[c]
+                    else:
+                        score = q[i, head] @ k[j, head] / math.sqrt(width)
+                        score = score + att[h if kind == "mono" else c]
+                    message = v[j, c]
+                    if projection.val is not None:
+                        message = message + projection.val.weight[c] @ edges[i][j]
+                    total = total + score.exp()
+                    weighed = weighed + score.exp() * message
+                z[i, c] = weighed / total
+        x = normalise(layer.attention_norm, x + attention.out_proj(z))
+        inner = (x @ layer.fc1.weight.T + layer.fc1.bias).clamp(min=0)
+        x = normalise(layer.ffn_norm, x + inner @ layer.fc2.weight.T + layer.fc2.bias)
+    return x
+
+
+OPTIONS = [
+    {},
+    {"relative_encoding": "spde"},
+    {"relative_encoding": "both"},
+    {"relative_encoding": "none"},
+    {"relative_encoding": "both", "combine": "sum"},
+    {"relative_encoding": "both", "relative_dim": 6, "pair_dim": 11},
+    {"rings": "additive"},
+    {"rings": "categorical"},
+    {"rings": "categorical", "relative_encoding": "spde", "combine": "sum"},
+    {"rings": "additive", "relative_encoding": "spde", "attention": "mono"},
+    {"rwse_steps": 5, "rwse_dim": 3},
+    {"rwse_steps": 2, "rwse_dim": 3, "relative_encoding": "none"},
+    {"share_edge_encoding": True},
+    {"share_edge_encoding": True, "rings": "categorical"},
+    {"neighbours_only": True},
+    {"neighbours_only": True, "relative_encoding": "spde", "attention": "mono"},
+    {"attention": "mono"},
+    {"attention": "mono", "share_edge_encoding": True},
+    {"attention": "additive"},
+    {"attention": "additive", "edge_values": False},
+    {"edge_values": False},
+    {"edge_values": False, "share_edge_encoding": True, "attention": "mono"},
+    {"output_projection": "none"},
+    {"output_projection": "low_rank"},
+    {"ffn_dim": 5},
+]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("memory", ["plain", "lean"])
+@pytest.mark.parametrize(
+    "options", OPTIONS, ids=lambda o: "-".join(f"{k}={v}" for k, v in o.items())
+)
+def test_equals_loops_over_the_equations(options, memory):
+    encoder = make_encoder(**options, attention_memory=memory).eval()
+    graphs = make_graphs(sizes=(5, 1, 7))
+    out = encoder(collate(encoder, graphs))
+    for number, graph in enumerate(graphs):
+        n = len(graph["x"])
+        assert (out[number, :n] - twin(encoder, graph)).abs().max() < 1e-10
+        assert (out[number, n:] == 0).all()
+
+
+@torch.no_grad()
+def test_directed_edges_are_followed():
+    encoder = make_encoder(relative_encoding="both").eval()
+    graphs = make_graphs(sizes=(6,), directed=True)
+    out = encoder(collate(encoder, graphs))
+    assert (out[0] - twin(encoder, graphs[0])).abs().max() < 1e-10
+
+
+def test_walks_tell_apart_what_distances_do_not():
+    """Figure 2: the middle edge of a diamond and of a path of four nodes."""
+    diamond = undirected_graph(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
+    path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
+    encoder = PairEncoder([1], None, 4, "both", num_steps=3)
+    batch = toy_graphs.collate(
+        [diamond, path], ["relation", "relation_code"], 1, max_hop=3
+    )
+    adjacency = encoder.adjacency(batch)
+    walks = walk_powers(adjacency, 3)
+    assert walks.dtype == torch.float32
+    expected = torch.tensor([[1 / 3, 1 / 3, 7 / 27], [1 / 2, 0, 5 / 8]])
+    assert (walks[:, 1, 2] - expected).abs().max() < 1e-6
+    for number, graph in enumerate((diamond, path)):
+        assert hops(graph)[1, 2] == 1
+        exact = np.stack(walks_of(graph, 3), -1)
+        assert np.abs(walks[number].numpy() - exact).max() < 1e-6
+    features, basis, _ = encoder(batch, walks)
+    vectors = features @ basis
+    bond_and_distance = encoder.no_bonds.embedding_dim + 1
+    difference = (vectors[0, 1, 2] - vectors[1, 1, 2]).abs()
+    assert (difference[:bond_and_distance] < 1e-6).all()
+    assert (difference[bond_and_distance:] > 1e-6).all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("memory", ["plain", "lean"])
+def test_batch_mates_padding_and_numbering_do_not_matter(memory):
+    encoder = make_encoder(
+        rings="categorical", relative_encoding="both", rwse_steps=4, rwse_dim=2
+    ).eval()
+    encoder.attention_memory = memory
+    graphs = make_graphs()
+    together = encoder(collate(encoder, graphs))
+    for number, graph in enumerate(graphs):
+        n = len(graph["x"])
+        alone = encoder(collate(encoder, [graph]))[0]
+        assert (together[number, :n] - alone).abs().max() < 1e-12
+        order = np.random.default_rng(number).permutation(n)
+        renumbered = {
+            **permute(graph, order),
+            "ring": graph["ring"][np.ix_(order, order)],
+        }
+        out = encoder(collate(encoder, [renumbered]))[0]
+        assert (out - alone[order]).abs().max() < 1e-12
+
+
+def test_padding_does_not_matter_in_training():
+    """BatchNorm sees real nodes only, so that a graph without batch mates comes out
+    the same with padding, and padding gets no gradient."""
+    encoder = make_encoder(rwse_steps=4, rwse_dim=2).train()
+    graphs = make_graphs(sizes=(6, 6))
+    batch = collate(encoder, graphs)
+    out = encoder(batch)
+    pad = {name: field for name, field in batch.items() if name != "relation_code"}
+    widen = torch.nn.functional.pad
+    pad["x"] = widen(batch["x"], (0, 0, 0, 2), value=1)
+    pad["node_mask"] = widen(batch["node_mask"], (0, 2))
+    for name in ("relation", "ring"):
+        pad[name] = widen(batch[name], (0, 2, 0, 2))
+    perturb = torch.zeros(2, 8, D, dtype=torch.float64, requires_grad=True)
+    padded = encoder({**pad, "relation_code": batch["relation_code"]}, perturb)
+    assert (padded[:, :6] - out).abs().max() < 1e-12
+    padded.square().sum().backward()
+    assert (perturb.grad[:, 6:] == 0).all() and (perturb.grad[:, :6] != 0).any()
+
+
+def test_both_paths_have_the_same_gradients():
+    graphs, grads = make_graphs(), {}
+    for memory in ("plain", "lean"):
+        encoder = make_encoder(
+            rings="additive", share_edge_encoding=True, attention_memory=memory
+        )
+        encoder(collate(encoder, graphs)).pow(3).sum().backward()
+        grads[memory] = {name: p.grad for name, p in encoder.named_parameters()}
+    for name, grad in grads["plain"].items():
+        # a bias before BatchNorm has no gradient but rounding
+        bound = 1e-9 * grad.abs().max() + 1e-12
+        assert (grad - grads["lean"][name]).abs().max() < bound, name
+
+
+def test_auto_goes_by_size():
+    encoder = make_encoder()
+    assert not encoder.lean(torch.empty(2, 20, 8))
+    assert encoder.lean(torch.empty(2, 1000, 8))
+    assert not make_encoder(attention_memory="plain").lean(torch.empty(2, 1000, 8))
+    assert make_encoder(attention_memory="lean").lean(torch.empty(2, 2, 8))
+
+
+def test_pair_work_of_all_layers_is_done_once(monkeypatch):
+    """One dense E^att and E^val when the layers share them; walks once for nodes and
+    pairs."""
+    encoder = make_encoder(share_edge_encoding=True, rwse_steps=6, rwse_dim=2)
+    batch = collate(encoder, make_graphs())
+    steps, dense = [], []
+    powers = node_position._walk_powers
+    monkeypatch.setattr(
+        node_position,
+        "_walk_powers",
+        lambda *args: steps.append(args[1]) or powers(*args),
+    )
+    linear = cgt_encoder.PairProjection.forward
+
+    def projected(*args):
+        pairs = linear(*args)
+        dense.append(pairs)
+        return pairs
+
+    monkeypatch.setattr(cgt_encoder.PairProjection, "forward", projected)
+    seen = []
+    for layer in encoder.layers:
+        layer.attention.register_forward_hook(
+            lambda module, args, out: seen.append(args[1].dense[0].data_ptr())
+        )
+    encoder(batch)
+    assert steps == [6] and len(dense) == 1 and len(seen) == 2 and len(set(seen)) == 1
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_layers": 0}, "num_layers 0"),
+        ({"rwse_steps": 4}, "rwse_steps 4 and rwse_dim 0"),
+        ({"rwse_steps": -1, "rwse_dim": 4}, "rwse_steps -1"),
+        ({"rwse_steps": 4, "rwse_dim": 8}, "rwse_dim 8 of embed_dim 8"),
+        ({"relative_encoding": "rw"}, "unknown relative encoding 'rw', expected rwse"),
+        ({"relative_steps": 0}, "steps 0 of the encoding"),
+        ({"relative_dim": 8}, "width 8 of the relative encoding"),
+        ({"relative_dim": 0}, "width 0 of the relative encoding"),
+        ({"relative_dim": 1, "relative_encoding": "both"}, "width 1 of the relative"),
+        ({"rings": "some"}, "unknown rings 'some'"),
+        ({"combine": "mul"}, "unknown combination of pair features 'mul'"),
+        ({"attention_memory": "small"}, "unknown attention memory 'small'"),
+    ],
+)
+def test_options_out_of_range_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_encoder(**options)

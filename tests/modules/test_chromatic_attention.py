@@ -1,0 +1,244 @@
+"""Chromatic attention against the published numbers, loops over Eq. 5-7 of Menegaux
+et al. 2023, and the attentions that it contains."""
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.modules import (
+    BiasedAttention,
+    ChromaticAttention,
+    PairVectors,
+    chromatic_attention,
+    filter_messages,
+)
+from graphormer_plugin.modules.attn_bias import FORBIDDEN
+
+B, N, D, H, F = 3, 5, 8, 2, 6
+
+
+@pytest.fixture(params=["plain", "lean", "lean, a row at a time"])
+def lean(request, monkeypatch):
+    if "row" in request.param:
+        monkeypatch.setitem(chromatic_attention.CHUNK, "cpu", 1)
+    return request.param != "plain"
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+def random_pairs(lean=False, att_dim=D, values=True, dtype=torch.float64):
+    """One-hot of some relations, of which the last is forbidden, and numbers."""
+    relation = torch.randint(0, 4, (B, N, N))
+    relation[:, :, 0] = 0  # every row has a sender
+    features = torch.nn.functional.one_hot(relation, 4).to(dtype)
+    features = torch.cat([features, torch.randn(B, N, N, F - 4, dtype=dtype)], -1)
+    att = torch.randn(F, att_dim, dtype=dtype)
+    att[3] = FORBIDDEN
+    val = torch.randn(F, D, dtype=dtype) if values else None
+    return PairVectors(features, att, val, lean)
+
+
+def loops(attention, x, pairs, keep=None):
+    """Eq. 5-7, pair by pair and channel by channel, with the queries of "additive"."""
+    att = pairs.features @ pairs.att
+    weights = attention.qkv_proj.weight
+    if attention.kind == "additive":
+        weights = torch.cat([torch.randn(D, D, dtype=x.dtype), weights])
+    q, k, v = (x @ weights.T).chunk(3, -1)
+    val = torch.zeros(B, N, N, D, dtype=x.dtype)
+    if pairs.val is not None:
+        val = pairs.features @ pairs.val
+    out = torch.zeros_like(x)
+    width = D // H
+    for b, i, c in itertools.product(range(B), range(N), range(D)):
+        head = slice(c // width * width, c // width * width + width)
+        total, weighed = 0.0, 0.0
+        for j in range(N):
+            if attention.kind == "additive":
+                score = q[b, i, c] + k[b, j, c] + att[b, i, j, c]
+            else:
+                score = q[b, i, head] @ k[b, j, head] / math.sqrt(width)
+                mono = attention.kind == "mono"
+                score = score + att[b, i, j, c // width if mono else c]
+            factor = 1 if keep is None else keep[b, i, j]
+            total += math.exp(score)
+            message = v[b, j, c] + val[b, i, j, c]
+            weighed += math.exp(score) * factor * message
+        out[b, i, c] = weighed / total
+    return attention.out_proj(out)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("projection", ["full", "low_rank", "none"])
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
+def test_equals_loops_over_the_equations(kind, values, projection, lean, monkeypatch):
+    attention = ChromaticAttention(D, H, kind, projection).double()
+    for parameter in attention.parameters():
+        torch.nn.init.normal_(parameter)
+    x = torch.randn(B, N, D, dtype=torch.float64)
+    pairs = random_pairs(lean, H if kind == "mono" else D, values)
+    expected = loops(attention, x, pairs)
+    assert (attention(x, pairs) - expected).abs().max() < 1e-10
+    keep = torch.rand(B, N, N, dtype=torch.float64)
+    monkeypatch.setattr(attention, "kept", lambda ones: keep)
+    expected = loops(attention, x, pairs, keep)
+    assert (attention(x, pairs) - expected).abs().max() < 1e-10
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("sharing", ["per_layer", "shared"])
+def test_equals_the_published_layer(sharing, lean, shared_data):
+    path = shared_data.parent / "golden" / f"csa_attention_{sharing}_edge.npz"
+    archive = {name: torch.from_numpy(a) for name, a in np.load(path).items() if a.ndim}
+    config = json.loads(str(np.load(path)["config"]))
+    mask = archive["node_mask"]
+    padding = ~mask.unsqueeze(1).unsqueeze(-1).expand(-1, mask.shape[1], -1, -1)
+    names = ("e_att", "e_value") if sharing == "shared" else ("e",)
+    edges = [archive[name] for name in names]
+    features = torch.cat([*edges, padding.double()], -1)
+    if sharing == "shared":
+        eye, zero = torch.eye(config["D"]).double(), torch.zeros(config["D"]).double()
+        zeros = torch.zeros_like(eye)
+        att = torch.cat([eye, zeros, FORBIDDEN + zero.unsqueeze(0)])
+        val = torch.cat([zeros, eye, zero.unsqueeze(0)])
+    else:
+        att, val = (archive[f"state/{e}.weight"].T for e in ("E_att", "E_value"))
+        zero = torch.zeros_like(att[:1])
+        att, val = torch.cat([att, zero + FORBIDDEN]), torch.cat([val, zero])
+    attention = ChromaticAttention(
+        config["D"], config["H"], output_projection="none"
+    ).double()
+    qkv = torch.cat([archive[f"state/{name}.weight"] for name in "QKV"])
+    attention.qkv_proj.weight.copy_(qkv)
+    out = attention(archive["h"], PairVectors(features, att, val, lean))
+    assert (out * mask.unsqueeze(-1) - archive["output"]).abs().max() < 1e-9
+
+
+@torch.no_grad()
+def test_a_bias_per_head_is_multi_head_attention(lean):
+    """Piecewise-constant E^att: "chromatic" equals "mono", and both equal the attention
+    of Graphormer when the pairs are distances in a one-hot encoding."""
+    dist = torch.randint(0, 4, (B, N, N))
+    features = torch.nn.functional.one_hot(dist, 4).double()
+    table = torch.randn(4, H, dtype=torch.float64)
+    theirs = BiasedAttention(D, H).double()
+    theirs.qkv_proj.bias.zero_()
+    x = torch.randn(B, N, D, dtype=torch.float64)
+    expected = theirs(x, table[dist].permute(0, 3, 1, 2))
+    per_channel = table.repeat_interleave(D // H, 1)
+    for kind, att in (("mono", table), ("chromatic", per_channel)):
+        ours = ChromaticAttention(D, H, kind).double()
+        ours.load_state_dict(theirs.state_dict(), strict=False)
+        out = ours(x, PairVectors(features, att, None, lean))
+        assert (out - expected).abs().max() < 1e-12, kind
+
+
+@pytest.mark.parametrize("values", [True, False])
+@pytest.mark.parametrize("base_shape", [(B, N, N, H), (B, 1, N, D)])
+@pytest.mark.parametrize("kept", [True, False])
+def test_gradients_of_the_lean_path(values, base_shape, kept, lean):
+    """Against finite differences."""
+    pairs = random_pairs(lean, values=values)
+    base = torch.randn(base_shape, dtype=torch.float64, requires_grad=True)
+    v = torch.randn(B, N, D, dtype=torch.float64, requires_grad=True)
+    keep = torch.rand(B, N, N, dtype=torch.float64) if kept else None
+    learned = [pairs.att[:3].clone().requires_grad_()]
+    if values:
+        learned.append(pairs.val.requires_grad_())
+
+    def function(base, v, att, val=None):
+        att = torch.cat([att, pairs.att[3:]])
+        return filter_messages(base, v, keep, pairs._replace(att=att, val=val))
+
+    assert torch.autograd.gradcheck(function, (base, v, *learned), fast_mode=True)
+
+
+def test_lean_path_keeps_nothing_of_its_size():
+    sizes = {}
+    for lean in (False, True):
+        attention, kept = ChromaticAttention(D, H), []
+        x = torch.randn(B, N, D, requires_grad=True)
+        pairs = random_pairs(lean, dtype=torch.float32)
+
+        def pack(tensor, kept=kept):
+            kept.append(tensor.numel())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            attention(x, pairs).sum().backward()
+        sizes[lean] = sum(size >= B * N * N * D for size in kept)
+    assert sizes[False] >= 3 and sizes[True] == 0
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves(kind, dtype, lean):
+    """And rows in which all is forbidden are finite."""
+    attention = ChromaticAttention(D, H, kind)
+    pairs = random_pairs(lean, H if kind == "mono" else D, dtype=torch.float32)
+    pairs.features[0, 1, :, :4] = torch.tensor([0.0, 0, 0, 1])
+    x = torch.randn(B, N, D)
+    expected = attention(x, pairs)
+    halves = (t.to(dtype) for t in pairs[:3])
+    out = attention.to(dtype)(x.to(dtype), PairVectors(*halves, lean))
+    assert out.dtype == dtype and out.isfinite().all()
+    others = torch.ones(B, N, dtype=torch.bool)
+    others[0, 1] = False
+    assert (out.float() - expected)[others].abs().max() < 0.1
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
+def test_three_kinds_of_dropout(kind, lean):
+    """What is silenced: what a sender says, what a pair says, or a channel."""
+    n, p = 40, 0.25
+    # Equal weights, and messages of 1.
+    zeros = torch.zeros(1, n, n, 1)
+    pairs = PairVectors(
+        zeros, torch.zeros(1, H if kind == "mono" else D), torch.zeros(1, D), lean
+    )
+
+    def one_pass(**rates):
+        attention = ChromaticAttention(D, H, kind, "none", **rates)
+        attention.qkv_proj.weight.zero_()
+        attention.qkv_proj.weight[-D:] = torch.eye(D)
+        messages = torch.ones(1, n, D)
+        assert torch.allclose(attention.eval()(messages, pairs), messages)
+        return attention.train()(messages, pairs)[0], attention
+
+    out, _ = one_pass(node_dropout=p)  # the same senders are missing everywhere
+    assert (out - out[0, 0]).abs().max() < 1e-5
+    silent = n - out[0, 0] * n * (1 - p)
+    assert abs(silent - silent.round()) < 1e-3 and 0 < silent < n
+
+    out, attention = one_pass(dropout=p)  # others for every receiver, all channels
+    assert len(out[:, 0].unique()) > 3 and (out - out[:, :1]).abs().max() < 1e-5
+    keep = attention.kept(torch.ones(1, n, n))
+    assert keep.unique().tolist() == pytest.approx([0, 1 / (1 - p)])
+    assert abs((keep == 0).float().mean() - p) < 0.06
+
+    outs = [one_pass(channel_dropout=p)[0] for _ in range(9)]  # all of it or nothing
+    assert all((out == out[0]).all() for out in outs)
+    factors = torch.stack(outs)[:, 0] * (1 - p)
+    assert torch.isclose(factors, factors.round()).all()
+    assert abs((factors.round() == 0).float().mean() - p) < 0.2
+
+
+def test_unknown_choices_are_refused():
+    with pytest.raises(ValueError, match="unknown attention 'color', expected chrom"):
+        ChromaticAttention(D, H, "color")
+    with pytest.raises(ValueError, match="unknown output projection"):
+        ChromaticAttention(D, H, output_projection="half")
+    with pytest.raises(ValueError, match="embed_dim 8 is no multiple of 3 heads"):
+        ChromaticAttention(D, 3)
+    with pytest.raises(ValueError, match="dropout probability 1"):
+        ChromaticAttention(D, H, node_dropout=1)
