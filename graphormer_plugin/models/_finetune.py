@@ -36,7 +36,13 @@ SIZES = {
     "encoder_attention_heads": "number of heads",
 }
 # Options of a training run, which say nothing about the weights. So do rates of dropout.
-OF_THE_RUN = {"_name", "freeze_encoder_layers", "layerwise_lr_decay", "perturb_noise"}
+OF_THE_RUN = {
+    "_name",
+    "attention_memory",
+    "freeze_encoder_layers",
+    "layerwise_lr_decay",
+    "perturb_noise",
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, ARCH_MODEL_REGISTRY
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
@@ -24,6 +28,13 @@ TINY = {
     "encoder_ffn_embed_dim": 16,
     "encoder_attention_heads": 4,
 }
+
+
+def tiny_model(arch, targets=TARGETS):
+    """An architecture at a width that its other widths fit into."""
+    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
+    narrow = {"rwse_dim": 4} if hasattr(config, "rwse_dim") else {}
+    return build_model(arch, SCHEMA, targets, **TINY, **narrow)
 
 
 def make_columns(num_graphs=6, permute=False):
@@ -74,7 +85,7 @@ def make_batch(model, ids, **options):
 @pytest.fixture(params=ARCHITECTURES)
 def model(request):
     torch.manual_seed(0)
-    return build_model(request.param, SCHEMA, TARGETS, **TINY)
+    return tiny_model(request.param)
 
 
 def test_there_are_architectures():

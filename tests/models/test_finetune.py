@@ -55,6 +55,8 @@ ARCHITECTURES = {
     "direct bonds": ("graphormer_slim", {"edge_type": "single_hop"}),
     "bonds in nodes": ("graphormer_slim", {"edge_type": "node"}),
     "bonds in messages": ("graphormer_slim", {"edge_type": "aggregation"}),
+    "pairs": ("cgt_zinc", {"rwse_dim": 4}),
+    "pairs per layer": ("cgt_pattern", {"rwse_dim": 4, "attention": "mono"}),
 }
 
 
@@ -168,11 +170,18 @@ def test_other_targets_get_a_new_head(caplog):
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("head", ["linear", "transform"])
-def test_the_same_targets_keep_their_head_and_its_units(head):
+@pytest.mark.parametrize(
+    "arch, options",
+    [
+        ("graphormer_slim", {"head_style": "linear"}),
+        ("graphormer_slim", {"head_style": "transform"}),
+        ("cgt_zinc", {"rwse_dim": 4}),
+    ],
+)
+def test_the_same_targets_keep_their_head_and_its_units(arch, options):
     there = TargetSchema(["a"], mean=[3.0], std=[2.0])
     here = TargetSchema(["a"], mean=[-1.0], std=[5.0])
-    options = {"arch": "graphormer_slim", "head_style": head}
+    options = {"arch": arch, **options}
     old = make_model(SOURCE, targets=there, **options).double().eval()
     new = make_model(SOURCE, targets=here, seed=1, **options).double().eval()
     batch = make_batch(old, SOURCE)
@@ -294,6 +303,12 @@ def test_layers_of_weights():
     graphormer = make_model(SOURCE, "graphormer_slim")
     for name in ("attn_bias.spatial.embedding", "positions.centrality.in_degree"):
         assert layer_of(graphormer, f"encoder.{name}.weight") == 0
+    cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4, own_edge_encoding=True)
+    assert layer_of(cgt, "encoder.pairs.walks.weight") == 0
+    assert layer_of(cgt, "encoder.projections.1.att.weight") == 2
+    assert layer_of(cgt, "head.hidden.0.weight") == 3
+    cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4)
+    assert layer_of(cgt, "encoder.projections.0.att.weight") == 0
 
 
 def test_frozen_layers_have_no_gradient():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from test_architectures import ARCHITECTURES, SCHEMA, TINY, make_batch
+from test_architectures import ARCHITECTURES, make_batch, tiny_model
 from torch import nn
 
 from graphormer_plugin.data.features import TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.models import GraphModel, build_model
+from graphormer_plugin.models import GraphModel
 
 NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
 SMALLEST = [
@@ -25,7 +25,7 @@ def test_there_are_architectures():
 @pytest.mark.parametrize("arch", SMALLEST)
 def test_every_node_has_an_output_of_its_own(arch):
     torch.manual_seed(0)
-    model = build_model(arch, SCHEMA, NODES, **TINY).double().eval()
+    model = tiny_model(arch, NODES).double().eval()
     out = model(make_batch(model, range(6)))
     mask = make_batch(model, range(6))["node_mask"]
     assert out.shape == (*mask.shape, 3)

@@ -1,0 +1,157 @@
+"""Presets of CGT against Table 6 of Menegaux et al. 2023, its options and its head."""
+
+from argparse import Namespace
+
+import pytest
+import torch
+from fairseq.models import ARCH_CONFIG_REGISTRY
+from test_architectures import make_batch, tiny_model
+
+import graphormer_plugin  # noqa: F401  (registers)
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+from graphormer_plugin.models.cgt import CGTConfig
+
+OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
+ZINC = FeatureSchema(1, [28], [4])
+PATTERN, CLUSTER = FeatureSchema(1, [3], []), FeatureSchema(1, [7], [])
+GRAPHS = TargetSchema(["y"])
+
+
+def node_classes(number):
+    return TargetSchema(["class"], kind="multiclass", level="node", num_classes=number)
+
+
+@pytest.mark.parametrize(
+    "arch, schema, targets, paper",
+    [
+        ("cgt_zinc", ZINC, GRAPHS, 350e3),
+        ("cgt_pattern", PATTERN, node_classes(2), 259e3),
+        ("cgt_cluster", CLUSTER, node_classes(6), 382e3),
+        ("cgt_small", OGB, GRAPHS, 2.8e6),
+        ("cgt_deep", OGB, GRAPHS, 8.2e6),
+    ],
+)
+def test_size(arch, schema, targets, paper):
+    model = build_model(arch, schema, targets)
+    count = sum(parameter.numel() for parameter in model.parameters())
+    assert count == pytest.approx(paper, rel=0.02)
+
+
+def test_presets_of_table_6():
+    names = [
+        "encoder_layers",
+        "encoder_embed_dim",
+        "encoder_attention_heads",
+        "dropout",
+        "attention_dropout",
+        "rwse_steps",
+        "relative_encoding",
+        "relative_steps",
+        "share_edge_encoding",
+        "readout",
+    ]
+    sizes = {}
+    for arch in ("zinc", "pattern", "cluster", "small", "deep"):
+        preset = Namespace()
+        ARCH_CONFIG_REGISTRY[f"cgt_{arch}"](preset)
+        options = {**vars(CGTConfig()), **vars(preset)}
+        sizes[arch] = tuple(options[name] for name in names)
+        # the feed-forward network is twice as wide, heads and pairs per channel
+        encoder = build_model(f"cgt_{arch}", ZINC, GRAPHS).encoder
+        assert encoder.layers[0].fc1.out_features == 2 * options["encoder_embed_dim"]
+    assert sizes == {
+        "zinc": (10, 64, 4, 0, 0.5, 20, "rwse", 20, True, "sum"),
+        "pattern": (6, 64, 4, 0, 0.5, 16, "rwse", 16, False, "sum"),
+        "cluster": (16, 48, 8, 0.1, 0.5, 16, "rwse", 16, False, "sum"),
+        "small": (5, 256, 16, 0, 0.5, 0, "rwse", 16, True, "mean"),
+        "deep": (16, 256, 16, 0, 0.5, 0, "spde", 8, True, "mean"),
+    }
+
+
+def rank(encoder):
+    """Of the map after the attention; None: there is none."""
+    weights = list(encoder.layers[0].attention.out_proj.parameters())
+    return len(weights[0]) if weights else None
+
+
+@pytest.mark.parametrize(
+    "option, value, seen, expected",
+    [
+        ("dropout", 0.3, lambda e: e.layers[0].dropout.p, 0.3),
+        ("act_dropout", 0.3, lambda e: e.layers[0].act_dropout.p, 0.3),
+        ("attention_dropout", 0.3, lambda e: e.layers[0].attention.dropout.p, 0.3),
+        ("node_dropout", 0.3, lambda e: e.layers[0].attention.node_dropout.p, 0.3),
+        (
+            "channel_dropout",
+            0.3,
+            lambda e: e.layers[0].attention.channel_dropout.p,
+            0.3,
+        ),
+        ("attention", "mono", lambda e: e.projections[0].att.out_features, 4),
+        ("attention", "additive", lambda e: e.layers[1].attention.kind, "additive"),
+        ("output_projection", "low_rank", rank, 4),
+        ("output_projection", "none", rank, None),
+        ("no_edge_values", True, lambda e: e.projections[0].val, None),
+        ("neighbours_only", True, lambda e: bool(e.pairs.forbidden[2]), True),
+        ("relative_encoding", "spde", lambda e: e.pairs.walks, None),
+        ("relative_encoding", "both", lambda e: e.pairs.max_hop, 20),
+        ("relative_steps", 7, lambda e: e.pairs.num_steps, 7),
+        ("relative_dim", 5, lambda e: e.pairs.walks.out_features, 5),
+        ("pair_combine", "sum", lambda e: e.pairs.walks.out_features, 16),
+        ("rwse_steps", 7, lambda e: e.rwse_proj.in_features, 7),
+        ("rwse_dim", 7, lambda e: e.rwse_proj.out_features, 7),
+        ("encoder_ffn_embed_dim", 9, lambda e: e.layers[0].fc1.out_features, 9),
+        ("own_edge_encoding", True, lambda e: len(e.projections), 2),
+        ("attention_memory", "lean", lambda e: e.attention_memory, "lean"),
+    ],
+)
+def test_options_reach_the_encoder(option, value, seen, expected):
+    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "rwse_dim": 4}
+    plain = build_model("cgt_zinc", ZINC, GRAPHS, **sizes)
+    model = build_model("cgt_zinc", ZINC, GRAPHS, **{**sizes, option: value})
+    assert seen(model.encoder) == expected
+    assert seen(plain.encoder) != expected
+    assert model.batch_spec.max_hop == model.encoder.pairs.max_hop
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("readout", ["sum", "mean"])
+def test_head_is_a_network_per_node(readout):
+    """Halved three times (but 8 at least), added up, and the last bias once a graph."""
+    model = tiny_model("cgt_small").eval()
+    model.readout = readout
+    batch = make_batch(model, range(6))
+    out, nodes = model(batch), model.encoder(batch)
+    for number, mask in enumerate(batch["node_mask"]):
+        per_node = [model.head.hidden(node) for node in nodes[number, mask]]
+        pooled = getattr(torch, readout)(torch.stack(per_node), 0)
+        assert torch.allclose(out[number], model.head.projection(pooled), atol=1e-6)
+    head = build_model("cgt_small", OGB, GRAPHS).head
+    widths = [layer.out_features for layer in head.hidden[::2]]
+    assert widths == [128, 64, 32] and head.projection.out_features == 1
+
+
+def test_training_in_halves():
+    """Statistics of BatchNorm stay float32, everything else is a half."""
+    model = tiny_model("cgt_zinc").half()
+    batch = make_batch(model, range(6))
+    for memory in ("plain", "lean"):
+        model.encoder.attention_memory = memory
+        model.zero_grad()
+        out = model(batch)
+        out.float().square().sum().backward()
+        assert out.dtype == torch.float16 and out.isfinite().all()
+        for name, parameter in model.named_parameters():
+            assert parameter.dtype == torch.float16
+            assert parameter.grad.isfinite().all(), name
+    statistics = {n: b for n, b in model.named_buffers() if "running" in n}
+    assert len(statistics) == 2 * 5
+    for name, buffer in statistics.items():
+        assert buffer.dtype == torch.float32, name
+        assert not torch.equal(buffer, torch.full_like(buffer, float("var" in name)))
+
+
+def test_bad_options():
+    with pytest.raises(ValueError, match="unknown readout 'max', expected sum|mean"):
+        build_model("cgt_zinc", ZINC, GRAPHS, readout="max")
