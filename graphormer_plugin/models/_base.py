@@ -21,6 +21,8 @@ from torch import Tensor, nn
 
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.readout import READOUTS, read_out
 
 from ._layers import set_up_layers
 
@@ -74,8 +76,8 @@ class TransformerConfig(FairseqDataclass):
 class GraphModel(BaseFairseqModel):
     """An encoder of nodes, and a head on graphs or on each node.
 
-    Graphs are read out at the virtual node; where the encoder has none, as the mean of
-    their nodes.
+    Graphs are read out at the virtual node; where the encoder has none, from their
+    nodes.
 
     Args:
         encoder: batch, perturb -> [B, N + 1, D] with the virtual node first, or
@@ -85,6 +87,7 @@ class GraphModel(BaseFairseqModel):
         batch_spec: the batch fields that the encoder reads.
         level: `graph` or `node`: what is predicted.
         virtual_node: whether the encoder has one.
+        readout: without it, `mean`, `sum` or `max` over the nodes of a graph.
     """
 
     def __init__(
@@ -95,9 +98,12 @@ class GraphModel(BaseFairseqModel):
         batch_spec: BatchSpec,
         level: str = "graph",
         virtual_node: bool = True,
+        readout: str = "mean",
     ) -> None:
         super().__init__()
+        check_choice("readout", readout, READOUTS)
         self.level = level
+        self.readout = readout
         self.virtual_node = virtual_node
         if level == "graph" and not virtual_node:
             fields = batch_spec.fields | {"node_mask"}
@@ -126,8 +132,7 @@ class GraphModel(BaseFairseqModel):
             return self.head(x[:, 1:] if self.virtual_node else x)
         if self.virtual_node:
             return self.head(x[:, 0])
-        mask = batch["node_mask"].unsqueeze(-1)
-        return self.head((x * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1))
+        return self.head(read_out(x, batch["node_mask"], self.readout))
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any

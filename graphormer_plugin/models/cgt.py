@@ -28,6 +28,7 @@ from torch import Tensor
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import CGTEncoder, MLPHead
 from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.readout import read_out
 
 from ._base import GraphModel, TransformerConfig, set_defaults
 
@@ -146,8 +147,7 @@ class CGTModel(GraphModel):
 
     def __init__(self, *args, readout: str = "sum", **kwargs) -> None:
         check_choice("readout", readout, READOUTS)
-        super().__init__(*args, virtual_node=False, **kwargs)
-        self.readout = readout
+        super().__init__(*args, virtual_node=False, readout=readout, **kwargs)
 
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
@@ -195,10 +195,7 @@ class CGTModel(GraphModel):
         x = self.encoder(batch, perturb)
         if self.level == "node":
             return self.head(x)
-        mask = batch["node_mask"].unsqueeze(-1)
-        x = (self.head.hidden(x) * mask).sum(1)
-        if self.readout == "mean":
-            x = x / mask.sum(1).clamp(min=1)
+        x = read_out(self.head.hidden(x), batch["node_mask"], self.readout)
         return self.head.projection(x)
 
 

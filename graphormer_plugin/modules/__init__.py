@@ -28,8 +28,9 @@ from .node_position import (
     walk_powers,
 )
 from .pair_encoder import PairEncoder, PairProjection
-from .readout import MLPHead, TransformHead
+from .readout import MLPHead, TransformHead, read_out
 from .relative_attention import RelationTables, RelativeAttention
+from .sparse import NodeLayout, scatter_sum
 
 __all__ = [
     "AttnBias",
@@ -49,6 +50,7 @@ __all__ = [
     "MLPHead",
     "MaskedBatchNorm",
     "NodeEncoder",
+    "NodeLayout",
     "PairEncoder",
     "PairProjection",
     "PairVectors",
@@ -62,6 +64,8 @@ __all__ = [
     "VirtualNode",
     "embedding_sum",
     "filter_messages",
+    "read_out",
     "return_probabilities",
+    "scatter_sum",
     "walk_powers",
 ]

@@ -54,11 +54,11 @@ class NodeEncoder(nn.Module):
         self.embedding = nn.EmbeddingBag(sum(rows), embed_dim, mode="sum")
 
     def forward(self, x: Tensor) -> Tensor:
-        """x [B, N, F], integers within the vocabularies or floats -> [B, N, D]."""
+        """x [..., F], integers within the vocabularies or floats -> [..., D]."""
         if not self.categorical:
             return self.projection(x)
         rows = x.long() + self.first_row
-        return self.embedding(rows.flatten(0, 1)).view(*x.shape[:2], -1)
+        return self.embedding(rows.flatten(0, -2)).view(*x.shape[:-1], -1)
 
     @staticmethod
     def row_labels(

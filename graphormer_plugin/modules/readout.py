@@ -5,7 +5,38 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from .choices import check_choice
 from .encoder_layer import ACTIVATIONS
+
+READOUTS = ("mean", "sum", "max")
+
+
+def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
+    """One vector per graph from those of its nodes.
+
+    Args:
+        x: [B, N, D]; rows of padding may hold anything.
+        node_mask: [B, N], True where a node is real.
+        kind: one of `READOUTS`.
+
+    Returns:
+        [B, D] in the type of x, zero for a graph without nodes. Sums are float32 at
+        least.
+
+    Raises:
+        ValueError: another kind.
+    """
+    check_choice("readout", kind, READOUTS)
+    mask = node_mask.unsqueeze(-1)
+    if kind == "max":
+        lowest = torch.finfo(x.dtype).min
+        out = x.masked_fill(~mask, lowest).amax(1)
+        return out.where(mask.any(1), 0)
+    wide = torch.promote_types(x.dtype, torch.float32)
+    out = x.masked_fill(~mask, 0).sum(1, dtype=wide)
+    if kind == "mean":
+        out = out / mask.sum(1).clamp(min=1)
+    return out.to(x.dtype)
 
 
 class TransformHead(nn.Module):

@@ -64,3 +64,7 @@ def test_without_a_virtual_node():
     graphs = GraphModel(Plain(), 2, head, spec, virtual_node=False)
     assert graphs(batch).tolist() == [[1.5, 1.5], [4.0, 4.0]]
     assert graphs.batch_spec.fields == {"x", "node_mask"}
+    sums = GraphModel(Plain(), 2, head, spec, virtual_node=False, readout="sum")
+    assert sums(batch).tolist() == [[3.0, 3.0], [4.0, 4.0]]
+    with pytest.raises(ValueError, match="unknown readout 'avg'"):
+        GraphModel(Plain(), 2, head, spec, virtual_node=False, readout="avg")

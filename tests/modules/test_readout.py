@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from graphormer_plugin.modules import MLPHead
+from graphormer_plugin.modules import MLPHead, read_out
 
 
 def test_mlp_head():
@@ -25,3 +25,35 @@ def test_head_without_a_hidden_layer_is_linear():
     assert MLPHead.halving(20, 2, 1).hidden[2].out_features == 8
     with pytest.raises(ValueError, match=r"widths \[4\]"):
         MLPHead([4])
+
+
+@pytest.mark.parametrize(
+    "kind, expected",
+    [
+        ("mean", [[1.5, -1.5], [4.0, -4.0], [0, 0]]),
+        ("sum", [[3.0, -3.0], [4.0, -4.0], [0, 0]]),
+        ("max", [[2.0, -1.0], [4.0, -4.0], [0, 0]]),
+    ],
+)
+def test_read_out_of_real_nodes(kind, expected):
+    nan = float("nan")
+    x = torch.tensor([[[1.0], [2.0], [9.0]], [[4.0], [9.0], [nan]], [[nan]] * 3])
+    x = torch.cat([x, -x], -1).requires_grad_()
+    mask = torch.tensor([[True, True, False], [True, False, False], [False] * 3])
+    out = read_out(x, mask, kind)
+    assert out.tolist() == expected
+    out.sum().backward()
+    assert not x.grad[~mask].any() and x.grad[0, :2].any()
+
+
+def test_read_out_of_halves():
+    x = torch.full((1, 4096, 1), 2**-8, dtype=torch.float16)  # the sum of halves: 8
+    mask = torch.ones(1, 4096, dtype=torch.bool)
+    assert read_out(x, mask, "sum").item() == 16
+    assert read_out(x, mask).dtype == torch.float16
+
+
+def test_unknown_read_out():
+    mask = torch.ones(1, 1, dtype=torch.bool)
+    with pytest.raises(ValueError, match=r"readout 'avg', expected mean\|sum\|max"):
+        read_out(torch.zeros(1, 1, 1), mask, "avg")

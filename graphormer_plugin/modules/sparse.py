@@ -1,0 +1,63 @@
+"""Nodes one after another, without padding, for models that read the sparse fields of
+a batch: `edge_index`, `edge_bond` and `node_graph` number the nodes in that order."""
+
+import torch
+from torch import Tensor
+
+
+class NodeLayout:
+    """Where each node of a batch is: row of a flat tensor [S, ...], S nodes of all
+    graphs one after another, and place in a padded one [B, N, ...].
+
+    Args:
+        node_mask: [B, N] bool, True where a node is real; these come first.
+        node_graph: [S] int64, the graph of each node, ascending.
+
+    Example:
+        >>> layout = NodeLayout(
+        ...     torch.tensor([[True, False], [True, True]]), torch.tensor([0, 1, 1])
+        ... )
+        >>> flat = layout.flatten(torch.tensor([[[5], [0]], [[6], [7]]]))
+        >>> flat.squeeze(-1).tolist()
+        [5, 6, 7]
+        >>> layout.pad(flat).squeeze(-1).tolist()
+        [[5, 0], [6, 7]]
+    """
+
+    def __init__(self, node_mask: Tensor, node_graph: Tensor) -> None:
+        self.num_graphs, self.num_columns = node_mask.shape
+        self.node_graph = node_graph
+        sizes = node_mask.sum(1)
+        self.first = sizes.cumsum(0) - sizes  # [B], row of the first node of each graph
+        # Counted, not looked up with nonzero(), which would wait for a GPU.
+        rows = torch.arange(len(node_graph), device=node_graph.device)
+        self.number = rows - self.first[node_graph]  # [S], within its graph
+        self.place = node_graph * self.num_columns + self.number
+
+    def flatten(self, padded: Tensor) -> Tensor:
+        """[B, N, ...] -> [S, ...]."""
+        return padded.flatten(0, 1).index_select(0, self.place)
+
+    def pad(self, flat: Tensor) -> Tensor:
+        """[S, ...] -> [B, N, ...], zero where there is no node."""
+        padded = flat.new_zeros(self.num_graphs * self.num_columns, *flat.shape[1:])
+        padded = padded.index_copy(0, self.place, flat)
+        return padded.view(self.num_graphs, self.num_columns, *flat.shape[1:])
+
+
+def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Sums of the rows of `values` that have an index in common.
+
+    Args:
+        values: [M, ...].
+        index: [M] int64 in 0..size - 1, e.g. `edge_index[1]` for sums over the edges
+            that arrive at a node, or `node_graph` for sums over a graph.
+        size: rows of the result.
+
+    Returns:
+        [size, ...] in float32 at least, because a sum of many halves loses the small
+        ones; zero where there is nothing to add.
+    """
+    wide = torch.promote_types(values.dtype, torch.float32)
+    out = values.new_zeros(size, *values.shape[1:], dtype=wide)
+    return out.index_add(0, index, values.to(wide))
