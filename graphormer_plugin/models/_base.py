@@ -73,6 +73,16 @@ class TransformerConfig(FairseqDataclass):
     )
 
 
+@dataclass
+class VirtualNodeConfig(TransformerConfig):
+    """A Transformer encoder over the nodes and a virtual node."""
+
+    no_virtual_node: bool = field(
+        default=False,
+        metadata={"help": "nodes only; graphs are read out as the mean of their nodes"},
+    )
+
+
 class GraphModel(BaseFairseqModel):
     """An encoder of nodes, and a head on graphs or on each node.
 

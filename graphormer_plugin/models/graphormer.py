@@ -34,7 +34,7 @@ from torch import nn
 from graphormer_plugin.data.fields import FAR, BatchSpec
 from graphormer_plugin.modules import GraphormerEncoder, TransformHead
 
-from ._base import GraphModel, TransformerConfig, set_defaults
+from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ HEAD_STYLES = ("linear", "transform")
 
 
 @dataclass
-class GraphormerConfig(TransformerConfig):
+class GraphormerConfig(VirtualNodeConfig):
     """Options of Graphormer; the sizes are those of `graphormer_base`."""
 
     pre_layernorm: bool = field(
@@ -184,7 +184,7 @@ WITHOUT_EFFECT = {
 
 @register_model("graphormer", dataclass=GraphormerConfig)
 class GraphormerModel(GraphModel):
-    """`GraphormerEncoder` with a head on the virtual node."""
+    """`GraphormerEncoder` with a head on the virtual node (without one, the mean)."""
 
     @classmethod
     def build_model(cls, cfg: GraphormerConfig, task) -> "GraphormerModel":
@@ -235,6 +235,7 @@ class GraphormerModel(GraphModel):
             embed_norm=cfg.encoder_normalize_before,
             # The transform head normalises, and the released code has no other norm.
             final_norm=cfg.pre_layernorm and not transform,
+            virtual_node=not cfg.no_virtual_node,
         )
         fields = encoder.required_fields
         spec = BatchSpec(
@@ -249,7 +250,8 @@ class GraphormerModel(GraphModel):
         else:
             head = nn.Linear(cfg.encoder_embed_dim, outputs)
         level = task.targets.level
-        return cls(encoder, cfg.encoder_embed_dim, head, spec, level)
+        virtual = not cfg.no_virtual_node
+        return cls(encoder, cfg.encoder_embed_dim, head, spec, level, virtual)
 
 
 # Sizes of Tables 7 and 10 and section B.2.2; the largest is the released code's.

@@ -18,11 +18,11 @@ from torch import nn
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import GRPEEncoder
 
-from ._base import GraphModel, TransformerConfig, set_defaults
+from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
 
 @dataclass
-class GRPEConfig(TransformerConfig):
+class GRPEConfig(VirtualNodeConfig):
     """Options of GRPE; the defaults are those of `grpe_standard`."""
 
     max_hop: int = field(
@@ -65,7 +65,7 @@ class GRPEConfig(TransformerConfig):
 
 @register_model("grpe", dataclass=GRPEConfig)
 class GRPEModel(GraphModel):
-    """`GRPEEncoder` with a linear head on the virtual node."""
+    """`GRPEEncoder` with a linear head on the virtual node (without one, the mean)."""
 
     @classmethod
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":
@@ -89,12 +89,14 @@ class GRPEModel(GraphModel):
             encode_value=not cfg.no_graph_encoded_value,
             key_from_row=cfg.key_from_row,
             virtual_is_self=cfg.virtual_is_self,
+            virtual_node=not cfg.no_virtual_node,
         )
         fields = frozenset({"x", "node_mask", "relation", "relation_code"})
         spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)
         head = nn.Linear(cfg.encoder_embed_dim, task.targets.num_outputs)
         level = task.targets.level
-        return cls(encoder, cfg.encoder_embed_dim, head, spec, level)
+        virtual = not cfg.no_virtual_node
+        return cls(encoder, cfg.encoder_embed_dim, head, spec, level, virtual)
 
 
 # Sizes of Table 1.

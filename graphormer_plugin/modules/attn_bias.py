@@ -162,7 +162,7 @@ class GaussianDistance(nn.Module):
 
 
 class AttnBias(nn.Module):
-    """Sum of the bias terms of a graph with its virtual node, [B, H, T, T].
+    """Sum of the bias terms of a graph and its virtual node, [B, H, T, T].
 
     Args:
         num_heads: H.
@@ -172,6 +172,7 @@ class AttnBias(nn.Module):
         distance: 3D positions.
         spatial_pos_max: pairs at so many hops or more do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.
+        virtual_node: whether there is one; without it T = N.
     """
 
     def __init__(
@@ -181,11 +182,14 @@ class AttnBias(nn.Module):
         edges: Optional[nn.Module] = None,
         distance: Optional[GaussianDistance] = None,
         spatial_pos_max: Optional[int] = None,
+        virtual_node: bool = True,
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
+        self.virtual_node = virtual_node
         self.spatial, self.edges, self.distance = spatial, edges, distance
-        self.virtual = nn.Embedding(1, num_heads) if spatial is not None else None
+        has_scalar = virtual_node and spatial is not None
+        self.virtual = nn.Embedding(1, num_heads) if has_scalar else None
         hops = torch.arange(NUM_DIST_CODES)
         hops[UNREACHABLE] = UNREACHABLE_HOPS
         limit = UNREACHABLE_HOPS + 1 if spatial_pos_max is None else spatial_pos_max
@@ -208,6 +212,8 @@ class AttnBias(nn.Module):
         if self.limited:
             forbidden = forbidden | self.too_far[batch["dist"].int()].unsqueeze(1)
         nodes = nodes.masked_fill(forbidden, FORBIDDEN)
+        if not self.virtual_node:
+            return nodes
         if self.virtual is not None:
             scalar = self.virtual.weight.view(1, H, 1, 1).to(nodes.dtype)
         else:

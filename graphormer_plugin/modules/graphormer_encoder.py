@@ -34,8 +34,8 @@ EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
 
 
 class GraphormerEncoder(nn.Module):
-    """Transformer over the nodes of a graph and a virtual node, whose attention has a
-    bias from structure, Ying et al. 2021.
+    """Transformer over the nodes of a graph and, unless `virtual_node=False`, a virtual
+    node, whose attention has a bias from structure, Ying et al. 2021.
 
     The bias is made once and shared by all layers. The rows of the paper's ablation
     (Table 5) are `node_relation`, `centrality` and `edge_type`; layers are the paper's
@@ -72,6 +72,7 @@ class GraphormerEncoder(nn.Module):
         embed_norm: LayerNorm on the input of the first layer (released second version).
         final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
             nothing else normalises the sum of all layers.
+        virtual_node: False: nodes only, T = N in place of N + 1.
 
     Raises:
         ValueError: an unknown choice or a size out of range.
@@ -126,6 +127,7 @@ class GraphormerEncoder(nn.Module):
         pre_layernorm: bool = True,
         embed_norm: bool = False,
         final_norm: Optional[bool] = None,
+        virtual_node: bool = True,
     ) -> None:
         super().__init__()
         check_choice("node_relation", node_relation, NODE_RELATIONS)
@@ -134,7 +136,7 @@ class GraphormerEncoder(nn.Module):
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
-        self.virtual_node = VirtualNode(embed_dim)
+        self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
 
         def bonds(width: int) -> BondEncoder:
             return BondEncoder(bond_dims, width, bond_columns, bond_table_size)
@@ -169,6 +171,7 @@ class GraphormerEncoder(nn.Module):
             edges,
             GaussianDistance(num_heads, gaussian_kernels) if gaussian_kernels else None,
             spatial_pos_max,
+            virtual_node,
         )
         self.bond_messages = bonds(embed_dim) if edge_type == "aggregation" else None
 
@@ -210,18 +213,19 @@ class GraphormerEncoder(nn.Module):
             perturb: [B, N, D], added to the encoded node features.
 
         Returns:
-            [B, N + 1, D]: the virtual node, then the nodes; padding is zero.
+            [B, T, D]: the virtual node, then the nodes; padding is zero.
         """
         x = self.encode_nodes(batch)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
-        x = self.virtual_node(x)
+        mask = batch["node_mask"]
+        if self.virtual_node is not None:
+            x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
         attn_bias = self.attn_bias(batch)
         messages = self.pair_messages(batch)
         for layer in self.layers:
             x = layer(x, attn_bias, *messages)
-        mask = F.pad(batch["node_mask"], (1, 0), value=True)
         return self.final_norm(x) * mask.unsqueeze(-1)
 
     def encode_nodes(self, batch: dict[str, Tensor]) -> Tensor:
@@ -236,7 +240,8 @@ class GraphormerEncoder(nn.Module):
         occur; nothing unless the edge type is "aggregation"."""
         if self.bond_messages is None:
             return ()
-        types, position = torch.unique(
-            F.pad(batch["bond"].int(), (1, 0, 1, 0)), return_inverse=True
-        )
+        bond = batch["bond"].int()
+        if self.virtual_node is not None:
+            bond = F.pad(bond, (1, 0, 1, 0))
+        types, position = torch.unique(bond, return_inverse=True)
         return position, self.bond_messages()[types]

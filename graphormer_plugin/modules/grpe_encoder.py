@@ -125,8 +125,9 @@ class RelationEncoding(nn.Module):
 class GRPEEncoder(nn.Module):
     """Graph Transformer with relative positional encoding, Park et al. 2022.
 
-    Pre-LayerNorm layers over the nodes and a virtual node at position 0, which is
-    related to every node by a vector of its own and takes no part in shortest paths.
+    Pre-LayerNorm layers over the nodes and, unless `virtual_node=False`, a virtual node
+    at position 0, which is related to every node by a vector of its own and takes no
+    part in shortest paths.
 
     Args:
         node_dims: vocabulary size of each categorical node column; None: continuous.
@@ -149,9 +150,11 @@ class GRPEEncoder(nn.Module):
         key_from_row: see `RelativeAttention`.
         virtual_is_self: the virtual node is related to itself as a node is to itself,
             as in the released code; else by the relation of pairs with it.
+        virtual_node: False: nodes only, T = N in place of N + 1.
 
     Raises:
-        ValueError: a size, rate or noise out of range.
+        ValueError: a size, rate or noise out of range, or `virtual_is_self` without a
+            virtual node.
 
     Example:
         >>> encoder = GRPEEncoder(
@@ -190,18 +193,21 @@ class GRPEEncoder(nn.Module):
         encode_value: bool = True,
         key_from_row: bool = False,
         virtual_is_self: bool = False,
+        virtual_node: bool = True,
     ) -> None:
         super().__init__()
         if num_layers < 1:
             raise ValueError(f"num_layers {num_layers}, expected at least 1")
         if not perturb_noise >= 0:
             raise ValueError(f"perturb_noise {perturb_noise}, expected at least 0")
+        if virtual_is_self and not virtual_node:
+            raise ValueError("virtual_is_self needs a virtual node")
         self.perturb_noise = perturb_noise
         self.virtual_is_self = virtual_is_self
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
-        self.virtual_node = VirtualNode(embed_dim)
+        self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
         self.encodings = nn.ModuleList(
             RelationEncoding(
                 max_hop,
@@ -239,7 +245,7 @@ class GRPEEncoder(nn.Module):
             perturb: [B, N, D], added to the encoded node features.
 
         Returns:
-            [B, N + 1, D]: the virtual node, then the nodes; padding is zero.
+            [B, T, D]: the virtual node, then the nodes; padding is zero.
         """
         x = self.node_encoder(batch["x"])
         if perturb is not None:
@@ -248,24 +254,16 @@ class GRPEEncoder(nn.Module):
             x = x + torch.empty_like(x).uniform_(
                 -self.perturb_noise, self.perturb_noise
             )
-        x = self.virtual_node(x)
-        mask = F.pad(batch["node_mask"], (1, 0), value=True)  # [B, T]
+        mask, relation = batch["node_mask"], batch["relation"].long()
+        if self.virtual_node is not None:
+            x, mask = self.virtual_node(x, mask)
+            relation = F.pad(relation, (1, 0, 1, 0))  # position 0: virtual
         tables = [encoding(batch["relation_code"]) for encoding in self.encodings]
-        relation = self.with_virtual_node(batch["relation"], mask, tables[0])
+        forbidden = tables[0].query.shape[1] - 1  # the last row
+        relation = relation.masked_fill(~mask.unsqueeze(1), forbidden)  # [B, T, T]
         if self.virtual_is_self:
             relation[:, 0, 0] = batch["relation"][:, 0, 0]  # of a node with itself
         tables *= len(self.layers) // len(tables)
         for layer, layer_tables in zip(self.layers, tables):
             x = layer(x, layer_tables, relation)
         return self.final_norm(x) * mask.unsqueeze(-1)
-
-    @staticmethod
-    def with_virtual_node(
-        relation: Tensor, mask: Tensor, tables: RelationTables
-    ) -> Tensor:
-        """[B, N, N] -> [B, T, T] int64: position 0 (the virtual relation) for pairs
-        with the virtual node, the last row of the tables for columns that are
-        padding."""
-        forbidden = tables.query.shape[1] - 1
-        relation = F.pad(relation.long(), (1, 0, 1, 0))
-        return relation.masked_fill_(~mask.unsqueeze(1), forbidden)

@@ -5,6 +5,7 @@ from typing import Optional
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .vocabulary import RowLabels, Vocabularies, column_labels, feature_labels
 
@@ -78,11 +79,14 @@ class NodeEncoder(nn.Module):
 
 
 class VirtualNode(nn.Module):
-    """Puts one learned vector before the nodes: [B, N, D] -> [B, N + 1, D]."""
+    """Puts one learned vector before the nodes: [B, N, D] -> [B, N + 1, D], of which
+    the virtual node is the first and real."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(1, embed_dim)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)
+    def forward(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """x [B, N, D], node_mask [B, N] -> both with a node more."""
+        x = torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)
+        return x, F.pad(node_mask, (1, 0), value=True)

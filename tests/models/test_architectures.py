@@ -30,11 +30,26 @@ TINY = {
 }
 
 
-def tiny_model(arch, targets=TARGETS):
+def has_option(arch, name):
+    return hasattr(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]], name)
+
+
+SMALLEST = [
+    arch
+    for arch in ARCHITECTURES
+    if arch.endswith(("_tiny", "_slim", "_zinc")) or "_" not in arch
+]
+NODES_ONLY = [
+    pytest.param((arch, {"no_virtual_node": True}), id=f"{arch} without virtual node")
+    for arch in SMALLEST
+    if has_option(arch, "no_virtual_node")
+]
+
+
+def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
-    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
-    narrow = {"rwse_dim": 4} if hasattr(config, "rwse_dim") else {}
-    return build_model(arch, SCHEMA, targets, **TINY, **narrow)
+    narrow = {"rwse_dim": 4} if has_option(arch, "rwse_dim") else {}
+    return build_model(arch, SCHEMA, targets, **TINY, **narrow, **options)
 
 
 def make_columns(num_graphs=6, permute=False):
@@ -82,15 +97,20 @@ def make_batch(model, ids, **options):
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-@pytest.fixture(params=ARCHITECTURES)
+@pytest.fixture(
+    params=[*(pytest.param((arch, {}), id=arch) for arch in ARCHITECTURES), *NODES_ONLY]
+)
 def model(request):
+    arch, options = request.param
     torch.manual_seed(0)
-    return tiny_model(request.param)
+    return tiny_model(arch, **options)
 
 
 def test_there_are_architectures():
     expected = {"grpe_tiny", "grpe_small", "grpe_standard", "grpe_large"}
     assert expected <= set(ARCHITECTURES)
+    nodes_only = {case.values[0][0] for case in NODES_ONLY}
+    assert {"grpe_tiny", "graphormer_slim"} <= nodes_only
 
 
 def test_every_parameter_gets_a_finite_gradient(model):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from test_architectures import ARCHITECTURES, make_batch, tiny_model
+from test_architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 from torch import nn
 
 from graphormer_plugin.data.features import TargetSchema
@@ -11,21 +11,19 @@ from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.models import GraphModel
 
 NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
-SMALLEST = [
-    arch
-    for arch in ARCHITECTURES
-    if arch.endswith(("_tiny", "_slim", "_zinc")) or "_" not in arch
-]
 
 
 def test_there_are_architectures():
     assert {"grpe_tiny", "graphormer_slim"} <= set(SMALLEST)
 
 
-@pytest.mark.parametrize("arch", SMALLEST)
-def test_every_node_has_an_output_of_its_own(arch):
+@pytest.mark.parametrize(
+    "case", [*(pytest.param((arch, {}), id=arch) for arch in SMALLEST), *NODES_ONLY]
+)
+def test_every_node_has_an_output_of_its_own(case):
+    arch, options = case
     torch.manual_seed(0)
-    model = tiny_model(arch, NODES).double().eval()
+    model = tiny_model(arch, NODES, **options).double().eval()
     out = model(make_batch(model, range(6)))
     mask = make_batch(model, range(6))["node_mask"]
     assert out.shape == (*mask.shape, 3)
@@ -41,6 +39,20 @@ def test_every_node_has_an_output_of_its_own(arch):
         nodes = int(mask[number].sum())
         order = np.random.default_rng(number).permutation(nodes)
         assert (out[number, order] - renumbered[number, :nodes]).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("case", NODES_ONLY)
+@torch.no_grad()
+def test_without_a_virtual_node_a_graph_is_the_mean_of_its_nodes(case):
+    arch, options = case
+    torch.manual_seed(0)
+    model = tiny_model(arch, **options).double().eval()
+    assert not any("virtual" in name for name, _ in model.named_parameters())
+    batch = make_batch(model, range(6))
+    sizes, states = batch["node_mask"].sum(1), model.encoder(batch)
+    assert states.shape[1] == sizes.max()
+    for out, rows, size in zip(model(batch), states, sizes):
+        assert (out - model.head(rows[:size].mean(0))).abs().max() < 1e-12
 
 
 class Plain(nn.Module):

@@ -48,6 +48,8 @@ ABLATIONS = {
     "post-norm": dict(pre_layernorm=False),
     "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
     "relu": dict(activation="relu"),
+    "nodes only": dict(virtual_node=False, spatial_pos_max=2),
+    "nodes only, via aggregation": dict(virtual_node=False, edge_type="aggregation"),
 }
 
 
@@ -122,17 +124,18 @@ def twin_input(encoder, graph):
                 if u == i:
                     row = row + bond_vector(positions["bonds"].bonds, bond)
         rows.append(row)
-    x = torch.stack([encoder.virtual_node.embedding.weight[0], *rows])
-    return encoder.embed_norm(x)
+    if encoder.virtual_node is not None:
+        rows.insert(0, encoder.virtual_node.embedding.weight[0])
+    return encoder.embed_norm(torch.stack(rows))
 
 
 def twin_bias(encoder, graph):
     """b + c of Eq. 7, pair by pair, [T, T, H]."""
-    n, module = len(graph["x"]), encoder.attn_bias
+    n, first, module = len(graph["x"]), num_virtual(encoder), encoder.attn_bias
     dist = hops(graph)
     bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
-    bias = torch.zeros(n + 1, n + 1, HEADS, dtype=torch.float64)
-    if module.spatial is not None:
+    bias = torch.zeros(n + first, n + first, HEADS, dtype=torch.float64)
+    if first and module.spatial is not None:
         bias[0] = bias[:, 0] = module.virtual.weight[0]
     for i in range(n):
         for j in range(n):
@@ -161,8 +164,13 @@ def twin_bias(encoder, graph):
             limit = encoder_limit(encoder)
             if limit is not None and (dist[i, j] if connected else 510) >= limit:
                 value = torch.full((HEADS,), -math.inf, dtype=torch.float64)
-            bias[i + 1, j + 1] = value
+            bias[i + first, j + first] = value
     return bias
+
+
+def num_virtual(encoder):
+    """Nodes before the graph's own."""
+    return int(encoder.virtual_node is not None)
 
 
 def encoder_limit(encoder):
@@ -172,20 +180,19 @@ def encoder_limit(encoder):
 
 def twin(encoder, graph):
     """Eq. 6-9, row by row and head by head."""
-    n, width = len(graph["x"]), DIM // HEADS
+    n, first, width = len(graph["x"]), num_virtual(encoder), DIM // HEADS
     x, bias = twin_input(encoder, graph), twin_bias(encoder, graph)
     bond = {(u, v): b for u, v, b in zip(graph["src"], graph["dst"], graph["bond"])}
 
     def attend(layer, x):
         q, k, v = layer.attention.qkv_proj(x).chunk(3, dim=-1)
         z = torch.zeros_like(x)
-        for i in range(n + 1):
+        for i in range(n + first):
             messages = v.clone()
-            for j in range(1, n + 1):
-                if encoder.bond_messages is not None and (i - 1, j - 1) in bond:
-                    messages[j] += bond_vector(
-                        encoder.bond_messages, bond[i - 1, j - 1]
-                    )
+            for j in range(first, n + first):
+                pair = i - first, j - first
+                if encoder.bond_messages is not None and pair in bond:
+                    messages[j] += bond_vector(encoder.bond_messages, bond[pair])
             for h in range(HEADS):
                 part = slice(h * width, (h + 1) * width)
                 scores = k[:, part] @ q[i, part] / math.sqrt(width) + bias[i, :, h]
@@ -208,7 +215,7 @@ def test_equals_the_equations(graphs, options):
     encoder = make_encoder(**options).eval()
     out = encoder(batch_of(encoder, graphs))
     for states, graph in zip(out, graphs):
-        n = len(graph["x"]) + 1
+        n = len(graph["x"]) + num_virtual(encoder)
         # random-walk probabilities and 3D distances are float32
         tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 0
         assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10 + tolerance
@@ -241,9 +248,11 @@ def test_permuting_nodes_permutes_states(options):
     )
     tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 1e-12
     for before, after, order in zip(out, permuted, orders):
-        assert (before[0] - after[0]).abs().max() < tolerance
-        moved = before[1 + torch.from_numpy(order)]
-        assert (moved - after[1 : 1 + len(order)]).abs().max() < tolerance
+        first = num_virtual(encoder)
+        if first:
+            assert (before[0] - after[0]).abs().max() < tolerance
+        moved = before[first + torch.from_numpy(order)]
+        assert (moved - after[first : first + len(order)]).abs().max() < tolerance
 
 
 @pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)

@@ -51,7 +51,7 @@ def graphs():
 
 def twin(encoder, graph):
     """Eq. 6-9, pair by pair and head by head, with P and E looked up separately."""
-    n = len(graph["x"])
+    n, first = len(graph["x"]), int(encoder.virtual_node is not None)
     far, unreachable, virtual = MAX_HOP + 1, MAX_HOP + 2, MAX_HOP + 3
     no_edge, itself, to_virtual = BOND_TYPES, BOND_TYPES + 1, BOND_TYPES + 2
     dist = hops(graph)
@@ -60,22 +60,22 @@ def twin(encoder, graph):
     def psi(i, j):
         if i == j == 0 and encoder.virtual_is_self:
             return 0
-        if i == 0 or j == 0:
+        if min(i, j) < first:
             return virtual
-        d = dist[i - 1, j - 1]
+        d = dist[i - first, j - first]
         return unreachable if np.isinf(d) else far if d > MAX_HOP else int(d)
 
     def edge(i, j):
         if i == j == 0 and encoder.virtual_is_self:
             return itself
-        if i == 0 or j == 0:
+        if min(i, j) < first:
             return to_virtual
         if i == j:
             return itself
-        return bond.get((i - 1, j - 1), no_edge + 1) - 1
+        return bond.get((i - first, j - first), no_edge + 1) - 1
 
     table = encoder.node_encoder.embedding.weight
-    x = [encoder.virtual_node.embedding.weight[0]]
+    x = [encoder.virtual_node.embedding.weight[0]] if first else []
     x += [table[a] + table[7 + b] for a, b in graph["x"]]
     x = torch.stack(x)
     width = DIM // HEADS
@@ -92,9 +92,9 @@ def twin(encoder, graph):
         for h in range(HEADS):
             part = slice(h * width, (h + 1) * width)
             key_part = slice(DIM + h * width, DIM + (h + 1) * width)
-            for i in range(n + 1):
+            for i in range(n + first):
                 scores, values = [], []
-                for j in range(n + 1):
+                for j in range(n + first):
                     keyed = i if layer.attention.key_from_row else j
                     topology = row(encoding.topology_attention, psi(i, j))
                     edges = row(encoding.edge_attention, edge(i, j))
@@ -131,6 +131,18 @@ def test_equals_the_equations(graphs, topology, edge, value, independent):
     out = encoder(collate(graphs))
     for states, graph in zip(out, graphs):
         n = len(graph["x"]) + 1
+        assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10
+        assert not states[n:].any()
+
+
+@pytest.mark.parametrize("independent", [False, True])
+@torch.no_grad()
+def test_without_a_virtual_node(graphs, independent):
+    encoder = make_encoder(virtual_node=False, independent_encodings=independent)
+    out = encoder(collate(graphs))
+    assert out.shape[1] == max(len(graph["x"]) for graph in graphs)
+    for states, graph in zip(out, graphs):
+        n = len(graph["x"])
         assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10
         assert not states[n:].any()
 
@@ -260,6 +272,10 @@ def test_max_hop_is_what_it_says():
         ({"attention_dropout": 1.0}, "attention dropout 1.0"),
         ({"attention_dropout": -0.1}, "attention dropout -0.1"),
         ({"max_hop": 0}, "max_hop 0"),
+        (
+            {"virtual_is_self": True, "virtual_node": False},
+            "virtual_is_self needs a virtual node",
+        ),
         ({"dropout": 1.0}, "dropout probability 1.0"),
         ({"node_table_size": 4}, "7 values, table_size is 4"),
         ({"node_dims": []}, "node_dims is empty"),
