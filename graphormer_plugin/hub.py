@@ -62,8 +62,11 @@ class Predictor:
             targets' unit, else probabilities (per class for a multiclass target).
 
         Raises:
-            ValueError: a SMILES that RDKit refuses, or a model of other features.
+            ValueError: a SMILES that RDKit refuses, or a model of other features or
+                of 3D positions.
         """
+        if "pos" in self.model.batch_spec.fields:
+            raise ValueError("the model reads 3D positions, which SMILES do not have")
         out = np.empty((len(smiles), self.targets.num_outputs))
         graphs = []
         for number, string in enumerate(smiles):

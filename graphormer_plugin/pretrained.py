@@ -32,8 +32,10 @@ class Published:
         file: name that its authors gave the file.
         source: whose code made it, a choice of ``graphormer-convert --from``.
         config: what the weights do not tell, as for ``graphormer-convert --config``.
-        address: where to download it; used only together with `sha256`.
-        sha256: of the file, in hexadecimal digits.
+        address: where its authors put it.
+        sha256: of the file, in hexadecimal digits; empty where none is known. Then
+            nothing is downloaded: the address is in the message, for a download by
+            hand.
     """
 
     file: str
@@ -43,12 +45,19 @@ class Published:
     sha256: str = ""
 
 
-# Graphormer v2's names. Its authors publish no checksums, so there are no addresses: a
-# file that cannot be checked is put into the folder by somebody who knows it.
+MICROSOFT = "https://ml2md.blob.core.windows.net/graphormer-ckpts"
+
+
+def _microsoft(file: str) -> Published:
+    return Published(file, address=f"{MICROSOFT}/{file}")
+
+
+# Names and addresses of Graphormer v2's own table. Its authors publish no checksums,
+# and none is made up here.
 PUBLISHED = {
-    "pcqm4mv1_graphormer_base": Published("checkpoint_best_pcqm4mv1.pt"),
-    "pcqm4mv2_graphormer_base": Published("checkpoint_best_pcqm4mv2.pt"),
-    "pcqm4mv1_graphormer_base_for_molhiv": Published(
+    "pcqm4mv1_graphormer_base": _microsoft("checkpoint_best_pcqm4mv1.pt"),
+    "pcqm4mv2_graphormer_base": _microsoft("checkpoint_best_pcqm4mv2.pt"),
+    "pcqm4mv1_graphormer_base_for_molhiv": _microsoft(
         "checkpoint_base_preln_pcqm4mv1_for_hiv.pt"
     ),
 }
@@ -108,7 +117,7 @@ def download(
     Several processes may ask at once: one downloads, the others wait.
 
     Raises:
-        ValueError: no address is known, nobody answers, or another file comes.
+        ValueError: no checksum is known, nobody answers, or another file comes.
     """
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
@@ -119,10 +128,10 @@ def download(
     published = PUBLISHED[name]
     path = folders(folder, data_root)[-1] / f"{name}.pt"
     by_hand = f"put its authors' file {published.file} there by hand, as {path}"
-    if not (published.address and published.sha256):
+    if not published.sha256:
         raise ValueError(
-            f"{name} is in none of {looked}, and no address with a checksum is known: "
-            f"{by_hand}"
+            f"{name} is in none of {looked}, and what {published.address} gives is not "
+            f"downloaded, because its checksum is not known: {by_hand}"
         )
     with store_lock(path):
         if path.is_file():

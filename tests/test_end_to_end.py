@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -322,15 +323,115 @@ def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
         assert log["train_bsz"] * 6 == pytest.approx(96, rel=0.02)
 
 
+def test_two_processes_resume(data, tmp_path):
+    def run_two(name):
+        more = ["--batch-size", 8, "--max-epoch", 2]
+        arguments = train_arguments(data, tmp_path / name, *more)
+        return losses(train_on_two_processes(*arguments))
+
+    whole_train, whole_valid = run_two("whole")
+    (tmp_path / "parts").mkdir()
+    shutil.copy(
+        tmp_path / "whole/checkpoint1.pt", tmp_path / "parts/checkpoint_last.pt"
+    )
+    assert run_two("parts") == (whole_train[1:], whole_valid[1:])
+    assert_same_weights(
+        tmp_path / "whole/checkpoint2.pt", tmp_path / "parts/checkpoint2.pt"
+    )
+
+
 def test_laplacian_eigenvectors_on_their_way_to_a_prediction(train, tmp_path):
-    more = TINY.replace("grpe_tiny", "graphormer_slim").split()
-    more += ["--node-relation", "laplacian", "--lap-pe-dim", 3]
+    more = [*GRAPHORMER, "--node-relation", "laplacian", "--lap-pe-dim", 3]
     train_log = logged(train("run", *more), "train")
     assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
     predictor = hub.load(tmp_path / "run/checkpoint_last.pt")
     together = predictor.predict(SMILES[:20])
     alone = np.concatenate([predictor.predict([smiles]) for smiles in SMILES[:20]])
     assert together == pytest.approx(alone, rel=1e-4)
+
+
+GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_slim").split()
+
+# What the rows of Table 5 put into a Graphormer, by the beginnings of weights' names.
+PARTS = {
+    "spatial": "attn_bias.spatial.",
+    "laplacian": "positions.laplacian.",
+    "degree": "positions.centrality.",
+    "nodes": "positions.bonds.",
+    "messages": "bond_messages.",
+    "bonds": "attn_bias.edges.bonds.",
+    "steps": "attn_bias.edges.weight",
+}
+TABLE_5 = [
+    set(),
+    {"laplacian"},
+    {"spatial"},
+    {"spatial", "degree"},
+    {"spatial", "degree", "nodes"},
+    {"spatial", "degree", "messages"},
+    {"spatial", "degree", "bonds", "steps"},
+    {"spatial", "degree", "bonds"},
+]
+
+
+@pytest.mark.parametrize("number", range(len(TABLE_5)))
+def test_rows_of_the_ablation(train, tmp_path, number):
+    """The flags that the README gives for each row of Graphormer's Table 5."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = readme.partition("| node relation | centrality | edges | flags |\n")[2]
+    rows = table.partition("\n\n")[0].splitlines()[1:]
+    assert len(rows) == len(TABLE_5)
+    flags = rows[number].split("|")[4].strip(" `").split()
+    train("run", *GRAPHORMER, *flags, "--max-epoch", 1)
+    names = weights(tmp_path / "run/checkpoint_last.pt")["model"]
+    used = {
+        part
+        for part, start in PARTS.items()
+        if any(name.startswith("encoder." + start) for name in names)
+    }
+    assert used == TABLE_5[number]
+
+
+def test_positions_in_space(train, tmp_path, capsys):
+    (tmp_path / "points.py").write_text("""
+import torch
+from torch_geometric.data import Data
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
+
+@register_dataset("end_to_end_points")
+def points():
+    graphs = []
+    for number in range(30):
+        far = 1.0 + number
+        graphs.append(Data(
+            x=torch.tensor([[0], [1]]),
+            edge_index=torch.tensor([[0, 1], [1, 0]]),
+            pos=torch.tensor([[1.0, 2.0, 3.0], [1.0, 2.0 + far, 3.0]]),
+            y=torch.tensor([far]),
+        ))
+    rows = list(range(30))
+    splits = {"train": rows[:24], "valid": rows[24:27], "test": rows[27:]}
+    return DatasetSource(graphs=graphs, splits=splits, target_names=["far"])
+""")
+    more = [*GRAPHORMER, "--gaussian-kernels", 3, "--target-columns", ""]
+    more += ["--dataset-name", "end_to_end_points", "--user-data-dir", tmp_path]
+    more += [
+        "--encoder-layers",
+        2,
+    ]  # the read-out sees pairs of nodes from the second on
+    train("run", *more, "--max-epoch", 2)
+    # Distances reach the bias: its Gaussians have moved.
+    state = weights(tmp_path / "run/checkpoint_last.pt")["model"]
+    centre = state["encoder.attn_bias.distance.centre"]
+    moved = (centre - torch.tensor([0.0, 5.0, 10.0])).abs()
+    assert moved.min() > 1e-4
+    with pytest.raises(ValueError, match="3D positions, which SMILES do not have"):
+        hub.load(tmp_path / "run/checkpoint_last.pt").predict(["CC"])
+    with pytest.raises(SystemExit) as exit_info:  # molecules of a CSV
+        train("flat", *GRAPHORMER, "--gaussian-kernels", 4)
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert "molecules.csv has no 3D positions (pos) for --gaussian-kernels" in error
 
 
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"

@@ -73,15 +73,22 @@ def test_a_dead_address_says_where_the_file_belongs(places, server):
     assert f"theirs.pt there by hand, as {places[2] / 'some_model.pt'}" in message
 
 
-def test_addresses_come_with_checksums():
-    for model in pretrained.PUBLISHED.values():
-        assert bool(model.address) == bool(model.sha256)
+def test_without_a_checksum_nothing_is_downloaded(places, server, monkeypatch):
+    model = Published("theirs.pt", address=server.as_uri())
+    monkeypatch.setitem(pretrained.PUBLISHED, "some_model", model)
+    with pytest.raises(ValueError) as error:
+        pretrained.download("some_model")
+    message = str(error.value)
+    assert f"{server.as_uri()} gives is not downloaded" in message
+    assert f"theirs.pt there by hand, as {places[2] / 'some_model.pt'}" in message
+    assert list(places[2].iterdir()) == []
 
 
 def test_the_readme_has_all_of_them():
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     for name, model in pretrained.PUBLISHED.items():
-        assert f"| `{name}` | `{model.file}` |" in readme
+        assert model.address.endswith(f"/{model.file}")
+        assert f"| `{name}` | {model.address} |" in readme
 
 
 def test_unknown_name(places):

@@ -29,7 +29,7 @@ class BiasedAttention(nn.Module):
         float32_softmax: bool = False,
     ) -> None:
         super().__init__()
-        if embed_dim % num_heads:
+        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ValueError(
                 f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
             )

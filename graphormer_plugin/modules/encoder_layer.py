@@ -35,6 +35,9 @@ class EncoderLayer(nn.Module):
         pre_layernorm: normalise before (True) or after (False) each half.
         norm: width -> normalisation; one that is called as `norm(x, mask)`, e.g.
             `MaskedBatchNorm`, needs the `mask` of `forward`.
+
+    Raises:
+        ValueError: an unknown activation, `ffn_dim` or a rate out of range.
     """
 
     def __init__(
@@ -53,6 +56,8 @@ class EncoderLayer(nn.Module):
             raise ValueError(
                 f"unknown activation {activation!r}, expected {'|'.join(ACTIVATIONS)}"
             )
+        if ffn_dim < 1:
+            raise ValueError(f"ffn_dim {ffn_dim}, expected at least 1")
         self.attention = attention
         self.attention_norm = norm(embed_dim)
         self.fc1 = nn.Linear(embed_dim, ffn_dim)

@@ -130,6 +130,8 @@ class GraphormerEncoder(nn.Module):
         virtual_node: bool = True,
     ) -> None:
         super().__init__()
+        if num_layers < 1:
+            raise ValueError(f"num_layers {num_layers}, expected at least 1")
         check_choice("node_relation", node_relation, NODE_RELATIONS)
         check_choice("centrality", centrality, CENTRALITIES)
         check_choice("edge_type", edge_type, EDGE_TYPES)

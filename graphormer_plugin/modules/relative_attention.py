@@ -181,7 +181,7 @@ class RelativeAttention(nn.Module):
         key_from_row: bool = False,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or embed_dim % num_heads:
+        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ValueError(
                 f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
             )

@@ -377,8 +377,14 @@ class GraphPredictionTask(FairseqTask):
     def give_fields(self) -> None:
         """Tell the collator what the model needs; before that no batch can be made."""
         spec = self._collator.spec = self.batch_spec
-        if spec is not None:
-            self._collator.columns |= stored_columns(self.store, spec)
+        if spec is None:
+            return
+        if "pos" in spec.fields and "pos" not in self.store.columns:
+            raise ValueError(
+                f"{self.cfg.dataset_name} has no 3D positions (pos) for "
+                "--gaussian-kernels"
+            )
+        self._collator.columns |= stored_columns(self.store, spec)
 
     def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
         """Columns and targets of the store, in the vocabulary of the checkpoint.

@@ -133,6 +133,18 @@ def test_new_values_stay_as_initialised_and_the_log_counts_them(caplog):
     assert "edge_value.weight, 9 of 15 rows (6 new" in caplog.text
 
 
+def test_what_a_model_has_not_is_skipped_and_logged(caplog):
+    old = make_model(SOURCE, "graphormer_slim")
+    new = make_model(SOURCE, "graphormer_slim", seed=1, centrality="undirected")
+    with caplog.at_level(logging.INFO):
+        weights = translate(old.state_dict(), new, start(), SOURCE, TARGETS)
+    skipped = "encoder.positions.centrality.out_degree.weight"
+    assert f"skipped, not in this model: {skipped}\n" in caplog.text
+    assert skipped not in weights and "re-initialised" not in caplog.text
+    kept = "encoder.positions.centrality.in_degree.weight"
+    assert torch.equal(weights[kept], old.state_dict()[kept])
+
+
 def test_tables_of_fixed_size():
     old = make_model(SOURCE, node_table_size=32)
     new = make_model(SCHEMAS["larger columns"], seed=1, node_table_size=8)

@@ -528,6 +528,10 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
     "options, message",
     [
         ({"num_heads": 3}, "no multiple of 3 heads"),
+        ({"num_heads": 0}, "no multiple of 0 heads"),
+        ({"embed_dim": 0}, "embed_dim 0"),
+        ({"ffn_dim": 0}, "ffn_dim 0"),
+        ({"num_layers": 0}, "num_layers 0"),
         ({"edge_type": "path"}, "unknown edge_type 'path', expected multi_hop|single"),
         ({"node_relation": "wl"}, "unknown node_relation 'wl'"),
         ({"centrality": "degree"}, "unknown centrality 'degree'"),

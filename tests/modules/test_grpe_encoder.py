@@ -267,6 +267,8 @@ def test_max_hop_is_what_it_says():
     [
         ({"num_heads": 3}, "no multiple of 3 heads"),
         ({"num_heads": 0}, "no multiple of 0 heads"),
+        ({"embed_dim": 0}, "embed_dim 0"),
+        ({"ffn_dim": 0}, "ffn_dim 0"),
         ({"num_layers": 0}, "num_layers 0"),
         ({"perturb_noise": -0.1}, "perturb_noise -0.1"),
         ({"attention_dropout": 1.0}, "attention dropout 1.0"),

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.models import BaseFairseqModel
+from fairseq.optim.fp16_optimizer import FP16Optimizer
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 from torch_geometric.data import Data
@@ -258,6 +259,19 @@ def test_a_criterion_for_text_is_refused(tmp_path, csv, capsys):
         task.build_criterion(criterion)
     assert exit_info.value.code == 2
     assert "--criterion cross_entropy is one of fairseq's" in capsys.readouterr().err
+
+
+def test_learning_rates_of_layers_need_separate_tensors(tmp_path, capsys):
+    """On a GPU --fp16 joins all weights in one tensor, which has one rate."""
+    task = GraphPredictionTask(config(tmp_path))
+    task.scales_learning_rates = True
+    optimizer = FP16Optimizer.__new__(FP16Optimizer)
+    optimizer.fp32_params = torch.zeros(3)
+    with pytest.raises(SystemExit) as exit_info:
+        task.optimizer_step(optimizer, model=None, update_num=0)
+    assert exit_info.value.code == 2
+    error = capsys.readouterr().err
+    assert "--layerwise-lr-decay with --fp16 needs --fp16-no-flatten-grads" in error
 
 
 def test_an_unusable_data_root_is_named(tmp_path, csv, capsys):
