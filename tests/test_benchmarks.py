@@ -225,3 +225,35 @@ def test_two_processes_rank_all_rows(validate, tmp_path):
     for name in ("loss", "accuracy", "roc_auc", "ap"):
         key = f"valid_{name}"
         assert two[key] == pytest.approx(one[key], rel=1e-3), name
+    same_on_two_processes(validate, checkpoint, "graph_prediction", tmp_path, 2)
+
+
+def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
+    """fairseq-validate says and writes what it does on one."""
+    arguments = ["--valid-subset", "valid,test", "--batch-size", str(batch_size)]
+    both = ["--user-dir", USER_DIR, "--task", task, "--path", str(checkpoint)]
+    both += ["--log-format", "json", "--num-workers", "0", *arguments]
+    one = validate(checkpoint, task, *arguments, "--results-path", folder / "one")
+    two = two_processes(
+        ["fairseq_cli.validate", *both, "--results-path", str(folder / "two")]
+    )
+    for split in ("valid", "test"):
+        (alone,), (together,) = logged(one, split), logged(two, split)
+        assert together.keys() == alone.keys()
+        for name in alone.keys() - {f"{split}_wps"}:
+            assert together[name] == pytest.approx(alone[name], rel=1e-5), name
+        file = f"predictions_{split}.csv"
+        rows = read(folder / "two" / file)
+        assert len(rows) > 1
+        assert rows == read(folder / "one" / file)
+
+
+def test_two_processes_where_one_has_no_batch(train, validate, tmp_path):
+    train(
+        "pattern",
+        *"--task node_prediction --dataset-name pattern --batch-size 8".split(),
+        *"--dataset-source generated:16 --criterion weighted_cross_entropy".split(),
+        *f"{TINY} --no-virtual-node --max-epoch 1".split(),
+    )
+    checkpoint = tmp_path / "pattern" / "checkpoint_last.pt"
+    same_on_two_processes(validate, checkpoint, "node_prediction", tmp_path, 8)

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Optional
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 from torch import distributed as dist
+
+from graphormer_plugin._broadcast import gather_list
 
 
 @dataclass
@@ -47,9 +48,7 @@ class Evaluation:
         """
         batches, self.batches = self.batches, []
         if several_processes():
-            parts: list[Optional[list[Rows]]] = [None] * dist.get_world_size()
-            dist.all_gather_object(parts, batches)
-            batches = [rows for part in parts for rows in part]
+            batches = [rows for part in gather_list(batches) for rows in part]
         return Evaluation(batches)
 
 

@@ -13,7 +13,7 @@ from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
 from omegaconf import II
 
-from graphormer_plugin._broadcast import allow_broadcast
+from graphormer_plugin._broadcast import allow_broadcast, allow_gather
 from graphormer_plugin._errors import one_line_errors
 from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
@@ -252,6 +252,7 @@ class GraphPredictionTask(FairseqTask):
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
         """Make the task; opens the data unless a checkpoint describes them."""
         allow_broadcast()
+        allow_gather()
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):

@@ -3,9 +3,12 @@
 import csv
 import dataclasses
 import gzip
+import http.server
 import logging
 import shutil
+import socket
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -24,6 +27,8 @@ from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_s
 from graphormer_plugin.data.datasets import ogb
 from graphormer_plugin.data.datasets.molecules import parse_any_smiles, parse_smiles
 from graphormer_plugin.data.datasets.official import NETWORK_TIMEOUT_S
+
+GETADDRINFO = socket.getaddrinfo
 
 
 @pytest.fixture
@@ -259,6 +264,64 @@ def test_a_download(tmp_path, options, monkeypatch):
     assert len(get_store(options("ogbg-molhiv"))) == 48
 
 
+@pytest.fixture
+def server(monkeypatch):
+    """Function: what a real server on this computer sends, and how long it says it
+    is, to an address."""
+    monkeypatch.setattr("socket.getaddrinfo", GETADDRINFO)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    started = []
+
+    def serve(content, length=None):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Length", str(length or len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *args):
+                pass
+
+        started.append(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler))
+        threading.Thread(target=started[-1].serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{started[-1].server_port}/hiv.zip"
+
+    yield serve
+    for item in started:
+        item.shutdown()
+        item.server_close()
+
+
+def test_a_download_that_breaks_off(tmp_path, options, monkeypatch, server):
+    folder = write_ogbg(
+        tmp_path / "server", "ogbg-molhiv", SMILES, np.arange(48)[:, None] % 2
+    )
+    content = pack(folder, tmp_path / "server" / "hiv.zip", "hiv").read_bytes()
+
+    def download(*sent):
+        url = server(*sent)
+        files = dataclasses.replace(ogb.MOLHIV.graphs, url=url)
+        monkeypatch.setitem(vars(ogb.MOLHIV), "graphs", files)
+        return url, lambda: get_store(options("ogbg-molhiv"))
+
+    _, prepare = download(content[:1000], len(content))
+    with pytest.raises(
+        DatasetError, match=f"the connection ended after 1000 of {len(content)} bytes"
+    ):
+        prepare()
+    # somebody's page that says sorry; the message names what the user can reach
+    url, prepare = download(b"<html>")
+    with pytest.raises(DatasetError) as error:
+        prepare()
+    assert str(error.value).startswith(f"{url}: the archive is damaged or incomplete")
+    assert f"put hiv.zip into {tmp_path} by hand" in str(error.value)
+    assert not (tmp_path / "ogbg_molhiv").exists()
+    assert not list(tmp_path.glob(".fetch-*"))
+    _, prepare = download(content)
+    assert len(prepare()) == 48
+
+
 @pytest.mark.parametrize("keep", [0.5, 0.0])
 def test_a_half_written_archive(tmp_path, options, keep):
     labels = np.zeros((48, 1))
@@ -293,8 +356,6 @@ def test_neither_files_nor_network(tmp_path, options, name):
 
 def test_a_silent_network_ends(tmp_path, options, monkeypatch):
     """The limit is on while the connection is made, and gone afterwards."""
-    import socket
-
     seen = []
 
     def connect(*args):
@@ -380,6 +441,23 @@ def test_a_training_molecule_without_a_label(tmp_path, options):
     gaps[10] = ""
     write_pcqm(tmp_path, gaps=gaps)
     with pytest.raises(DatasetError, match="row 10 of split train has no homolumogap"):
+        get_store(options("pcqm4mv2"))
+
+
+def test_split_files_of_another_kind(tmp_path, options):
+    folder = write_pcqm(tmp_path, version=1)
+    folder.rename(tmp_path / "pcqm4m-v2")
+    with pytest.raises(
+        DatasetError,
+        match="split_dict.pt: has splits train, valid, test, expected train, valid, "
+        "test-dev, test-challenge; the file is of another version",
+    ):
+        get_store(options("pcqm4mv2"))
+    folder = write_pcqm(tmp_path)
+    splits = torch.load(folder / "split_dict.pt", weights_only=False)
+    splits["valid"] = splits["valid"] + 0.5
+    torch.save(splits, folder / "split_dict.pt")
+    with pytest.raises(DatasetError, match="split valid has float64, expected row num"):
         get_store(options("pcqm4mv2"))
 
 

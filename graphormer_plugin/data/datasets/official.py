@@ -22,6 +22,7 @@ import os
 import socket
 import sys
 import tempfile
+import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -146,18 +147,19 @@ class Official:
         with tempfile.TemporaryDirectory(dir=root, prefix=".fetch-") as name:
             scratch = Path(name)
             if placed.is_file():
-                archive = placed
+                archive, source, remedy = placed, str(placed), "remove it"
             else:
                 archive = self._download(self.url, scratch / "archive", root)
-            self._check_md5(archive)
-            _unzip(archive, scratch / "files")
+                source, remedy = self.url, f"put {self.archive} into {root} by hand"
+            self._check_md5(archive, source, remedy)
+            _unzip(archive, scratch / "files", source, remedy)
             files = scratch / "files" / self.inside
             for file, url in self.more:
                 self._download(url, (files / file).parent, root)
             for file in self.files:
                 if not (files / file).is_file():
                     raise DatasetError(
-                        f"{archive}: has no {Path(self.inside) / file}; it is no "
+                        f"{source}: has no {Path(self.inside) / file}; it is no "
                         f"archive of {self.name}, or of another version"
                     )
             if not folder.exists():
@@ -171,9 +173,20 @@ class Official:
     def _download(self, url: str, to: Path, root: Path) -> Path:
         from torch_geometric.data import download_url
 
+        urlopen, answers = urllib.request.urlopen, []
+
+        def remembered(*args: Any, **kwargs: Any) -> Any:
+            answers.append(urlopen(*args, **kwargs))
+            return answers[-1]
+
         try:
-            with network_timeout():
-                return Path(download_url(url, str(to)))
+            with network_timeout(), patched(urllib.request, "urlopen", remembered):
+                path = Path(download_url(url, str(to)))
+            # A connection that breaks looks like the end of the file.
+            size, whole = path.stat().st_size, answers[-1].headers["Content-Length"]
+            if whole is not None and size != int(whole):
+                raise ValueError(f"the connection ended after {size} of {whole} bytes")
+            return path
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DatasetError(
@@ -183,15 +196,15 @@ class Official:
                 f"{self.url}"
             ) from None
 
-    def _check_md5(self, archive: Path) -> None:
+    def _check_md5(self, archive: Path, source: str, remedy: str) -> None:
         if not self.md5:
             return
         with open(archive, "rb") as file:
             found = hashlib.file_digest(file, "md5").hexdigest()
         if found != self.md5:
             raise DatasetError(
-                f"{archive}: md5 is {found}, that of {self.name} is {self.md5}: the "
-                "file is damaged, incomplete or of another version; remove it"
+                f"{source}: md5 is {found}, that of {self.name} is {self.md5}: the "
+                f"file is damaged, incomplete or of another version; {remedy}"
             )
 
 
@@ -297,14 +310,13 @@ def import_ogb() -> None:
             sys.modules["outdated"] = before
 
 
-def _unzip(archive: Path, to: Path) -> None:
+def _unzip(archive: Path, to: Path, source: str, remedy: str) -> None:
     try:
         with zipfile.ZipFile(archive) as file:
             file.extractall(to)  # checks every member's CRC; leaves no folder upwards
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise DatasetError(
-            f"{archive}: the archive is damaged or incomplete ({error}); remove it and "
-            "download it again"
+            f"{source}: the archive is damaged or incomplete ({error}); {remedy}"
         ) from None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,7 +87,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
     import_ogb()
     from ogb.lsc.pcqm4m import PCQM4MDataset
 
-    return _pcqm(PCQM4M, PCQM4MDataset, options)
+    return _pcqm(PCQM4M, PCQM4MDataset, ("train", "valid", "test"), options)
 
 
 @register_dataset(
@@ -105,10 +105,16 @@ def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     import_ogb()
     from ogb.lsc.pcqm4mv2 import PCQM4Mv2Dataset
 
-    return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, options)
+    names = ("train", "valid", "test-dev", "test-challenge")
+    return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, names, options)
 
 
-def _pcqm(official: Official, loader: Any, options: DatasetOptions) -> DatasetSource:
+def _pcqm(
+    official: Official,
+    loader: Any,
+    split_names: Sequence[str],
+    options: DatasetOptions,
+) -> DatasetSource:
     folder = official.require(options)
     _check_release(official, folder, 1)
     links = {f"{official.folder}/{name}": folder / name for name in official.files}
@@ -117,10 +123,21 @@ def _pcqm(official: Official, loader: Any, options: DatasetOptions) -> DatasetSo
         (root / official.folder / "RELEASE_v1.txt").touch()
         dataset = loader(str(root), only_smiles=True)
         splits = {
-            name: np.asarray(rows, dtype=np.int64)
-            for name, rows in dataset.get_idx_split().items()
+            name: np.asarray(rows) for name, rows in dataset.get_idx_split().items()
         }
         smiles, labels = dataset.graphs, dataset.labels
+    if set(splits) != set(split_names):
+        raise DatasetError(
+            f"{folder / 'split_dict.pt'}: has splits {', '.join(splits)}, expected "
+            f"{', '.join(split_names)}; the file is of another version"
+        )
+    for name, rows in splits.items():
+        if rows.dtype.kind not in "iu":
+            raise DatasetError(
+                f"{folder / 'split_dict.pt'}: split {name} has {rows.dtype}, expected "
+                "row numbers"
+            )
+        splits[name] = rows.astype(np.int64)
     official.check_count(len(smiles))
     file = folder / "raw" / "data.csv.gz"
     gap = _numbers(labels, file, "homolumogap")
@@ -128,7 +145,7 @@ def _pcqm(official: Official, loader: Any, options: DatasetOptions) -> DatasetSo
         if not isinstance(string, str):
             raise DatasetError(f"{file}: row {row}, column 'smiles': no SMILES")
     for name in ("train", "valid"):
-        rows = splits.get(name, np.zeros(0, dtype=np.int64))
+        rows = splits[name]
         inside = rows[(rows >= 0) & (rows < len(gap))]
         if np.isnan(gap[inside]).any():
             row = inside[np.isnan(gap[inside])][0]
