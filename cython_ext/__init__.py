@@ -38,8 +38,10 @@ __all__ = [
     "COMPILED",
     "FAR",
     "FIELDS",
+    "MAX_CYCLE_STEPS",
     "UNREACHABLE",
     "build_batch",
+    "chordless_cycles",
     "extract_paths",
     "floyd_warshall",
     "shortest_paths",
@@ -49,6 +51,9 @@ FAR = 254  # entry of `dist`: reachable, but farther than max_dist
 UNREACHABLE = 255  # entry of `dist`: no path, or padding
 MAX_HOPS = 253  # largest number of hops that `dist` can hold
 
+# Steps of the search for chordless cycles of one graph: a tenth of a second.
+MAX_CYCLE_STEPS = 1 << 23
+
 # Joint codes of a pair; hop h >= 2 is h + 2, bond type b is max_hop + 2 + b.
 RELATION_VIRTUAL, RELATION_SELF, RELATION_UNREACHABLE, RELATION_FAR = range(4)
 
@@ -56,7 +61,8 @@ _BOND_FIELDS = frozenset({"bond", "path_bond", "relation", "edge_bond"})
 _EDGE_FIELDS = _BOND_FIELDS | {"dist", "in_degree", "out_degree", "edge_index"}
 _NODE_COLUMNS = ("x", "lap_pe", "wl_role", "pos")
 #: Names that :func:`build_batch` knows.
-FIELDS = _EDGE_FIELDS | {*_NODE_COLUMNS, "node_mask", "node_graph"} | {"relation_code"}
+FIELDS = _EDGE_FIELDS | {*_NODE_COLUMNS, "node_mask", "node_graph", "ring"}
+FIELDS |= {"relation_code"}
 
 _INT32_MAX = int(np.iinfo(np.int32).max)
 _BOOL, _INT64, _FLOAT32, _FLOAT64, _INT32, _INT16, _UINT16, _UINT8 = map(
@@ -72,6 +78,9 @@ _STORED_DTYPES = {
     "edge_src": (_UINT8, _UINT16, _INT32),
     "edge_dst": (_UINT8, _UINT16, _INT32),
     "edge_bond": (_UINT8, _UINT16),
+    "ring_offset": (_INT64,),
+    "ring_start": (_INT64,),
+    "ring_node": (_UINT8, _UINT16, _INT32),
 }
 
 COMPILED = False  # whether the compiled kernels serve the functions below
@@ -79,12 +88,13 @@ _reason = "GRAPHORMER_NO_EXT is set"
 if os.environ.get("GRAPHORMER_NO_EXT", "0") in ("", "0"):
     try:
         _batch = import_module("cython_ext._batch")
+        _cycles = import_module("cython_ext._cycles")
         _shortest_path = import_module("cython_ext._shortest_path")
         COMPILED = True
     except ImportError as error:
         _reason = f"{error}; install a C compiler and reinstall"
 if not COMPILED:
-    _batch = _shortest_path = _fallback
+    _batch = _cycles = _shortest_path = _fallback
     warnings.warn(
         f"cython_ext runs on NumPy, about 200 times slower than compiled ({_reason})",
         RuntimeWarning,
@@ -276,6 +286,89 @@ def extract_paths(
     return paths
 
 
+def chordless_cycles(
+    columns: Mapping[str, np.ndarray],
+    max_size: int,
+    *,
+    first: int = 0,
+    last: Optional[int] = None,
+    max_steps: int = MAX_CYCLE_STEPS,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Finds all cycles without chords of stored graphs, up to a size.
+
+    A chord is an edge between two nodes of a cycle that are not neighbours on it, so
+    that the cycle is what its nodes and all edges between them make. Edges count in
+    both directions; self-loops and parallel edges do not matter. The search takes
+    nodes as lowest of a cycle, one after another, and walks paths without chords from
+    there; nodes that no cycle can reach, and paths that cannot come back in time, are
+    left out. Molecules take microseconds; the number of such cycles, and with it the
+    time, grows exponentially with ``max_size`` in dense graphs.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset``, ``edge_src`` and ``edge_dst`` as in
+            :func:`build_batch`.
+        max_size: Most nodes of a cycle, 3 or more.
+        first: First graph.
+        last: Graph after the last one; ``None`` for all.
+        max_steps: Most steps of the search in one graph.
+
+    Returns:
+        Number of cycles of each graph, int64 ``[last - first]``; number of nodes of
+        each cycle, int32; and the nodes of all cycles, int32, numbered within their
+        graph, in order around each cycle.
+
+    Raises:
+        ValueError: If an argument has another type, shape or range, columns contradict
+            each other, or a graph takes more than ``max_steps`` steps.
+
+    Example:
+        >>> graph = {
+        ...     "node_offset": np.array([0, 4]),
+        ...     "edge_offset": np.array([0, 5]),
+        ...     "edge_src": np.array([0, 1, 2, 3, 0], dtype=np.int32),
+        ...     "edge_dst": np.array([1, 2, 3, 0, 2], dtype=np.int32),
+        ... }
+        >>> count, size, node = chordless_cycles(graph, 4)
+        >>> size, node  # two triangles: the square has a chord
+        (array([3, 3], dtype=int32), array([0, 1, 2, 0, 3, 2], dtype=int32))
+    """
+    stored = _checked_columns(columns, frozenset({"edge_index"}))
+    max_size = checked_integer("max_size", max_size, 3, _INT32_MAX)
+    num_graphs = len(stored["node_offset"]) - 1
+    last = num_graphs if last is None else last
+    first = checked_integer("first", first, 0, num_graphs)
+    last = checked_integer("last", last, first, num_graphs)
+    max_steps = checked_integer("max_steps", max_steps, 1)
+    ids = np.arange(first, last)
+    extents = (_extents(n, stored[n], ids) for n in ("node_offset", "edge_offset"))
+    offsets = [np.cumsum([0, *count]) for _, count in extents]
+    # In the numbering of each graph; copied, so that nobody changes them meanwhile.
+    base = int(stored["edge_offset"][first])
+    edges = slice(base, base + int(offsets[1][-1]))
+    ends = [stored[name][edges].astype(np.int64) for name in ("edge_src", "edge_dst")]
+    size_of_edge = np.repeat(np.diff(offsets[0]), np.diff(offsets[1]))
+    for name, end in zip(("edge_src", "edge_dst"), ends):
+        wrong = (end < 0) | (end >= size_of_edge)
+        if wrong.any():
+            place = int(wrong.argmax())
+            graph = first + int(np.searchsorted(offsets[1], place, "right")) - 1
+            raise ValueError(
+                f"{name} of graph {graph} holds {end[place]}, expected a node in "
+                f"[0, {size_of_edge[place]})"
+            )
+    count = np.zeros(last - first, dtype=np.int64)
+    wrong, sizes, nodes = _cycles.find_cycles(
+        *offsets, *ends, max_size, max_steps, count
+    )
+    if wrong >= 0:
+        raise ValueError(
+            f"graph {first + wrong} takes more than {max_steps:,} steps to find its "
+            f"chordless cycles of up to {max_size} nodes, expected a sparser graph or a "
+            "smaller size"
+        )
+    return count, sizes, nodes
+
+
 def build_batch(
     columns: Mapping[str, np.ndarray],
     ids: Iterable[int],
@@ -317,6 +410,8 @@ def build_batch(
                                                  more than 256 codes)
     ``relation_code``    [R] int64               joint codes that occur in this batch,
                                                  ascending, code 0 always the first
+    ``ring``             [B, N, N] uint8         1 where the two nodes, or the one node,
+                                                 are in a stored set together
     ``edge_index``       [2, sum E] int64        edges, into the nodes of the batch
                                                  without padding
     ``edge_bond``        [sum E] bond            their types
@@ -335,8 +430,10 @@ def build_batch(
             uint8, uint16 or int32 ``[sum E]``, numbered within each graph;
             ``edge_bond`` uint8 or uint16 ``[sum E]``, from 1; the edges of a graph
             sorted by source, target and bond; ``lap_pe``, ``pos`` float32
-            ``[sum N, k]``; ``wl_role`` int32 ``[sum N]``. Only those that ``fields``
-            need must be there.
+            ``[sum N, k]``; ``wl_role`` int32 ``[sum N]``; ``ring_offset`` int64
+            ``[G + 1]``, the sets of each graph, ``ring_start`` int64 ``[S + 1]``, the
+            rows of each set, and ``ring_node`` uint8, uint16 or int32, numbered within
+            each graph. Only those that ``fields`` need must be there.
         ids: Numbers of the graphs, each in ``0..G-1``; any order, repeats allowed.
         fields: Names from the table. Either of ``relation`` and ``relation_code`` gives
             both.
@@ -387,6 +484,8 @@ def build_batch(
     seen = _run(job, ids, num_threads)
 
     out = job.out
+    if "ring" in fields:
+        out["ring"] = _shared_sets(stored, ids, job.node_count, job.width)
     if "node_graph" in fields:
         out["node_graph"] = np.repeat(np.arange(len(ids)), job.node_count)
     if "relation" in fields:
@@ -436,6 +535,8 @@ def _checked_columns(
         names += ["edge_offset", "edge_src", "edge_dst"]
     if fields & _BOND_FIELDS:
         names += ["edge_bond"]
+    if "ring" in fields:
+        names += ["ring_offset", "ring_start", "ring_node"]
     stored = {}
     for name in names:
         if name not in columns:
@@ -450,23 +551,30 @@ def _checked_columns(
                 f"{name} has shape {stored[name].shape}, expected at least one column"
             )
     for name in names:
-        if name.endswith("_offset"):
+        if name.endswith(("_offset", "_start")):
             if len(stored[name]) == 0:
                 raise ValueError(
                     f"{name} is empty, expected one entry per graph and one"
                 )
         else:
             offset = "edge_offset" if name.startswith("edge") else "node_offset"
+            offset = "ring_start" if name == "ring_node" else offset
             if len(stored[name]) != stored[offset][-1]:
                 raise ValueError(
                     f"{name} has {len(stored[name])} rows, expected {offset}[-1] = "
                     f"{stored[offset][-1]}"
                 )
-    if "edge_offset" in stored:
-        if len(stored["edge_offset"]) != len(stored["node_offset"]):
+    for name in ("edge_offset", "ring_offset"):
+        if name in stored and len(stored[name]) != len(stored["node_offset"]):
             raise ValueError(
-                f"edge_offset has {len(stored['edge_offset'])} entries, expected as "
-                f"many as node_offset, {len(stored['node_offset'])}"
+                f"{name} has {len(stored[name])} entries, expected as many as "
+                f"node_offset, {len(stored['node_offset'])}"
+            )
+    if "ring_offset" in stored:
+        if stored["ring_offset"][-1] != len(stored["ring_start"]) - 1:
+            raise ValueError(
+                f"ring_start has {len(stored['ring_start'])} entries, expected "
+                f"ring_offset[-1] + 1 = {stored['ring_offset'][-1] + 1}"
             )
     return stored
 
@@ -513,7 +621,7 @@ def _plan(
 
 
 def _extents(
-    name: str, offset: np.ndarray, ids: np.ndarray
+    name: str, offset: np.ndarray, ids: np.ndarray, of: str = "graph"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the first row and the number of rows of each graph, int64 ``[B]``."""
     start, stop, rows = offset[ids], offset[ids + 1], int(offset[-1])
@@ -523,7 +631,7 @@ def _extents(
         wrong = (start < 0) | (stop < start) | (stop > rows) | (count >= _INT32_MAX)
         place = int(wrong.argmax())
         raise ValueError(
-            f"{name} of graph {ids[place]} runs from {start[place]} to {stop[place]}, "
+            f"{name} of {of} {ids[place]} runs from {start[place]} to {stop[place]}, "
             f"expected an ascending range of fewer than {_INT32_MAX} within [0, {rows}]"
         )
     return start, count
@@ -618,6 +726,36 @@ def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
         position, code, value = error
         raise ValueError(_describe(job, int(ids[position]), position, code, value))
     return seen
+
+
+def _shared_sets(
+    stored: dict[str, np.ndarray], ids: np.ndarray, node_count: np.ndarray, width: int
+) -> np.ndarray:
+    """Builds field ``ring`` from the sets of each graph."""
+    ring = np.zeros((len(ids), width, width), dtype=np.uint8)
+    first, num_sets = _extents("ring_offset", stored["ring_offset"], ids)
+    place = np.repeat(np.arange(len(ids)), num_sets)  # in the batch, of each set
+    sets = np.arange(num_sets.sum()) + np.repeat(
+        first - np.cumsum(num_sets) + num_sets, num_sets
+    )
+    start, size = _extents("ring_start", stored["ring_start"], sets, "set")
+    # Every node with every node of its set: size x size pairs a set.
+    rows = np.repeat(start - np.cumsum(size) + size, size) + np.arange(size.sum())
+    node = stored["ring_node"][rows].astype(np.int64)
+    place = np.repeat(place, size)
+    outside = (node < 0) | (node >= node_count[place])
+    if outside.any():
+        wrong = int(outside.argmax())
+        raise ValueError(
+            f"ring_node of graph {ids[place[wrong]]} holds {node[wrong]}, expected a "
+            f"node in [0, {node_count[place[wrong]]})"
+        )
+    mates = np.repeat(size, size)  # of each node
+    other = np.arange(mates.sum()) + np.repeat(
+        np.repeat(np.cumsum(size) - size, size) - np.cumsum(mates) + mates, mates
+    )
+    ring[np.repeat(place, mates), np.repeat(node, mates), node[other]] = 1
+    return ring
 
 
 def _describe(job: BatchJob, graph: int, position: int, code: int, value: int) -> str:

@@ -262,3 +262,80 @@ def _lowest_predecessors(adjacency: np.ndarray, hops: np.ndarray) -> np.ndarray:
         last = (hops[:, node, None] + 1 == hops) & adjacency[node] & (hops < n)
         pred[last] = node
     return pred
+
+
+def find_cycles(
+    node_offset: np.ndarray,
+    edge_offset: np.ndarray,
+    edge_src: np.ndarray,
+    edge_dst: np.ndarray,
+    max_size: int,
+    max_steps: int,
+    count: np.ndarray,
+) -> tuple[int, Optional[np.ndarray], Optional[np.ndarray]]:
+    """Fills ``count`` with the number of cycles of each graph.
+
+    Returns:
+        ``(-1, sizes, nodes)``, sizes and nodes of all cycles, int32; or ``(graph, None,
+        None)`` for the first graph that takes more than ``max_steps``.
+    """
+    found = []
+    for graph in range(len(count)):
+        edges = slice(edge_offset[graph], edge_offset[graph + 1])
+        num_nodes = int(node_offset[graph + 1] - node_offset[graph])
+        neighbours = [{} for _ in range(num_nodes)]  # in the order of the edges
+        for u, v in zip(edge_src[edges].tolist(), edge_dst[edges].tolist()):
+            if u != v:
+                neighbours[u][v] = neighbours[v][u] = True
+        cycles = _cycles_of_graph(neighbours, max_size, max_steps)
+        if cycles is None:
+            return graph, None, None
+        count[graph] = len(cycles)
+        found += cycles
+    sizes = np.array([len(cycle) for cycle in found], dtype=np.int32)
+    nodes = np.array([node for cycle in found for node in cycle], dtype=np.int32)
+    return -1, sizes, nodes
+
+
+def _cycles_of_graph(
+    neighbours: list[dict[int, bool]], max_size: int, max_steps: int
+) -> Optional[list[list[int]]]:
+    """Chordless cycles by their lowest node, depth-first; None: too many steps."""
+    lone = [u for u, others in enumerate(neighbours) if len(others) == 1]
+    core = [set(others) for others in neighbours]
+    while lone:
+        for v in core[lone.pop()]:
+            core[v] = {u for u in core[v] if len(core[u]) > 1}
+            if len(core[v]) == 1:
+                lone.append(v)
+    inside = [len(others) > 1 for others in core]
+    cycles, steps = [], 0
+    for start in range(len(neighbours)):
+        if not inside[start]:
+            continue
+        hop, level = {start: 0}, [start]
+        while level and hop[level[0]] < max_size // 2:
+            for u in level:
+                for v in neighbours[u]:
+                    if v > start and inside[v]:
+                        hop.setdefault(v, hop[u] + 1)
+            level = [v for v in hop if hop[v] == hop[level[0]] + 1]
+        path, left = [start], [iter(neighbours[start])]
+        while path:
+            v = next(left[-1], None)
+            if v is None:
+                path.pop(), left.pop()
+                continue
+            steps += 1
+            if steps > max_steps:
+                return None
+            if v not in hop or v in path or len(path) + hop[v] > max_size:
+                continue
+            touching = [u for u in path if v in neighbours[u]]
+            if len(path) > 1 and start in touching:
+                if len(touching) == 2 and v > path[1]:
+                    cycles.append([*path, v])
+            elif len(touching) == 1:
+                path.append(v)
+                left.append(iter(neighbours[v]))
+    return cycles

@@ -20,6 +20,7 @@ import numpy as np
 
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
+from graphormer_plugin.data.rings import substructure_sets, substructures
 from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
 
 Columns = Mapping[str, np.ndarray]
@@ -50,6 +51,16 @@ DERIVED: dict[str, Derived] = {
         compute=lambda columns, spec, progress: {
             "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
         },
+        version=1,
+    ),
+    "ring": Derived(
+        key=lambda spec: (
+            f"{spec.substructures}{spec.max_ring_size}"
+            f"v{substructures(spec.substructures).version}"
+        ),
+        compute=lambda columns, spec, progress: substructure_sets(
+            columns, spec.substructures, spec.max_ring_size, progress
+        ),
         version=1,
     ),
 }

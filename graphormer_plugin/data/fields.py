@@ -79,6 +79,8 @@ FIELDS: dict[str, Field] = {
     "relation": Field("[B, N, N]", "uint8|uint16", "0", "position in relation_code"),
     # Sorted; code 0 is always first, so that padded pairs are position 0.
     "relation_code": Field("[R]", "int64", None, "joint codes that occur in the batch"),
+    # Symmetric; on the diagonal 1 where a node is in any. See rings.py.
+    "ring": Field("[B, N, N]", "uint8", "0", "1: the two are in a ring together"),
     # Eigenvectors of the graph Laplacian, computed once at preparation.
     "lap_pe": Field("[B, N, k]", "float32", "0", "Laplacian eigenvectors"),
     # Weisfeiler-Lehman colour of the node.
@@ -102,6 +104,8 @@ class BatchSpec:
         max_dist: Distances above it become FAR in ``dist``; None keeps them all.
         path_length: ``L`` of ``path_bond``.
         lap_pe_dim: ``k`` of ``lap_pe``.
+        max_ring_size: Most nodes of a ``ring``, 3 or more.
+        substructures: What counts as a ``ring``, a name registered in rings.py.
 
     Raises:
         ValueError: A field is unknown, or one that is asked for lacks its parameter.
@@ -112,6 +116,8 @@ class BatchSpec:
     max_dist: Optional[int] = None
     path_length: int = 0
     lap_pe_dim: int = 0
+    max_ring_size: int = 0
+    substructures: str = "rings"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", frozenset(self.fields))
@@ -133,6 +139,8 @@ class BatchSpec:
             )
         if "lap_pe" in self.fields and self.lap_pe_dim < 1:
             raise ValueError(f"lap_pe needs lap_pe_dim >= 1, got {self.lap_pe_dim}")
+        if "ring" in self.fields and self.max_ring_size < 3:
+            raise ValueError(f"ring needs max_ring_size >= 3, got {self.max_ring_size}")
 
 
 def num_relations(max_hop: int, num_bond_types: int) -> int:

@@ -4,6 +4,7 @@ import importlib
 import warnings
 
 import pytest
+from reference import KERNELS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", RuntimeWarning)  # there may be no compiled kernels
@@ -14,12 +15,12 @@ with warnings.catch_warnings():
 @pytest.fixture(params=["compiled", "fallback"])
 def kernels(request, monkeypatch):
     if request.param == "fallback":
-        monkeypatch.setattr(cython_ext, "_batch", _fallback)
-        monkeypatch.setattr(cython_ext, "_shortest_path", _fallback)
+        for name in KERNELS:
+            monkeypatch.setattr(cython_ext, name, _fallback)
     elif not cython_ext.COMPILED:
         pytest.skip("the kernels are not compiled")
     else:
-        for name in ("_batch", "_shortest_path"):
+        for name in KERNELS:
             module = importlib.import_module(f"cython_ext.{name}")
             monkeypatch.setattr(cython_ext, name, module)
     return request.param

@@ -3,6 +3,7 @@
 import numpy as np
 
 FAR, UNREACHABLE = 254, 255
+KERNELS = ("_batch", "_cycles", "_shortest_path")  # of cython_ext, with a fallback
 
 
 def hops_and_predecessors(n, neighbours, source):
@@ -23,13 +24,24 @@ def neighbour_sets(n, edges):
     return [{int(v) for w, v, *_ in edges if w == u} for u in range(n)]
 
 
+def sets_of(graph):
+    """Sets of nodes that stand for rings: a bond with the last node, if it is even."""
+    n, edges = graph
+    return [sorted({u, v, n - 1}) for u, v, bond in sorted(edges) if bond % 2 == 0]
+
+
 def columns_of(graphs, x_dtype=np.uint8, node_dtype=np.uint16, bond_dtype=np.uint8):
     """Flat columns of graphs given as (n, list of (source, target, bond))."""
     edges = [sorted(edges) for _, edges in graphs]
     flat = np.array([edge for part in edges for edge in part]).reshape(-1, 3)
     sizes = [n for n, _ in graphs]
     total = sum(sizes)
+    sets = [sets_of(graph) for graph in graphs]
+    flat_sets = [nodes for part in sets for nodes in part]
     return {
+        "ring_offset": np.cumsum([0, *map(len, sets)]),
+        "ring_start": np.cumsum([0, *map(len, flat_sets)]),
+        "ring_node": np.array(sum(flat_sets, []), dtype=node_dtype),
         "node_offset": np.cumsum([0, *sizes]),
         "edge_offset": np.cumsum([0, *map(len, edges)]),
         "x": (np.arange(total * 3) % 251).reshape(total, 3).astype(x_dtype),
@@ -58,6 +70,7 @@ def batch_of(graphs, columns, ids, *, max_dist, max_hop, length):
         "bond": np.zeros((B, N, N), int),
         "path_bond": np.zeros((B, N, N, L), int),
         "relation": np.zeros((B, N, N), int),
+        "ring": np.zeros((B, N, N), int),
         "node_graph": np.repeat(np.arange(B), [graphs[i][0] for i in ids]),
     }
     edge_index, edge_bond, base = [], [], 0
@@ -67,6 +80,10 @@ def batch_of(graphs, columns, ids, *, max_dist, max_hop, length):
         for name in ("x", "lap_pe", "pos", "wl_role"):
             out[name][b, :n] = columns[name][rows]
         out["node_mask"][b, :n] = True
+        for nodes in sets_of(graphs[graph]):
+            for u in nodes:
+                for v in nodes:
+                    out["ring"][b, u, v] = 1
         lowest = {}
         for u, v, bond in sorted(edges):
             edge_index.append((base + u, base + v))

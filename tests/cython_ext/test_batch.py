@@ -400,6 +400,18 @@ def changed(index, value):
         ("pos", lambda a: a.view("i4"), "pos has dtype int32"),
         ("node_offset", lambda a: a.astype("i4"), "node_offset has dtype int32"),
         ("lap_pe", None, "expected lap_pe for fields"),
+        ("ring_node", None, "expected ring_node for fields"),
+        ("ring_node", changed(0, 3), "ring_node of graph 1 holds 3, expected a node"),
+        ("ring_node", lambda a: a[:-1], "ring_node has 3 rows, expected ring_start"),
+        ("ring_start", changed(1, 7), "ring_start of set 0 runs from 0 to 7"),
+        (
+            "ring_start",
+            lambda a: a[:-1],
+            "ring_node has 4 rows, expected ring_start[-1] = 2",
+        ),
+        ("ring_offset", changed(1, 3), "ring_offset of graph 0 runs from 0 to 3"),
+        ("ring_offset", lambda a: a[1:], "ring_offset has 2 entries, expected as many"),
+        ("ring_offset", changed(2, 9), "expected ring_offset[-1] + 1 = 10"),
         ("edge_bond", None, "expected edge_bond for fields"),
     ],
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import columns_of
+from reference import KERNELS, columns_of
 
 import cython_ext
 from cython_ext import FIELDS, _fallback
@@ -20,15 +20,15 @@ LIMITS = [-(2**63), -(2**31), -1, 0, 1, 2, 255, 256, 2**15, 2**16, 2**31 - 1, 2*
 def outcomes(function, *args, **kwargs):
     """The result or the message of the compiled kernels, then of the fallback."""
     found = []
-    compiled = cython_ext._batch, cython_ext._shortest_path
-    for modules in (compiled, (_fallback, _fallback)):
-        cython_ext._batch, cython_ext._shortest_path = modules
+    compiled = {name: getattr(cython_ext, name) for name in KERNELS}
+    for modules in (compiled, dict.fromkeys(KERNELS, _fallback)):
+        vars(cython_ext).update(modules)
         try:
             found.append(getattr(cython_ext, function)(*args, **kwargs))
         except ValueError as error:
             found.append(str(error))
         finally:
-            cython_ext._batch, cython_ext._shortest_path = compiled
+            vars(cython_ext).update(compiled)
     return found
 
 
@@ -150,6 +150,12 @@ def test_arguments_of_any_kind(columns, name, value):
         options[name] = value
     if name != "num_threads" or not isinstance(value, int) or value < 9:
         assert_same(*outcomes("build_batch", **options))
+
+
+@fuzz
+@given(stores() | damaged_stores(), st.integers(2, 9), st.integers(1, 400))
+def test_cycles(columns, max_size, max_steps):
+    assert_same(*outcomes("chordless_cycles", columns, max_size, max_steps=max_steps))
 
 
 @st.composite

@@ -1,0 +1,171 @@
+"""Nodes that are bound by a substructure: sets of them, and users' own kinds of sets.
+
+Definition 3.1 of Menegaux et al. 2023 (hal-04105101): two nodes are bound if there is a
+substructure of a chosen kind that holds both; a node is bound to itself if there is one
+that holds it. The kind `rings` is the paper's: chordless cycles of at most r nodes, by a
+search that takes any graph (`cython_ext.chordless_cycles`). It finds more than RDKit's
+ring information, which is a smallest set of rings that all others are combinations of:
+of norbornane RDKit has the two five-membered rings, and here there is also the
+six-membered one around the bridge. A cycle around fused rings (ten atoms in decalin)
+has the shared bond as a chord, and does not count.
+
+Another kind is a function in a folder that ``--user-data-dir`` names:
+
+    @register_substructures("stars")
+    def stars(num_nodes, edge_index, max_size):
+        for node in range(num_nodes):
+            others = edge_index[1][edge_index[0] == node]
+            if 3 <= len(others) < max_size:
+                yield [node, *others]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Optional
+
+import numpy as np
+from tqdm import tqdm
+
+from cython_ext import chordless_cycles
+
+RINGS = "rings"
+_GRAPHS_AT_ONCE = 1 << 14
+
+Columns = Mapping[str, np.ndarray]
+# Number of nodes, edges int64 [2, E] and largest size -> sets of nodes.
+Finder = Callable[[int, np.ndarray, int], Iterable[Iterable[int]]]
+
+
+class Substructures(NamedTuple):
+    """A registered kind: what finds the sets of a graph, and the version of that."""
+
+    find: Optional[Finder]
+    version: int
+
+
+SUBSTRUCTURES: dict[str, Substructures] = {RINGS: Substructures(None, 1)}
+
+
+def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Finder]:
+    """Decorator: makes a function available as ``--substructures NAME``.
+
+    The function gets the number of nodes, the edges (int64 ``[2, E]``) and
+    ``--max-ring-size``, and returns sets of nodes; see the module's text.
+
+    Args:
+        name: letters, digits, ``_`` and ``-``.
+        version: of the function; sets that another version made are made anew.
+
+    Raises:
+        ValueError: the name is taken by another function, or no such word.
+    """
+    if not name or not name.replace("_", "").replace("-", "").isalnum():
+        raise ValueError(f"substructures {name!r}: expected letters, digits, _ and -")
+
+    def register(find: Finder) -> Finder:
+        known = SUBSTRUCTURES.get(name)
+        if known is not None and _origin(known.find) != _origin(find):
+            raise ValueError(f"substructures {name!r} are registered already")
+        SUBSTRUCTURES[name] = Substructures(find, version)
+        return find
+
+    return register
+
+
+def _origin(find: Optional[Finder]) -> tuple[str, ...]:
+    """Where a function is defined: the same after its module was imported again."""
+    code = getattr(find, "__code__", None)
+    return () if code is None else (code.co_filename, code.co_qualname)
+
+
+def substructures(name: str) -> Substructures:
+    """A registered kind of substructures.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if name not in SUBSTRUCTURES:
+        raise ValueError(
+            f"unknown substructures {name!r}, expected one of {sorted(SUBSTRUCTURES)} "
+            "or one that a module in --user-data-dir registers"
+        )
+    return SUBSTRUCTURES[name]
+
+
+def substructure_sets(
+    columns: Columns, name: str, max_size: int, progress: Optional[str] = None
+) -> dict[str, np.ndarray]:
+    """Columns behind the batch field ``ring``.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
+        name: of a registered kind.
+        max_size: r, most nodes of a set, >= 3.
+        progress: label of a progress bar; None shows none.
+
+    Returns:
+        ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64
+        [S + 1], the rows of each set; ``ring_node``, the nodes, numbered within their
+        graph, in the smallest of uint8, uint16 and int32.
+
+    Raises:
+        ValueError: an unknown kind, a graph with too many cycles, or sets of nodes that
+            a graph does not have.
+    """
+    find = substructures(name).find
+    num_graphs = len(columns["node_offset"]) - 1
+    largest = int(np.diff(columns["node_offset"]).max(initial=0))
+    dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.int32
+    counts, sizes, nodes = [], [], []
+    with tqdm(
+        total=num_graphs, unit="graph", desc=progress, disable=not progress
+    ) as bar:
+        for first in range(0, num_graphs, _GRAPHS_AT_ONCE):
+            last = min(first + _GRAPHS_AT_ONCE, num_graphs)
+            if find is None:
+                found = chordless_cycles(columns, max_size, first=first, last=last)
+            else:
+                found = _found_by(find, columns, max_size, range(first, last))
+            for parts, part in zip((counts, sizes, nodes), found):
+                parts.append(part)
+            nodes[-1] = nodes[-1].astype(dtype)
+            bar.update(last - first)
+    return {
+        "ring_offset": np.cumsum([0, *_joined(counts)], dtype=np.int64),
+        "ring_start": np.cumsum([0, *_joined(sizes)], dtype=np.int64),
+        "ring_node": _joined(nodes).astype(dtype),
+    }
+
+
+def _joined(parts: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
+
+
+def _found_by(
+    find: Finder, columns: Columns, max_size: int, graphs: range
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """As `chordless_cycles`, from a user's function."""
+    sets = [list(_sets_of_graph(find, columns, max_size, graph)) for graph in graphs]
+    flat = [nodes for part in sets for nodes in part]
+    return (
+        np.array([len(part) for part in sets], dtype=np.int64),
+        np.array([len(nodes) for nodes in flat], dtype=np.int32),
+        np.concatenate([*flat, np.zeros(0, dtype=np.int32)]),
+    )
+
+
+def _sets_of_graph(
+    find: Finder, columns: Columns, max_size: int, graph: int
+) -> Iterator[np.ndarray]:
+    start, stop = (int(columns["node_offset"][graph + i]) for i in (0, 1))
+    edges = slice(*(int(columns["edge_offset"][graph + i]) for i in (0, 1)))
+    ends = [columns[name][edges].astype(np.int64) for name in ("edge_src", "edge_dst")]
+    for nodes in find(stop - start, np.stack(ends), max_size):
+        found = np.array(sorted(set(map(int, nodes))), dtype=np.int64)
+        if len(found) and not 0 <= found[0] <= found[-1] < stop - start:
+            raise ValueError(
+                f"substructure {found.tolist()} of graph {graph}, which has "
+                f"{stop - start} nodes"
+            )
+        yield found.astype(np.int32)
