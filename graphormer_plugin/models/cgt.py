@@ -8,6 +8,7 @@ https://hal.science/hal-04105101. The attention (CSA) equals that of the release
   with it the presets have the paper's numbers of weights. At 16 layers of width 256
   neither a full map (8.64M) nor none (7.59M) gives the 8.2M of Table 6: `cgt_deep` has
   one of rank D / 4.
+- Rings are cycles without chords, as the paper says, in any graph (`data/rings.py`).
 - Pair features are as wide as the nodes; half of it is the relative encoding.
 - Table 6 has 16 layers for CSA-small, which would be 8M weights; 2.8M are five.
 - Node-level tasks have a head with two hidden layers of width D.
@@ -27,17 +28,15 @@ from torch import Tensor
 
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import CGTEncoder, MLPHead
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.readout import read_out
 
 from ._base import GraphModel, TransformerConfig, set_defaults
 
-READOUTS = ("sum", "mean")
-
 
 @dataclass
 class CGTConfig(TransformerConfig):
-    """Options of CGT; the defaults are those of `cgt_zinc`, without sharing."""
+    """Options of CGT; the defaults are those of `cgt_zinc`, with maps of its
+    own for each layer."""
 
     encoder_layers: int = field(default=10, metadata={"help": "number of layers, >= 1"})
     encoder_embed_dim: int = field(
@@ -112,6 +111,23 @@ class CGTConfig(TransformerConfig):
         default=28,
         metadata={"help": "of the D channels of the input, those of --rwse-steps"},
     )
+    rings: str = field(
+        default="none",
+        metadata={
+            "help": "pairs of nodes in one ring (section 3.4): additive (a vector), "
+            "categorical (bond types of their own) or none"
+        },
+    )
+    max_ring_size: int = field(
+        default=18, metadata={"help": "most nodes of a ring for --rings, >= 3"}
+    )
+    substructures: str = field(
+        default="rings",
+        metadata={
+            "help": "what counts as a ring: rings (cycles without chords), or a name "
+            "that a module in --user-data-dir registers"
+        },
+    )
     share_edge_encoding: bool = field(
         default=False,
         metadata={"help": "one map from pair features to pair vectors for all layers"},
@@ -125,7 +141,7 @@ class CGTConfig(TransformerConfig):
         metadata={"help": "map after the attention: full, low_rank (D / 4) or none"},
     )
     readout: str = field(
-        default="sum", metadata={"help": "of the nodes of a graph: sum or mean"}
+        default="sum", metadata={"help": "of the nodes of a graph: sum, mean or max"}
     )
     attention_memory: str = field(
         default="auto",
@@ -138,16 +154,7 @@ class CGTConfig(TransformerConfig):
 
 @register_model("cgt", dataclass=CGTConfig)
 class CGTModel(GraphModel):
-    """`CGTEncoder` with a head on each node, whose results are added up for a graph.
-
-    Args:
-        readout: "sum" or "mean", over the nodes of a graph.
-        *args, **kwargs: see `GraphModel`.
-    """
-
-    def __init__(self, *args, readout: str = "sum", **kwargs) -> None:
-        check_choice("readout", readout, READOUTS)
-        super().__init__(*args, virtual_node=False, readout=readout, **kwargs)
+    """`CGTEncoder` with a head on each node, whose results are read out for a graph."""
 
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
@@ -167,6 +174,7 @@ class CGTModel(GraphModel):
             relative_steps=cfg.relative_steps,
             relative_dim=cfg.relative_dim or None,
             combine=cfg.pair_combine,
+            rings=cfg.rings,
             neighbours_only=cfg.neighbours_only,
             share_edge_encoding=cfg.share_edge_encoding and not cfg.own_edge_encoding,
             edge_values=not cfg.no_edge_values,
@@ -185,8 +193,13 @@ class CGTModel(GraphModel):
             head = MLPHead([width, width, width, outputs])
         else:
             head = MLPHead.halving(width, 3, outputs)
-        spec = BatchSpec(encoder.required_fields, max_hop=encoder.pairs.max_hop)
-        return cls(encoder, width, head, spec, level, readout=cfg.readout)
+        spec = BatchSpec(
+            encoder.required_fields,
+            max_hop=encoder.pairs.max_hop,
+            max_ring_size=cfg.max_ring_size,
+            substructures=cfg.substructures,
+        )
+        return cls(encoder, width, head, spec, level, False, cfg.readout)
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
@@ -205,6 +218,12 @@ class CGTModel(GraphModel):
 @register_model_architecture("cgt", "cgt_zinc")
 def cgt_zinc(cfg) -> None:
     set_defaults(cfg, share_edge_encoding=True)
+
+
+@register_model_architecture("cgt", "cgt_zinc_rings")
+def cgt_zinc_rings(cfg) -> None:
+    set_defaults(cfg, rings="categorical")
+    cgt_zinc(cfg)
 
 
 @register_model_architecture("cgt", "cgt_pattern")
@@ -247,6 +266,8 @@ def cgt_deep(cfg) -> None:
         encoder_layers=16,
         relative_encoding="spde",
         relative_steps=8,
+        rings="additive",
+        max_ring_size=6,
         output_projection="low_rank",
     )
     cgt_small(cfg)

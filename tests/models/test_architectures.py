@@ -11,6 +11,7 @@ from fairseq.models import (
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
+from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 
@@ -84,9 +85,9 @@ def make_columns(num_graphs=6, permute=False):
 
 
 def make_batch(model, ids, **options):
-    spec = model.batch_spec
+    spec, columns = model.batch_spec, make_columns(**options)
     arrays = build_batch(
-        make_columns(**options),
+        columns | derived_columns(columns, spec),
         np.asarray(ids),
         spec.fields,
         num_bond_types=SCHEMA.num_bond_types,

@@ -26,6 +26,7 @@ def node_classes(number):
     "arch, schema, targets, paper",
     [
         ("cgt_zinc", ZINC, GRAPHS, 350e3),
+        ("cgt_zinc_rings", ZINC, GRAPHS, 350e3),
         ("cgt_pattern", PATTERN, node_classes(2), 259e3),
         ("cgt_cluster", CLUSTER, node_classes(6), 382e3),
         ("cgt_small", OGB, GRAPHS, 2.8e6),
@@ -49,10 +50,12 @@ def test_presets_of_table_6():
         "relative_encoding",
         "relative_steps",
         "share_edge_encoding",
+        "rings",
+        "max_ring_size",
         "readout",
     ]
     sizes = {}
-    for arch in ("zinc", "pattern", "cluster", "small", "deep"):
+    for arch in ("zinc", "zinc_rings", "pattern", "cluster", "small", "deep"):
         preset = Namespace()
         ARCH_CONFIG_REGISTRY[f"cgt_{arch}"](preset)
         options = {**vars(CGTConfig()), **vars(preset)}
@@ -61,11 +64,25 @@ def test_presets_of_table_6():
         encoder = build_model(f"cgt_{arch}", ZINC, GRAPHS).encoder
         assert encoder.layers[0].fc1.out_features == 2 * options["encoder_embed_dim"]
     assert sizes == {
-        "zinc": (10, 64, 4, 0, 0.5, 20, "rwse", 20, True, "sum"),
-        "pattern": (6, 64, 4, 0, 0.5, 16, "rwse", 16, False, "sum"),
-        "cluster": (16, 48, 8, 0.1, 0.5, 16, "rwse", 16, False, "sum"),
-        "small": (5, 256, 16, 0, 0.5, 0, "rwse", 16, True, "mean"),
-        "deep": (16, 256, 16, 0, 0.5, 0, "spde", 8, True, "mean"),
+        "zinc": (10, 64, 4, 0, 0.5, 20, "rwse", 20, True, "none", 18, "sum"),
+        "zinc_rings": (
+            10,
+            64,
+            4,
+            0,
+            0.5,
+            20,
+            "rwse",
+            20,
+            True,
+            "categorical",
+            18,
+            "sum",
+        ),
+        "pattern": (6, 64, 4, 0, 0.5, 16, "rwse", 16, False, "none", 18, "sum"),
+        "cluster": (16, 48, 8, 0.1, 0.5, 16, "rwse", 16, False, "none", 18, "sum"),
+        "small": (5, 256, 16, 0, 0.5, 0, "rwse", 16, True, "none", 18, "mean"),
+        "deep": (16, 256, 16, 0, 0.5, 0, "spde", 8, True, "additive", 6, "mean"),
     }
 
 
@@ -99,6 +116,8 @@ def rank(encoder):
         ("relative_steps", 7, lambda e: e.pairs.num_steps, 7),
         ("relative_dim", 5, lambda e: e.pairs.walks.out_features, 5),
         ("pair_combine", "sum", lambda e: e.pairs.walks.out_features, 16),
+        ("rings", "additive", lambda e: e.pairs.ring is not None, True),
+        ("rings", "categorical", lambda e: len(e.pairs.bonds), 2),
         ("rwse_steps", 7, lambda e: e.rwse_proj.in_features, 7),
         ("rwse_dim", 7, lambda e: e.rwse_proj.out_features, 7),
         ("encoder_ffn_embed_dim", 9, lambda e: e.layers[0].fc1.out_features, 9),
@@ -152,6 +171,17 @@ def test_training_in_halves():
         assert not torch.equal(buffer, torch.full_like(buffer, float("var" in name)))
 
 
+def test_rings_are_built_on_demand():
+    for rings in ("none", "additive"):
+        model = build_model(
+            "cgt_zinc", ZINC, GRAPHS, rings=rings, max_ring_size=9, substructures="s"
+        )
+        assert ("ring" in model.batch_spec.fields) == (rings != "none")
+    assert (model.batch_spec.max_ring_size, model.batch_spec.substructures) == (9, "s")
+
+
 def test_bad_options():
-    with pytest.raises(ValueError, match="unknown readout 'max', expected sum|mean"):
-        build_model("cgt_zinc", ZINC, GRAPHS, readout="max")
+    with pytest.raises(ValueError, match="unknown readout 'median', expected mean"):
+        build_model("cgt_zinc", ZINC, GRAPHS, readout="median")
+    with pytest.raises(ValueError, match="ring needs max_ring_size >= 3, got 2"):
+        build_model("cgt_zinc_rings", ZINC, GRAPHS, max_ring_size=2)

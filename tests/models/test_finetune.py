@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
+from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.models import (
     Pretrained,
@@ -56,6 +57,7 @@ ARCHITECTURES = {
     "bonds in nodes": ("graphormer_slim", {"edge_type": "node"}),
     "bonds in messages": ("graphormer_slim", {"edge_type": "aggregation"}),
     "pairs": ("cgt_zinc", {"rwse_dim": 4}),
+    "pairs in rings": ("cgt_zinc_rings", {"rwse_dim": 4}),
     "pairs per layer": ("cgt_pattern", {"rwse_dim": 4, "attention": "mono"}),
 }
 
@@ -82,7 +84,7 @@ def make_batch(model, schema):
     }
     spec = model.batch_spec
     arrays = build_batch(
-        columns,
+        columns | derived_columns(columns, spec),
         np.array([0]),
         spec.fields,
         num_bond_types=schema.num_bond_types,
