@@ -22,6 +22,7 @@ from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 from graphormer_plugin.data.rings import substructure_sets, substructures
 from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
+from graphormer_plugin.data.weisfeiler_lehman import wl_roles
 
 Columns = Mapping[str, np.ndarray]
 
@@ -61,6 +62,13 @@ DERIVED: dict[str, Derived] = {
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress
         ),
+        version=1,
+    ),
+    "wl_role": Derived(
+        key=lambda spec: "wl_role",
+        compute=lambda columns, spec, progress: {
+            "wl_role": wl_roles(columns, progress)
+        },
         version=1,
     ),
 }
