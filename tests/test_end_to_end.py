@@ -450,3 +450,37 @@ def test_flag_trains_on_two_processes(data, tmp_path):
     log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
     train_log = logged(log, "train")
     assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+
+
+GT = "--arch gt_zinc --encoder-layers 2 --encoder-embed-dim 16 "
+GT += "--encoder-attention-heads 2 --batch-size 32"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--pos-enc", "wl"],
+        ["--full-graph", "--task", "graph_prediction_with_flag", "--flag-m", 2],
+        ["--fp16", "--fp16-no-flatten-grads"],
+    ],
+    ids=["wl", "full graph, FLAG", "fp16"],
+)
+def test_graph_transformer_from_training_to_predictions(train, tmp_path, more):
+    train_log = logged(train("run", *GT.split(), *more), "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+    predictor = hub.load(tmp_path / "run/checkpoint_last.pt")
+    together = predictor.predict(SMILES[:20])
+    alone = np.concatenate([predictor.predict([smiles]) for smiles in SMILES[:20]])
+    assert together == pytest.approx(alone, rel=1e-4, abs=1e-3)
+
+
+def test_learning_rate_falls_on_a_plateau_until_training_ends(train):
+    more = "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 1 "
+    more += "--lr-threshold 10 --lr 1e-3 --stop-min-lr 2e-4 --max-epoch 50"
+    text = train("run", *GT.split(), "--pos-enc", "none", *more.split())
+    rates = [log["train_lr"] for log in logged(text, "train")]
+    # With this threshold no epoch counts as better, so the rate is halved again and again.
+    assert 5 <= len(rates) < 12, rates
+    assert rates[0] == 1e-3 and rates == sorted(rates, reverse=True)
+    assert {a / b for a, b in zip(rates, rates[1:])} == {1.0, 2.0}
+    assert 2e-4 < rates[-1] <= 4e-4

@@ -38,6 +38,7 @@ SIZES = {
 # Options of a training run, which say nothing about the weights. So do rates of dropout.
 OF_THE_RUN = {
     "_name",
+    "attention_form",
     "attention_memory",
     "freeze_encoder_layers",
     "layerwise_lr_decay",

@@ -14,8 +14,13 @@ from .bond_encoder import BondEncoder
 from .cgt_encoder import CGTEncoder
 from .chromatic_attention import ChromaticAttention, PairVectors, filter_messages
 from .dropout import Dropout
+from .edge_attention import EdgeAttention, EdgeScores, ScoreOutput
 from .embedding_sum import embedding_sum
 from .encoder_layer import EncoderLayer
+from .graph_transformer_encoder import (
+    GraphTransformerEncoder,
+    GraphTransformerLayer,
+)
 from .graphormer_encoder import GraphormerEncoder
 from .grpe_encoder import GRPEEncoder, RelationEncoding
 from .node_encoder import NodeEncoder, VirtualNode
@@ -24,6 +29,7 @@ from .node_position import (
     IncidentBonds,
     LaplacianEncoding,
     RandomWalkEncoding,
+    WLEncoding,
     return_probabilities,
     walk_powers,
 )
@@ -40,10 +46,14 @@ __all__ = [
     "CentralityEncoding",
     "ChromaticAttention",
     "Dropout",
+    "EdgeAttention",
     "EdgeBias",
+    "EdgeScores",
     "EncoderLayer",
     "GRPEEncoder",
     "GaussianDistance",
+    "GraphTransformerEncoder",
+    "GraphTransformerLayer",
     "GraphormerEncoder",
     "IncidentBonds",
     "LaplacianEncoding",
@@ -59,9 +69,11 @@ __all__ = [
     "RelationEncoding",
     "RelationTables",
     "RelativeAttention",
+    "ScoreOutput",
     "SpatialEncoding",
     "TransformHead",
     "VirtualNode",
+    "WLEncoding",
     "embedding_sum",
     "filter_messages",
     "read_out",

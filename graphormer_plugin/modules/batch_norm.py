@@ -36,7 +36,7 @@ class MaskedBatchNorm(nn.Module):
 
         Returns:
             [..., D] in the type of x. In training a single row is its own mean and
-            becomes `bias`.
+            becomes `bias`. Without rows the running statistics stay as they are.
         """
         wide = torch.promote_types(x.dtype, torch.float32)
         if mask is None:
@@ -44,7 +44,7 @@ class MaskedBatchNorm(nn.Module):
         mask = mask.unsqueeze(-1)
         # where, not a product: a row that does not count may be infinite
         rows = x.to(wide).where(mask, 0)
-        if self.training and self.weight.requires_grad:
+        if self.training and self.weight.requires_grad and len(rows):
             axes = tuple(range(x.dim() - 1))
             count = mask.sum().to(wide).clamp(min=1)
             mean = rows.sum(axes) / count

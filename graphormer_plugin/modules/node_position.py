@@ -84,6 +84,29 @@ class LaplacianEncoding(nn.Module):
         return self.projection(lap_pe)
 
 
+class WLEncoding(nn.Module):
+    """One vector per Weisfeiler-Lehman role (Table 3 of Dwivedi & Bresson 2021).
+
+    Args:
+        num_rows: rows of the table. Role r has row r mod `num_rows`: the lowest roles,
+            those of small degrees, one of their own, and all others what chance gives
+            them (see `graphormer_plugin.data.weisfeiler_lehman`).
+        embed_dim: width D.
+    """
+
+    fields = ("wl_role",)
+
+    def __init__(self, num_rows: int, embed_dim: int) -> None:
+        super().__init__()
+        if num_rows < 1:
+            raise ValueError(f"num_rows {num_rows}, expected at least 1")
+        self.embedding = nn.Embedding(num_rows, embed_dim)
+
+    def forward(self, wl_role: Tensor) -> Tensor:
+        """wl_role [B, N], >= 0 -> [B, N, D]."""
+        return self.embedding(wl_role % self.embedding.num_embeddings)
+
+
 class RandomWalkEncoding(nn.Module):
     """Linear map of the probabilities that a random walk is back after 1..K steps.
 

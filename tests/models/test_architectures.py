@@ -49,8 +49,12 @@ NODES_ONLY = [
 
 def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
-    narrow = {"rwse_dim": 4} if has_option(arch, "rwse_dim") else {}
-    return build_model(arch, SCHEMA, targets, **TINY, **narrow, **options)
+    sizes = dict(TINY)
+    if has_option(arch, "rwse_dim"):
+        sizes["rwse_dim"] = 4
+    if has_option(arch, "lap_pe_dim") and has_option(arch, "readout"):
+        sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
+    return build_model(arch, SCHEMA, targets, **{**sizes, **options})
 
 
 def make_columns(num_graphs=6, permute=False):
@@ -59,7 +63,7 @@ def make_columns(num_graphs=6, permute=False):
     The same graphs on every call; `permute` numbers the nodes of each differently.
     """
     rng = np.random.default_rng(0)
-    graphs = []
+    graphs, first = [], 0
     for number in range(num_graphs):
         n = 1 if number == 1 else int(rng.integers(3, 9))
         tree = [(v, int(rng.integers(0, v))) for v in range(1, n)]
@@ -72,8 +76,10 @@ def make_columns(num_graphs=6, permute=False):
         rank = np.argsort(order)
         src, dst = np.r_[rank[src], rank[dst]], np.r_[rank[dst], rank[src]]
         edges = np.lexsort((dst, src))
-        graphs.append((x[order], src[edges], dst[edges], np.r_[bond, bond][edges]))
-    x, src, dst, bond = zip(*graphs)
+        bonds = np.r_[bond, bond][edges]
+        graphs.append((x[order], src[edges], dst[edges], bonds, first + order))
+        first += n
+    x, src, dst, bond, original = zip(*graphs)
     return {
         "node_offset": np.cumsum([0, *map(len, x)]),
         "edge_offset": np.cumsum([0, *map(len, src)]),
@@ -81,13 +87,19 @@ def make_columns(num_graphs=6, permute=False):
         "edge_src": np.concatenate(src).astype(np.uint8),
         "edge_dst": np.concatenate(dst).astype(np.uint8),
         "edge_bond": np.concatenate(bond).astype(np.uint8),
+        "original": np.concatenate(original),  # number of each node without permute
     }
 
 
 def make_batch(model, ids, **options):
-    spec, columns = model.batch_spec, make_columns(**options)
+    spec = model.batch_spec
+    columns = make_columns(**options)
+    columns |= derived_columns(columns, spec)
+    if "lap_pe" in columns:  # their signs and bases depend on the numbering
+        plain = derived_columns(make_columns(**{**options, "permute": False}), spec)
+        columns["lap_pe"] = plain["lap_pe"][columns["original"]]
     arrays = build_batch(
-        columns | derived_columns(columns, spec),
+        columns,
         np.asarray(ids),
         spec.fields,
         num_bond_types=SCHEMA.num_bond_types,

@@ -56,6 +56,7 @@ ARCHITECTURES = {
     "direct bonds": ("graphormer_slim", {"edge_type": "single_hop"}),
     "bonds in nodes": ("graphormer_slim", {"edge_type": "node"}),
     "bonds in messages": ("graphormer_slim", {"edge_type": "aggregation"}),
+    "edges": ("gt_zinc", {"pos_enc": "none"}),
     "pairs": ("cgt_zinc", {"rwse_dim": 4}),
     "pairs in rings": ("cgt_zinc_rings", {"rwse_dim": 4}),
     "pairs per layer": ("cgt_pattern", {"rwse_dim": 4, "attention": "mono"}),
@@ -323,6 +324,11 @@ def test_layers_of_weights():
     assert layer_of(cgt, "head.hidden.0.weight") == 3
     cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4)
     assert layer_of(cgt, "encoder.projections.0.att.weight") == 0
+    gt = make_model(SOURCE, "gt_zinc")
+    for name in ("bonds.embedding", "position.projection", "node_encoder.embedding"):
+        assert layer_of(gt, f"encoder.{name}.weight") == 0
+    assert layer_of(gt, "encoder.layers.1.edges.fc1.weight") == 2
+    assert layer_of(gt, "head.projection.weight") == 3
 
 
 def test_frozen_layers_have_no_gradient():

@@ -80,3 +80,12 @@ def test_frozen_weights_freeze_the_statistics():
     out = norm(x)
     assert torch.allclose(out, x, atol=1e-4)
     assert torch.equal(norm.running_mean, torch.zeros(2))
+
+
+def test_no_rows_leave_no_trace():
+    norm = MaskedBatchNorm(3)
+    norm(torch.randn(8, 3))
+    before = [b.clone() for b in norm.buffers()]
+    norm(torch.zeros(0, 3)).sum().backward()
+    assert all(torch.equal(a, b) for a, b in zip(before, norm.buffers()))
+    assert not norm.weight.grad.any()

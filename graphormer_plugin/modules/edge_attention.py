@@ -1,0 +1,183 @@
+"""Attention over the edges of a graph, Eq. 4-5 and 9-12 of Dwivedi & Bresson 2021
+(arXiv:2012.09699)."""
+
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from .dropout import Dropout
+from .sparse import NodeLayout, scatter_sum
+
+CLAMP = 5.0  # exponents are clamped to [-CLAMP, CLAMP]
+# Added to the denominator where edges have features, as in the released code.
+EDGE_EPSILON = 1e-6
+
+
+class EdgeScores(nn.Module):
+    """Scores of edges j -> i, (Q h_i . K h_j) / sqrt(D / H) per head; with edge
+    features channel by channel, and times E e_ij (Eq. 12).
+
+    Args:
+        embed_dim: width D.
+        num_heads: H, divides D.
+        edge_features: whether edges have vectors.
+
+    Raises:
+        ValueError: D is no multiple of H.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
+        super().__init__()
+        if num_heads < 1 or embed_dim % num_heads:
+            raise ValueError(
+                f"embed_dim {embed_dim} is no multiple of num_heads {num_heads}"
+            )
+        self.num_heads = num_heads
+        self.scale = (embed_dim // num_heads) ** -0.5
+        self.query = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.key = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.edge = (
+            nn.Linear(embed_dim, embed_dim, bias=False) if edge_features else None
+        )
+
+    def forward(
+        self, x: Tensor, edge_index: Tensor, edge: Optional[Tensor] = None
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """
+        Args:
+            x: nodes [S, D].
+            edge_index: [2, E], source j and target i.
+            edge: [E, D], with edge features.
+
+        Returns:
+            Scores [E, H] in float32 at least, and with edge features their terms per
+            channel [E, D], which go on as edge features (Eq. 10).
+        """
+        source, target = edge_index
+        query = (self.query(x) * self.scale).index_select(0, target)
+        channels = query * self.key(x).index_select(0, source)
+        if self.edge is not None:
+            channels = channels * self.edge(edge)
+        wide = torch.promote_types(channels.dtype, torch.float32)
+        scores = per_head(channels, self.num_heads).sum(-1, dtype=wide)
+        return scores, None if self.edge is None else channels
+
+    def dense(self, x: Tensor, layout: NodeLayout) -> Tensor:
+        """Scores of all pairs, without edge features: nodes [S, D] -> [B, H, N, N],
+        [i, j] for node i attending to node j."""
+        query, key = (
+            split_heads(layout.pad(projected), self.num_heads)
+            for projected in (self.query(x) * self.scale, self.key(x))
+        )
+        return query @ key.transpose(2, 3)
+
+
+class EdgeAttention(nn.Module):
+    """O_h of the values of neighbours, weighted by the softmax of scores (Eq. 4, 9).
+
+    A node without neighbours gets the bias of O_h.
+
+    Args:
+        embed_dim: width D.
+        num_heads: H.
+        dropout: on the weights.
+        epsilon: added to the denominator of the softmax.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        epsilon: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.epsilon = epsilon
+        self.value = nn.Linear(embed_dim, embed_dim, bias=False)
+        self.output = nn.Linear(embed_dim, embed_dim)
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        x: Tensor,
+        scores: Tensor,
+        edge_index: Optional[Tensor] = None,
+        layout: Optional[NodeLayout] = None,
+        count: Optional[Tensor] = None,
+    ) -> Tensor:
+        """
+        Args:
+            x: nodes [S, D].
+            scores: of the edges [E, H], or of all pairs [B, H, N, N].
+            edge_index: [2, E], source and target, with scores of edges.
+            layout: of the nodes, with scores of pairs.
+            count: likewise; [B, N, N], number of edges from node j to node i.
+
+        Returns:
+            [S, D].
+        """
+        value = self.value(x)
+        weight = scores.clamp(-CLAMP, CLAMP)
+        weight = weight.to(torch.promote_types(weight.dtype, torch.float32)).exp()
+        if count is not None:
+            weight = weight * count.unsqueeze(1)
+            weight = self.dropout(weight / self._denominator(weight.sum(-1, True)))
+            mixed = weight.to(value.dtype) @ split_heads(
+                layout.pad(value), self.num_heads
+            )
+            return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
+        source, target = edge_index
+        total = self._denominator(scatter_sum(weight, target, len(x)))
+        weight = self.dropout(weight / total.index_select(0, target))
+        message = per_head(value.index_select(0, source), self.num_heads)
+        message = message * weight.to(value.dtype).unsqueeze(-1)
+        mixed = scatter_sum(message.flatten(1), target, len(x))
+        return self.output(mixed.to(value.dtype))
+
+    def _denominator(self, total: Tensor) -> Tensor:
+        """Without neighbours the numerator is 0, and the denominator must not be."""
+        smallest = torch.finfo(total.dtype).tiny
+        return total + self.epsilon if self.epsilon else total.clamp(min=smallest)
+
+
+class ScoreOutput(nn.Module):
+    """O_e of the scores per channel (Eq. 10), in the place of an attention over the
+    features of edges."""
+
+    def __init__(self, embed_dim: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, edge: Tensor, channels: Tensor) -> Tensor:
+        """edge [E, D], which is not read, and channels [E, D] -> [E, D]."""
+        return self.output(channels)
+
+
+def split_heads(x: Tensor, num_heads: int) -> Tensor:
+    """[B, N, D] -> [B, H, N, D / H]."""
+    return per_head(x, num_heads).transpose(1, 2)
+
+
+def per_head(x: Tensor, num_heads: int) -> Tensor:
+    """[..., D] -> [..., H, D / H]."""
+    return x.unflatten(-1, (num_heads, x.shape[-1] // num_heads))
+
+
+def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
+    """Edges between all pairs, [B, N, N] float32: [b, i, j] those from node j to node
+    i of graph b."""
+    source, target = edge_index
+    columns = layout.num_columns
+    place = layout.place[target] * columns + layout.number[source]
+    ones = torch.ones_like(place, dtype=torch.float32)
+    count = scatter_sum(ones, place, layout.num_graphs * columns * columns)
+    return count.view(layout.num_graphs, columns, columns)
+
+
+def count_all_pairs(node_mask: Tensor) -> Tensor:
+    """The full graph, [B, N, N] bool: every node has an edge from every other one."""
+    columns = node_mask.shape[1]
+    others = ~torch.eye(columns, dtype=torch.bool, device=node_mask.device)
+    return node_mask.unsqueeze(1) & node_mask.unsqueeze(2) & others

@@ -1,0 +1,295 @@
+"""Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
+
+from collections.abc import Callable, Sequence
+from typing import Optional
+
+from torch import Tensor, nn
+
+from .batch_norm import MaskedBatchNorm
+from .bond_encoder import BondEncoder
+from .choices import check_choice
+from .dropout import Dropout
+from .edge_attention import (
+    EDGE_EPSILON,
+    EdgeAttention,
+    EdgeScores,
+    ScoreOutput,
+    count_all_pairs,
+    count_edges,
+)
+from .embedding_sum import embedding_sum
+from .encoder_layer import EncoderLayer
+from .node_encoder import NodeEncoder
+from .node_position import LaplacianEncoding, WLEncoding
+from .sparse import NodeLayout
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "batch": MaskedBatchNorm,
+    "layer": nn.LayerNorm,
+}
+POSITIONS = ("none", "laplacian", "wl")
+FORMS = ("auto", "sparse", "dense")
+
+
+class GraphTransformerLayer(nn.Module):
+    """One layer of the Graph Transformer: Eq. 4-8, or with features of edges Eq. 9-18.
+
+    Args:
+        embed_dim: width D of nodes and edges.
+        ffn_dim: inner width of the feed-forward networks.
+        num_heads: H, divides D.
+        edge_features: whether edges have vectors, which are updated, too.
+        attention_dropout: on the attention weights.
+        dropout, act_dropout: see `EncoderLayer`.
+        norm: width -> normalisation.
+    """
+
+    def __init__(
+        self,
+        embed_dim: int,
+        ffn_dim: int,
+        num_heads: int,
+        edge_features: bool,
+        attention_dropout: float = 0.0,
+        dropout: float = 0.0,
+        act_dropout: float = 0.0,
+        norm: Callable[[int], nn.Module] = MaskedBatchNorm,
+    ) -> None:
+        super().__init__()
+
+        def around(attention: nn.Module) -> EncoderLayer:
+            return EncoderLayer(
+                attention,
+                embed_dim,
+                ffn_dim,
+                dropout,
+                act_dropout,
+                activation="relu",
+                pre_layernorm=False,
+                norm=norm,
+            )
+
+        epsilon = EDGE_EPSILON if edge_features else 0.0
+        self.scores = EdgeScores(embed_dim, num_heads, edge_features)
+        self.nodes = around(
+            EdgeAttention(embed_dim, num_heads, attention_dropout, epsilon)
+        )
+        self.edges = around(ScoreOutput(embed_dim)) if edge_features else None
+
+    def forward(
+        self,
+        x: Tensor,
+        edge_index: Tensor,
+        edge: Optional[Tensor] = None,
+        update_edges: bool = True,
+    ) -> tuple[Tensor, Optional[Tensor]]:
+        """
+        Args:
+            x: nodes [S, D].
+            edge_index: [2, E], source and target.
+            edge: features of edges [E, D].
+            update_edges: False leaves them as they are.
+
+        Returns:
+            Nodes and edges after the layer.
+        """
+        scores, channels = self.scores(x, edge_index, edge)
+        x = self.nodes(x, scores, edge_index)
+        if edge is not None and update_edges:
+            edge = self.edges(edge, channels)
+        return x, edge
+
+    def dense(self, x: Tensor, layout: NodeLayout, count: Tensor) -> Tensor:
+        """The same without features of edges, over all pairs: x [S, D], number of edges
+        [B, N, N] -> [S, D]."""
+        return self.nodes(x, self.scores.dense(x, layout), None, layout, count)
+
+
+class GraphTransformerEncoder(nn.Module):
+    """Graph Transformer of Dwivedi & Bresson 2021, without a virtual node.
+
+    Nodes are kept one after another, so that no layer and no statistic sees padding.
+
+    Args:
+        node_dims: vocabulary size of each categorical node column; None: continuous.
+        bond_dims: vocabulary size of each bond column. Where there are none, edges
+            have no features (Eq. 4-8).
+        num_layers, embed_dim, num_heads: L, D and H.
+        ffn_dim: inner width of the feed-forward networks; None: 2 D.
+        bond_columns: columns of each joint bond type (see `BondEncoder`).
+        num_node_features: columns of continuous features.
+        node_table_size: rows per node column (see `NodeEncoder`).
+        edge_features: False: edges have no features, whatever the data have.
+        full_graph: every node attends to every other one, and features of edges are
+            discarded; positional encodings are still those of the graph itself.
+        pos_enc: "laplacian", "wl" or "none".
+        lap_pe_dim: eigenvectors k for "laplacian".
+        wl_rows: rows of the table for "wl" (see `WLEncoding`).
+        norm: "batch" or "layer".
+        input_dropout: on the encoded nodes and edges.
+        dropout, attention_dropout, act_dropout: see `GraphTransformerLayer`.
+        attention_form: without features of edges, "sparse" looks up the two ends of
+            every edge, "dense" multiplies padded matrices and masks; "auto" takes for
+            each batch the one that is faster.
+
+    Raises:
+        ValueError: a choice or a size out of range.
+
+    Example:
+        >>> import torch
+        >>> encoder = GraphTransformerEncoder(
+        ...     [28], [4], num_layers=2, embed_dim=16, num_heads=4, pos_enc="none"
+        ... )
+        >>> batch = {
+        ...     "x": torch.tensor([[[5], [0]], [[7], [3]]]),
+        ...     "node_mask": torch.tensor([[True, False], [True, True]]),
+        ...     "node_graph": torch.tensor([0, 1, 1]),
+        ...     "edge_index": torch.tensor([[1, 2], [2, 1]]),
+        ...     "edge_bond": torch.tensor([2, 2]),
+        ... }
+        >>> encoder(batch).shape
+        torch.Size([2, 2, 16])
+    """
+
+    def __init__(
+        self,
+        node_dims: Optional[Sequence[int]],
+        bond_dims: Sequence[int],
+        num_layers: int = 10,
+        embed_dim: int = 64,
+        num_heads: int = 8,
+        ffn_dim: Optional[int] = None,
+        bond_columns: Optional[Tensor] = None,
+        num_node_features: int = 0,
+        node_table_size: Optional[int] = None,
+        edge_features: bool = True,
+        full_graph: bool = False,
+        pos_enc: str = "laplacian",
+        lap_pe_dim: int = 8,
+        wl_rows: int = 70,
+        norm: str = "batch",
+        input_dropout: float = 0.0,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        act_dropout: float = 0.0,
+        attention_form: str = "auto",
+    ) -> None:
+        super().__init__()
+        check_choice("pos_enc", pos_enc, POSITIONS)
+        check_choice("norm", norm, tuple(NORMS))
+        check_choice("attention_form", attention_form, FORMS)
+        if num_layers < 1:
+            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        edge_features = edge_features and bool(bond_dims) and not full_graph
+        if edge_features and attention_form == "dense":
+            raise ValueError(
+                "attention_form dense: features of edges are updated edge by edge, "
+                "expected auto or sparse"
+            )
+        self.full_graph = full_graph
+        self.attention_form = attention_form
+        self.node_encoder = NodeEncoder(
+            node_dims, embed_dim, num_node_features, node_table_size
+        )
+        self.position: Optional[nn.Module] = None
+        if pos_enc == "laplacian":
+            self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
+        elif pos_enc == "wl":
+            self.position = WLEncoding(wl_rows, embed_dim)
+        self.bonds = (
+            BondEncoder(bond_dims, embed_dim, bond_columns) if edge_features else None
+        )
+        self.input_dropout = Dropout(input_dropout)
+        self.layers = nn.ModuleList(
+            GraphTransformerLayer(
+                embed_dim,
+                ffn_dim or 2 * embed_dim,
+                num_heads,
+                edge_features,
+                attention_dropout,
+                dropout,
+                act_dropout,
+                NORMS[norm],
+            )
+            for _ in range(num_layers)
+        )
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads."""
+        fields = {"x", "node_mask", "node_graph"}
+        if not self.full_graph:
+            fields.add("edge_index")
+        if self.bonds is not None:
+            fields.add("edge_bond")
+        if self.position is not None:
+            fields.update(self.position.fields)
+        return frozenset(fields)
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            batch: the fields of `required_fields`.
+            perturb: [B, N, D], added to the encoded node features.
+
+        Returns:
+            [B, N, D]; padding is zero.
+        """
+        layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+        x = self.encode_nodes(batch, layout, perturb)
+        if self.bonds is not None:
+            x = self.run_with_edges(x, batch["edge_index"], batch["edge_bond"])
+        elif self.is_dense(batch):
+            count = (
+                count_all_pairs(batch["node_mask"])
+                if self.full_graph
+                else count_edges(batch["edge_index"], layout)
+            )
+            for layer in self.layers:
+                x = layer.dense(x, layout, count)
+        else:
+            for layer in self.layers:
+                x, _ = layer(x, batch["edge_index"])
+        return layout.pad(x)
+
+    def encode_nodes(
+        self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Optional[Tensor]
+    ) -> Tensor:
+        """Eq. 2-3 -> [S, D]."""
+        x = self.node_encoder(layout.flatten(batch["x"]))
+        if self.position is not None:
+            position = self.position(*(batch[name] for name in self.position.fields))
+            x = x + layout.flatten(position).to(x.dtype)
+        if perturb is not None:
+            x = x + layout.flatten(perturb).to(x.dtype)
+        return self.input_dropout(x)
+
+    def run_with_edges(self, x: Tensor, edge_index: Tensor, bond: Tensor) -> Tensor:
+        """All layers, with features of edges."""
+        edge = embedding_sum(self.bonds(), bond.long().unsqueeze(-1))
+        edge = self.input_dropout(edge)
+        last = self.layers[-1]
+        for layer in self.layers:
+            x, edge = layer(x, edge_index, edge, update_edges=layer is not last)
+        # Nothing reads the edges of the last layer, so they are not made; its weights
+        # for them, which the paper's numbers include, get a gradient of zero, because
+        # distributed training waits for that of every weight.
+        return x + sum((0 * weight).sum() for weight in last.edges.parameters())
+
+    def is_dense(self, batch: dict[str, Tensor]) -> bool:
+        """Whether to compute with all pairs."""
+        if self.full_graph or self.attention_form == "dense":
+            return True
+        if self.attention_form == "sparse":
+            return False
+        graphs, columns = batch["node_mask"].shape
+        edges = batch["edge_index"].shape[1]
+        return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges
+
+
+# Where padded pairs are fewer than so many times the edges, the dense form is faster
+# (examples/speed/edge_attention.py).
+DENSE_PAIRS_PER_EDGE = 8

@@ -1,0 +1,135 @@
+"""GT's presets and options."""
+
+import pytest
+import torch
+from test_architectures import SCHEMA, TARGETS, TINY, make_batch
+
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+
+MOLECULES, TARGET = FeatureSchema(1, [28], [4]), TargetSchema(["y"])
+OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
+
+
+def communities(num_values, num_classes):
+    schema = FeatureSchema(1, [num_values], [])
+    kind = {"kind": "multiclass", "level": "node", "num_classes": num_classes}
+    return schema, TargetSchema(["class"], **kind)
+
+
+PATTERN, CLUSTER = communities(3, 2), communities(7, 6)
+FULL = {"full_graph": True}
+
+
+@pytest.mark.parametrize(
+    "arch, data, options, expected",
+    [
+        # Tables 1 and 3
+        ("gt_zinc", (MOLECULES, TARGET), {}, 588929),
+        ("gt_zinc", (MOLECULES, TARGET), {"norm": "layer"}, 588929),
+        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "none"}, 588353),
+        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "wl", "wl_rows": 37}, 590721),
+        ("gt_sbm", PATTERN, {}, 522982),
+        ("gt_sbm", PATTERN, {"pos_enc": "none"}, 522742),
+        ("gt_sbm", PATTERN, {"pos_enc": "wl"}, 530742),
+        ("gt_sbm", PATTERN, FULL, 522982),
+        ("gt_sbm", CLUSTER, {"lap_pe_dim": 10}, 524026),
+        ("gt_sbm", CLUSTER, {"pos_enc": "none", "norm": "layer"}, 523146),
+        ("gt_sbm", CLUSTER, {"pos_enc": "wl"}, 531146),
+        # the 83.2M and 0.6M of Table 1 of Ying et al. 2021
+        ("gt_wide", (OGB, TARGET), {}, 83215105),
+        ("gt_zinc", (OGB, TARGET), {}, 598849),
+    ],
+)
+def test_numbers_of_weights(arch, data, options, expected):
+    model = build_model(arch, *data, **options)
+    assert sum(p.numel() for p in model.parameters()) == expected
+
+
+def test_presets():
+    for arch, heads, vectors in (
+        ("gt_zinc", 8, 8),
+        ("gt_sbm", 8, 2),
+        ("gt_wide", 8, 4),
+    ):
+        model = build_model(arch, MOLECULES, TARGET)
+        assert len(model.encoder.layers) == 10
+        assert model.encoder.layers[0].scores.num_heads == heads
+        assert model.batch_spec.lap_pe_dim == vectors
+
+
+@pytest.mark.parametrize(
+    "options, field",
+    [
+        ({"pos_enc": "wl"}, "wl_role"),
+        ({"pos_enc": "laplacian"}, "lap_pe"),
+        ({"pos_enc": "none"}, None),
+    ],
+)
+@pytest.mark.parametrize(
+    "graph", [{}, {"full_graph": True}, {"no_edge_features": True}]
+)
+@torch.no_grad()
+def test_fields_and_invariances(options, field, graph):
+    """Derived fields reach the model; batch mates and numbering do not matter."""
+    torch.manual_seed(0)
+    model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options, **graph)
+    fields = {"x", "node_mask", "node_graph"} | ({field} if field else set())
+    if not graph.get("full_graph"):
+        fields.add("edge_index")
+    if not graph:
+        fields.add("edge_bond")
+    assert model.batch_spec.fields == fields
+    model.double().eval()
+    together = model(make_batch(model, range(6)))
+    alone = torch.cat([model(make_batch(model, [i])) for i in range(6)])
+    renumbered = model(make_batch(model, range(6), permute=True))
+    assert (together - alone).abs().max() < 1e-12
+    assert (together - renumbered).abs().max() < 1e-12
+    if field:
+        batch = make_batch(model, range(6))
+        batch[field] = torch.zeros_like(batch[field])
+        assert (model(batch) - together).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("readout", ["mean", "sum", "max"])
+@torch.no_grad()
+def test_read_outs(readout):
+    torch.manual_seed(0)
+    model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, readout=readout).eval()
+    batch = make_batch(model, [0])
+    nodes = model.encoder(batch)[0]
+    pooled = getattr(nodes, {"max": "amax"}.get(readout, readout))(0)
+    assert torch.allclose(model(batch)[0], model.head(pooled), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options, seen",
+    [
+        ({"dropout": 0.25}, lambda e: e.layers[0].nodes.dropout.p),
+        ({"act_dropout": 0.25}, lambda e: e.layers[1].edges.act_dropout.p),
+        ({"attention_dropout": 0.25}, lambda e: e.layers[0].nodes.attention.dropout.p),
+        ({"input_dropout": 0.25}, lambda e: e.input_dropout.p),
+    ],
+)
+def test_rates(options, seen):
+    model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options)
+    assert seen(model.encoder) == 0.25
+    batch = make_batch(model, range(6))
+    torch.manual_seed(1)
+    first = model(batch)
+    assert (model(batch) - first).abs().max() > 0
+    plain = build_model("gt_zinc", SCHEMA, TARGETS, **TINY)
+    assert seen(plain.encoder) == 0
+
+
+@torch.no_grad()
+def test_a_batch_of_halves():
+    torch.manual_seed(0)
+    for options in ({}, {"no_edge_features": True}, {"full_graph": True}):
+        model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options).eval()
+        batch = make_batch(model, range(6))
+        expected = model(batch)
+        out = model.half()({**batch, "lap_pe": batch["lap_pe"].half()})
+        assert out.dtype == torch.float16
+        assert (out - expected).abs().max() < 2e-2 * expected.abs().max()

@@ -1,0 +1,367 @@
+"""GT next to a loop over its equations, and next to the released code's numbers."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+from toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
+
+from graphormer_plugin.modules import (
+    GraphTransformerEncoder,
+    LaplacianEncoding,
+    MLPHead,
+    WLEncoding,
+)
+
+VARIANTS = {
+    "edges": {},
+    "edges, layer norm": {"norm": "layer", "pos_enc": "none"},
+    "sparse": {"edge_features": False, "attention_form": "sparse"},
+    "dense": {"edge_features": False, "attention_form": "dense"},
+    "full": {"full_graph": True},
+    "full, layer norm": {"full_graph": True, "norm": "layer"},
+    "wl": {"pos_enc": "wl"},
+}
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    encoder = GraphTransformerEncoder(
+        NODE_DIMS,
+        [2, 2],
+        **{
+            "num_layers": 3,
+            "embed_dim": 12,
+            "num_heads": 3,
+            "lap_pe_dim": 2,
+            "wl_rows": 5,
+            **options,
+        },
+    )
+    for name, buffer in encoder.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            buffer.copy_(torch.rand(buffer.shape) + 0.5)
+    return encoder.double().eval()
+
+
+def make_graphs(rng, directed=False):
+    """One of them without an edge, one of a single node."""
+    sizes = [(5, 0.5), (1, 0.0), (7, 0.3), (4, 0.0), (6, 0.9)]
+    return [random_graph(rng, n, density, directed=directed) for n, density in sizes]
+
+
+def make_batch(encoder, graphs):
+    fields = encoder.required_fields - {"wl_role"}
+    batch = collate(graphs, fields)
+    if "wl_role" in encoder.required_fields:
+        batch["wl_role"] = (batch["x"].sum(-1) * 3).int()
+    return batch
+
+
+def normalise(norm, vector):
+    if isinstance(norm, torch.nn.LayerNorm):
+        mean = sum(vector) / len(vector)
+        variance = sum((v - mean) ** 2 for v in vector) / len(vector)
+    else:
+        mean, variance = norm.running_mean, norm.running_var
+    return (vector - mean) / (variance + 1e-5).sqrt() * norm.weight + norm.bias
+
+
+def half_layers(block, before, attended):
+    """Eq. 6-8, 13-15 and 16-18 for one vector."""
+    first = normalise(block.attention_norm, before + attended)
+    hidden = (block.fc1.weight @ first + block.fc1.bias).clamp(min=0)
+    second = block.fc2.weight @ hidden + block.fc2.bias
+    return normalise(block.ffn_norm, first + second)
+
+
+@torch.no_grad()
+def loop_over_equations(encoder, graph):
+    """Node vectors of one graph, node by node, edge by edge, head by head."""
+    nodes = range(len(graph["x"]))
+    table = encoder.node_encoder.embedding.weight
+    h = []
+    for i in nodes:
+        first, second = (int(value) for value in graph["x"][i])
+        vector = table[first] + table[NODE_DIMS[0] + second]
+        if isinstance(encoder.position, LaplacianEncoding):  # Eq. 3
+            projection = encoder.position.projection
+            eigen = torch.from_numpy(graph["lap_pe"][i, :2]).double()
+            vector = vector + projection.weight @ eigen + projection.bias
+        elif isinstance(encoder.position, WLEncoding):
+            role = 3 * (first + second) % 5
+            vector = vector + encoder.position.embedding.weight[role]
+        h.append(vector)
+    if encoder.full_graph:
+        edges = [(j, i) for i in nodes for j in nodes if i != j]
+    else:
+        edges = list(zip(graph["src"].tolist(), graph["dst"].tolist()))
+    e = None
+    if encoder.bonds is not None:
+        rows = encoder.bonds.embedding.weight
+        columns = [((bond - 1) // 2, (bond - 1) % 2) for bond in graph["bond"].tolist()]
+        e = [(rows[first] + rows[2 + second]) / 2 for first, second in columns]
+    for layer in encoder.layers:
+        attention, heads = layer.nodes.attention, layer.scores.num_heads
+        width = len(h[0]) // heads
+        channels = []
+        for number, (j, i) in enumerate(edges):
+            q = layer.scores.query.weight @ h[i]
+            k = layer.scores.key.weight @ h[j]
+            terms = q * k / math.sqrt(width)
+            if e is not None:  # Eq. 12
+                terms = terms * (layer.scores.edge.weight @ e[number])
+            channels.append(terms)
+        attended = []
+        for i in nodes:
+            parts = []
+            for head in range(heads):
+                part = slice(head * width, (head + 1) * width)
+                numerator, total = torch.zeros(width).double(), 0.0
+                for (j, target), terms in zip(edges, channels):
+                    if target == i:
+                        score = sum(terms[part].tolist())
+                        weight = math.exp(min(max(score, -5), 5))
+                        total += weight
+                        numerator += weight * (attention.value.weight[part] @ h[j])
+                if total:
+                    numerator /= total + (0 if e is None else 1e-6)
+                parts.append(numerator)
+            mixed = torch.cat(parts)
+            attended.append(attention.output.weight @ mixed + attention.output.bias)
+        h = [half_layers(layer.nodes, h[i], attended[i]) for i in nodes]
+        if e is not None:  # Eq. 10, 16-18
+            output = layer.edges.attention.output
+            e = [
+                half_layers(layer.edges, e[n], output.weight @ terms + output.bias)
+                for n, terms in enumerate(channels)
+            ]
+    return torch.stack(h)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_equals_a_loop_over_the_equations(options, directed, rng):
+    encoder = make_encoder(**options)
+    for layer in encoder.layers:  # so that the clamp at 5 matters
+        layer.scores.query.weight *= 20
+    graphs = make_graphs(rng, directed)
+    batch = make_batch(encoder, graphs)
+    out = encoder(batch)
+    assert out.isfinite().all() and not out[~batch["node_mask"]].any()
+    for number, graph in enumerate(graphs):
+        expected = loop_over_equations(encoder, graph)
+        error = (out[number, : len(expected)] - expected).abs().max()
+        assert error < 1e-10, (number, error)
+
+
+@torch.no_grad()
+def test_the_clamp_matters_in_these_tests(rng, monkeypatch):
+    encoder = make_encoder(edge_features=False)
+    for layer in encoder.layers:
+        layer.scores.query.weight *= 20
+    batch = make_batch(encoder, make_graphs(rng))
+    clamped = encoder(batch)
+    monkeypatch.setattr("graphormer_plugin.modules.edge_attention.CLAMP", 50.0)
+    assert (encoder(batch) - clamped).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_parallel_edges_and_self_loops_count_in_both_forms():
+    graph = undirected_graph(4, [(0, 1), (1, 2), (1, 2), (3, 3)])
+    graph["lap_pe"] = np.zeros((4, 3), np.float32)
+    graph["x"][:, 0] = range(4)
+    out = []
+    for form in ("sparse", "dense"):
+        encoder = make_encoder(edge_features=False, attention_form=form)
+        out.append(encoder(make_batch(encoder, [graph])))
+        expected = loop_over_equations(encoder, graph)
+        assert (out[-1][0] - expected).abs().max() < 1e-10
+    single = undirected_graph(4, [(0, 1), (1, 2), (3, 3)])
+    single |= {"lap_pe": graph["lap_pe"], "x": graph["x"]}
+    assert (encoder(make_batch(encoder, [single])) - out[1]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_training_batches_without_an_edge_stay_finite(options, rng):
+    encoder = make_encoder(**options).train()
+    before = {name: b.clone() for name, b in encoder.named_buffers()}
+    graphs = [random_graph(rng, 1, 0.0), random_graph(rng, 1, 0.0)]
+    out = encoder(make_batch(encoder, graphs))
+    out.square().sum().backward()
+    assert out.isfinite().all()
+    for name, parameter in encoder.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+    for name, buffer in encoder.named_buffers():
+        if ".edges." in name:  # nothing was seen
+            assert torch.equal(buffer, before[name]), name
+    encoder.eval()
+    assert encoder(make_batch(encoder, graphs)).isfinite().all()
+
+
+@pytest.mark.parametrize("form", ["sparse", "dense"])
+def test_forms_have_equal_gradients(form, rng):
+    graphs = make_graphs(rng)
+    grads = []
+    for attention_form in ("sparse", "dense"):
+        encoder = make_encoder(edge_features=False, attention_form=attention_form)
+        encoder.train()
+        torch.manual_seed(0)  # of the signs
+        out = encoder(make_batch(encoder, graphs))
+        (out * torch.linspace(-1, 1, out.numel()).view_as(out)).sum().backward()
+        grads.append({n: p.grad for n, p in encoder.named_parameters()})
+    for name, grad in grads[0].items():
+        assert (grad - grads[1][name]).abs().max() < 1e-9, name
+
+
+def test_the_form_is_chosen_by_batch(rng):
+    encoder = make_encoder(edge_features=False)
+    thin = [undirected_graph(40, [(i, i + 1) for i in range(39)])]
+    thick = [random_graph(rng, 20, 0.5)]
+    for graph, dense in ((thin, False), (thick, True)):
+        graph[0].setdefault("lap_pe", np.zeros((40, 3), np.float32))
+        assert encoder.is_dense(make_batch(encoder, graph)) is dense
+    assert make_encoder(full_graph=True).is_dense({})
+
+
+def test_random_signs_in_training_only(rng):
+    """What a training step sees does not depend on the signs that are stored."""
+    encoder = make_encoder(lap_pe_dim=1, norm="layer")
+    graph = random_graph(rng, 6, 0.5)
+    batch = make_batch(encoder, [graph])
+    flipped = {**batch, "lap_pe": -batch["lap_pe"]}
+    with torch.no_grad():
+        outcomes = {sign: encoder(b) for sign, b in ((1, batch), (-1, flipped))}
+        assert torch.equal(encoder(batch), outcomes[1])
+        assert (outcomes[1] - outcomes[-1]).abs().max() > 1e-3
+        encoder.train()
+        for stored in (batch, flipped):
+            seen = []
+            for _ in range(64):
+                out = encoder(stored)
+                seen.append(int(torch.equal(out, outcomes[1])))
+                assert seen[-1] or torch.equal(out, outcomes[-1])
+            assert 16 < sum(seen) < 48  # 4 standard deviations around 32
+
+
+@torch.no_grad()
+def test_full_graph_reads_no_edges(rng):
+    encoder = make_encoder(full_graph=True)
+    assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
+    assert encoder.bonds is None
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_heads": 5}, "embed_dim 12 is no multiple of num_heads 5"),
+        ({"num_layers": 0}, "num_layers 0"),
+        ({"norm": "instance"}, r"unknown norm 'instance', expected batch\|layer"),
+        ({"pos_enc": "rw"}, r"unknown pos_enc 'rw', expected none\|laplacian\|wl"),
+        ({"attention_form": "x"}, "unknown attention_form 'x'"),
+        ({"attention_form": "dense"}, "edge by edge, expected auto or sparse"),
+        ({"lap_pe_dim": 0}, "num_vectors 0"),
+        ({"pos_enc": "wl", "wl_rows": 0}, "num_rows 0"),
+        ({"dropout": 1.0}, "dropout probability 1.0"),
+    ],
+)
+def test_bad_options(options, message):
+    with pytest.raises(ValueError, match=message):
+        make_encoder(**options)
+
+
+# Names of the released code -> ours.
+NAMES = [
+    ("embedding_lap_pos_enc.", "encoder.position.projection."),
+    ("embedding_h.", "encoder.node_encoder.embedding."),
+    ("embedding_e.", "encoder.bonds.embedding."),
+    ("MLP_layer.FC_layers.0.", "head.hidden.0."),
+    ("MLP_layer.FC_layers.1.", "head.hidden.2."),
+    ("MLP_layer.FC_layers.2.", "head.projection."),
+    ("layers.", "encoder.layers."),
+    (".attention.Q.", ".scores.query."),
+    (".attention.K.", ".scores.key."),
+    (".attention.V.", ".nodes.attention.value."),
+    (".attention.proj_e.", ".scores.edge."),
+    (".O_h.", ".nodes.attention.output."),
+    (".O_e.", ".edges.attention.output."),
+    (".O.", ".nodes.attention.output."),
+]
+for half, block in (("_h", "nodes"), ("_e", "edges"), ("", "nodes")):
+    NAMES += [
+        (f".FFN{half}_layer1.", f".{block}.fc1."),
+        (f".FFN{half}_layer2.", f".{block}.fc2."),
+    ]
+    for norm in ("batch", "layer"):
+        NAMES += [
+            (f".{norm}_norm1{half}.", f".{block}.attention_norm."),
+            (f".{norm}_norm2{half}.", f".{block}.ffn_norm."),
+        ]
+
+
+def our_name(name):
+    for theirs, ours in NAMES:
+        if theirs in name:
+            name = name.replace(theirs, ours, 1)
+    return name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "file", ["edges_batchnorm_lappe", "edges_layernorm", "nodes_batchnorm_lappe"]
+)
+def test_released_code(file, shared_data):
+    golden = np.load(shared_data.parent / "golden" / f"gt_{file}.npz")
+    config = json.loads(str(golden["config"]))
+    state = {
+        our_name(name.removeprefix("state/")): torch.from_numpy(golden[name])
+        for name in golden.files
+        if name.startswith("state/") and not name.endswith("num_batches_tracked")
+    }
+    edges = file.startswith("edges")
+    encoder = GraphTransformerEncoder(
+        [config["num_atom_type"] if edges else config["in_dim"]],
+        [config["num_bond_type"]] if edges else [],
+        num_layers=config["L"],
+        embed_dim=config["hidden_dim"],
+        num_heads=config["n_heads"],
+        pos_enc="laplacian" if config["lap_pos_enc"] else "none",
+        lap_pe_dim=config["pos_enc_dim"],
+        norm="batch" if config["batch_norm"] else "layer",
+    )
+    outputs = golden["output"].shape[1]
+    head = MLPHead.halving(config["hidden_dim"], 2, outputs)
+    model = torch.nn.ModuleDict({"encoder": encoder, "head": head}).double().eval()
+    model.load_state_dict(state)
+
+    node_graph = torch.from_numpy(golden["node_graph"])
+    sizes = node_graph.bincount()
+    mask = torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
+
+    def pad(values):
+        values = torch.from_numpy(values)
+        out = values.new_zeros(*mask.shape, *values.shape[1:])
+        out[mask] = values
+        return out
+
+    batch = {
+        "x": pad(golden["node_type"]).unsqueeze(-1),
+        "node_mask": mask,
+        "node_graph": node_graph,
+        "edge_index": torch.from_numpy(golden["edge_index"]),
+        "edge_bond": torch.from_numpy(golden["bond_type"]) + 1,
+        "lap_pe": pad(golden["lap_pe"]),
+    }
+    out = encoder(batch)
+    if edges:
+        out = head(F.normalize(mask.double(), p=1, dim=1).unsqueeze(1) @ out)[:, 0]
+    else:
+        out = head(out)[mask]
+    expected = torch.from_numpy(golden["output"])
+    assert out.shape == expected.shape
+    error = (out - expected).abs().max() / expected.abs().max()
+    assert error < 1e-9, float(error)
