@@ -46,12 +46,16 @@ def validate(monkeypatch):
     return run_validation
 
 
-def test_cluster(train, validate, tmp_path):
+GATED = "--arch gatedgcn --encoder-layers 3 --encoder-embed-dim 16 --virtual-node"
+
+
+@pytest.mark.parametrize("model", [TINY, GATED], ids=["grpe", "gatedgcn"])
+def test_cluster(train, validate, tmp_path, model):
     text = train(
         "cluster",
         *"--task node_prediction --dataset-name cluster".split(),
         *"--dataset-source generated:24 --criterion weighted_cross_entropy".split(),
-        *f"{TINY} --batch-size 8 --batch-size-valid 2 --max-epoch 3".split(),
+        *f"{model} --batch-size 8 --batch-size-valid 2 --max-epoch 3".split(),
         *"--best-checkpoint-metric weighted_accuracy".split(),
         "--maximize-best-checkpoint-metric",
     )

@@ -434,6 +434,32 @@ def points():
     assert "molecules.csv has no 3D positions (pos) for --gaussian-kernels" in error
 
 
+def test_message_passing_on_its_way_to_a_prediction(
+    data, validate, tmp_path, monkeypatch
+):
+    """PNA's degrees are those of the training split, and come with the weights."""
+    arguments = train_arguments(data, tmp_path / "pna")
+    place, preset = arguments.index("--arch"), TINY.split()
+    model = "--arch pna --encoder-layers 2 --encoder-embed-dim 16 --towers 4"
+    arguments[place : place + len(preset)] = [*model.split(), "--virtual-node"]
+    arguments += [*FLAG.split(), "--fp16", "--fp16-no-flatten-grads"]
+    text = run(fairseq_train.cli_main, arguments, monkeypatch)
+    train_log = logged(text, "train")
+    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
+    path = tmp_path / "pna/checkpoint_last.pt"
+    name = "encoder.layers.0.conv.aggr_module.avg_deg_log"
+    delta = weights(path)["model"][name].item()
+    assert 0.9 < delta < 1.1  # chains, with degrees 1 and 2: log 2, log 3
+    metrics.reset()
+    assert len(logged(validate(path), "valid")) == 1
+    predictor = hub.load(path)
+    assert predictor.model.state_dict()[name].item() == pytest.approx(delta)
+    together = predictor.predict([*SMILES[:20], "C"])  # and a graph without edges
+    alone = predictor.predict(SMILES[:1])
+    assert np.isfinite(together).all()
+    assert together[:1] == pytest.approx(alone, rel=1e-3)
+
+
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"
 
 

@@ -28,28 +28,16 @@ from ._layers import set_up_layers
 
 
 @dataclass
-class TransformerConfig(FairseqDataclass):
-    """Size and regularisation of a Transformer encoder."""
+class EncoderConfig(FairseqDataclass):
+    """Size and training of an encoder with layers."""
 
     encoder_layers: int = field(default=12, metadata={"help": "number of layers, >= 1"})
     encoder_embed_dim: int = field(
-        default=768, metadata={"help": "width D, a multiple of the heads"}
-    )
-    encoder_ffn_embed_dim: int = field(
-        default=768, metadata={"help": "inner width of the feed-forward network"}
-    )
-    encoder_attention_heads: int = field(
-        default=32, metadata={"help": "attention heads H"}
+        default=768, metadata={"help": "width D, a multiple of the heads, if any"}
     )
     dropout: float = field(
         default=0.1,
-        metadata={"help": "dropout after attention and feed-forward, 0 <= p < 1"},
-    )
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
-    )
-    act_dropout: float = field(
-        default=0.0, metadata={"help": "dropout after the activation, 0 <= p < 1"}
+        metadata={"help": "dropout on what a layer adds to its input, 0 <= p < 1"},
     )
     node_table_size: int = field(
         default=0,
@@ -70,6 +58,24 @@ class TransformerConfig(FairseqDataclass):
             "help": "learning rate of a layer over that of the layer above, 0 < x <= 1; "
             "the head has --lr, the embeddings are below the first layer"
         },
+    )
+
+
+@dataclass
+class TransformerConfig(EncoderConfig):
+    """Size and regularisation of a Transformer encoder."""
+
+    encoder_ffn_embed_dim: int = field(
+        default=768, metadata={"help": "inner width of the feed-forward network"}
+    )
+    encoder_attention_heads: int = field(
+        default=32, metadata={"help": "attention heads H"}
+    )
+    attention_dropout: float = field(
+        default=0.1, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
+    )
+    act_dropout: float = field(
+        default=0.0, metadata={"help": "dropout after the activation, 0 <= p < 1"}
     )
 
 

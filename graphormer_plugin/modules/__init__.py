@@ -1,5 +1,5 @@
 """Building blocks: plain `nn.Module`s that know torch only (no fairseq, no
-registry)."""
+registry; message passing has PyG's layers)."""
 
 from .attn_bias import (
     AttnBias,
@@ -23,6 +23,7 @@ from .graph_transformer_encoder import (
 )
 from .graphormer_encoder import GraphormerEncoder
 from .grpe_encoder import GRPEEncoder, RelationEncoding
+from .message_passing import MessagePassingEncoder
 from .node_encoder import NodeEncoder, VirtualNode
 from .node_position import (
     CentralityEncoding,
@@ -58,6 +59,7 @@ __all__ = [
     "IncidentBonds",
     "LaplacianEncoding",
     "MLPHead",
+    "MessagePassingEncoder",
     "MaskedBatchNorm",
     "NodeEncoder",
     "NodeLayout",

@@ -18,6 +18,7 @@ from graphormer_plugin._errors import one_line_errors
 from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.derived import stored_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, get_store
@@ -308,6 +309,10 @@ class GraphPredictionTask(FairseqTask):
     def targets(self) -> TargetSchema:
         """Targets: the checkpoint's, else the dataset's."""
         return self._targets or self.store.targets
+
+    def mean_log_degree(self) -> Optional[float]:
+        """Of the training split (PNA); None where it comes with a checkpoint."""
+        return None if self._trained_on else mean_log_degree(self.store)
 
     def check_num_classes(self) -> None:
         """Raise ValueError where ``--num-classes`` contradicts the targets."""

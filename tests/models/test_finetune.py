@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
+from test_architectures import has_option
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
@@ -57,6 +58,7 @@ ARCHITECTURES = {
     "bonds in nodes": ("graphormer_slim", {"edge_type": "node"}),
     "bonds in messages": ("graphormer_slim", {"edge_type": "aggregation"}),
     "edges": ("gt_zinc", {"pos_enc": "none"}),
+    "messages along bonds": ("gine", {"virtual_node": True}),
     "pairs": ("cgt_zinc", {"rwse_dim": 4}),
     "pairs in rings": ("cgt_zinc_rings", {"rwse_dim": 4}),
     "pairs per layer": ("cgt_pattern", {"rwse_dim": 4, "attention": "mono"}),
@@ -65,7 +67,8 @@ ARCHITECTURES = {
 
 def make_model(schema, arch="grpe_tiny", targets=TARGETS, seed=0, **options):
     torch.manual_seed(seed)
-    return build_model(arch, schema, targets, **{**TINY, **options})
+    sizes = {name: size for name, size in TINY.items() if has_option(arch, name)}
+    return build_model(arch, schema, targets, **{**sizes, **options})
 
 
 def make_batch(model, schema):
