@@ -33,8 +33,6 @@ TINY = {
     "encoder_embed_dim": 16,
     "encoder_ffn_embed_dim": 16,
     "encoder_attention_heads": 4,
-    "rwse_dim": 4,
-    "towers": 4,
 }
 
 
@@ -56,7 +54,8 @@ NODES_ONLY = [
 
 def tiny_model(arch, targets=TARGETS, **options):
     """An architecture at a width that its other widths fit into."""
-    sizes = {name: size for name, size in TINY.items() if has_option(arch, name)}
+    sizes = {**TINY, "rwse_dim": 4, "towers": 4}
+    sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
     if has_option(arch, "lap_pe_dim") and has_option(arch, "readout"):
         sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
     return build_model(arch, SCHEMA, targets, **{**sizes, **options})
