@@ -21,6 +21,8 @@ from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.datasets.molecules import parse_smiles
 from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.prepare import MoleculeGraph
+from graphormer_plugin.explanation import attention_maps, gradient_times_input
 
 
 class Predictor:
@@ -65,41 +67,101 @@ class Predictor:
             ValueError: a SMILES that RDKit refuses, or a model of other features or
                 of 3D positions.
         """
-        if "pos" in self.model.batch_spec.fields:
-            raise ValueError("the model reads 3D positions, which SMILES do not have")
         out = np.empty((len(smiles), self.targets.num_outputs))
-        graphs = []
-        for number, string in enumerate(smiles):
-            try:
-                graphs.append(parse_smiles(string))
-            except ValueError as error:
-                raise ValueError(f"SMILES {number}, {string!r}: {error}") from None
+        graphs = _parse(smiles)
         order = np.argsort([len(graph.x) for graph in graphs], kind="stable")
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            columns = columns_of_graphs([graphs[row] for row in rows], self.schema)
-            out[rows] = self._predict_columns(columns, len(rows))
+            batch = self._batch([graphs[row] for row in rows])
+            out[rows] = self._units(self.model(batch))
         return out
 
-    def _predict_columns(
-        self, columns: dict[str, np.ndarray], num_graphs: int
-    ) -> np.ndarray:
+    @torch.no_grad()
+    def attention(self, smiles: Sequence[str]) -> list[np.ndarray]:
+        """Attention within molecules.
+
+        Returns:
+            For each molecule [layers, heads or channels, T, T], row i the weights with
+            which node i sums over all nodes: the virtual node first, then the atoms in
+            the order of the SMILES; T = N atoms where the model has no virtual node.
+
+        Raises:
+            ValueError: as `predict`, or a model without attention.
+        """
+        return [
+            attention_maps(self.model, self._batch([graph])).double().cpu().numpy()
+            for graph in _parse(smiles)
+        ]
+
+    def gradient_times_input(
+        self, smiles: Sequence[str], output: int = 0
+    ) -> list[np.ndarray]:
+        """Gradient x input of an output for each atom of each molecule.
+
+        Args:
+            smiles: one molecule each.
+            output: column of `predict`.
+
+        Returns:
+            For each molecule [N], in the target's unit for regression, else of the
+            logit: how fast the output changes as what enters the first layer for an
+            atom is scaled.
+
+        Raises:
+            ValueError: as `predict`, or no such output.
+        """
+        if not 0 <= output < self.targets.num_outputs:
+            raise ValueError(
+                f"output {output}, expected 0..{self.targets.num_outputs - 1}"
+            )
+        scale = 1.0
+        if self.targets.kind == "regression":
+            units = self.targets.restore(torch.eye(self.targets.num_outputs))
+            zero = self.targets.restore(torch.zeros(1, self.targets.num_outputs))
+            scale = float((units - zero)[output, output])
+        return [
+            gradient_times_input(self.model, self._batch([graph]), output)
+            .mul(scale)
+            .double()
+            .cpu()
+            .numpy()
+            for graph in _parse(smiles)
+        ]
+
+    def _batch(self, graphs: Sequence[MoleculeGraph]) -> dict[str, torch.Tensor]:
+        """The fields that the model reads, on its device."""
+        if "pos" in self.model.batch_spec.fields:
+            raise ValueError("the model reads 3D positions, which SMILES do not have")
+        columns = columns_of_graphs(graphs, self.schema)
         spec = self.model.batch_spec
         collator = GraphCollator(
             columns | derived_columns(columns, spec),
-            np.full((num_graphs, 1), np.nan),
+            np.full((len(graphs), 1), np.nan),
             num_bond_types=self.schema.num_bond_types,
             spec=spec,
         )
-        batch = collator(np.arange(num_graphs))["net_input"]["batch"]
+        batch = collator(np.arange(len(graphs)))["net_input"]["batch"]
         device = next(self.model.parameters()).device
-        logits = self.model({name: field.to(device) for name, field in batch.items()})
+        return {name: field.to(device) for name, field in batch.items()}
+
+    def _units(self, logits: torch.Tensor) -> np.ndarray:
+        """Probabilities, or values in the targets' unit."""
         logits = logits.double()
         if self.targets.kind == "binary":
             return logits.sigmoid().cpu().numpy()
         if self.targets.kind == "multiclass":
             return logits.softmax(-1).cpu().numpy()
         return self.targets.restore(logits).cpu().numpy()
+
+
+def _parse(smiles: Sequence[str]) -> list[MoleculeGraph]:
+    graphs = []
+    for number, string in enumerate(smiles):
+        try:
+            graphs.append(parse_smiles(string))
+        except ValueError as error:
+            raise ValueError(f"SMILES {number}, {string!r}: {error}") from None
+    return graphs
 
 
 def load(path: str | os.PathLike[str]) -> Predictor:

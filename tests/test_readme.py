@@ -62,6 +62,7 @@ class TestShell:
             "fairseq-train",
             "fairseq-validate",
             "graphormer-convert",
+            "graphormer-explain",
             "graphormer-preprocess",
         }
 
@@ -146,9 +147,9 @@ def test_every_flag_exists(parser_of):
         options.parse_args_and_arch(parser, [*base, *words], parse_known=True)
         known |= set(parser._option_string_actions)
     known |= set(parser_of("fairseq-validate")()._option_string_actions)
-    from graphormer_plugin.cli import convert, preprocess
+    from graphormer_plugin.cli import convert, explain, preprocess
 
-    for command in (convert, preprocess):
+    for command in (convert, explain, preprocess):
         known |= set(command.parser()._option_string_actions)
     text = re.sub(r"\]\(http[^)]*\)", "", README)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))

@@ -58,9 +58,7 @@ class BiasedAttention(nn.Module):
             [B, T, D].
         """
         B, T, D = x.shape
-        # [B, T, 3 D] -> 3 x [B, H, T, D/H]
-        qkv = self.qkv_proj(x).view(B, T, 3, self.num_heads, -1)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        q, k, v = self.heads(x)
         attn_bias = attn_bias.to(q.dtype)
         fused = x.device.type != "cpu" and pair_type is None
         # The fused kernels sum in float32 at least.
@@ -77,6 +75,18 @@ class BiasedAttention(nn.Module):
                 attention = attention.view(B, -1, T, T)
                 out = out + self.pair_messages(attention, pair_type, pair_value)
         return self.out_proj(out.transpose(1, 2).reshape(B, T, D))
+
+    def heads(self, x: Tensor) -> Tensor:
+        """x [B, T, D] -> queries, keys and values [3, B, H, T, D/H]."""
+        qkv = self.qkv_proj(x).unflatten(2, (3, self.num_heads, -1))
+        return qkv.permute(2, 0, 3, 1, 4)
+
+    def attention_weights(self, x: Tensor, attn_bias: Tensor, *_: Tensor) -> Tensor:
+        """Weights [B, H, T, T] of `forward` with the same arguments, row i those of its
+        sum, without dropout."""
+        q, k, _ = self.heads(x)
+        weights = self.weights(q, k, attn_bias.to(q.dtype))
+        return weights.view(q.shape[:3] + k.shape[2:3])
 
     def weights(self, q: Tensor, k: Tensor, attn_bias: Tensor) -> Tensor:
         """q, k [B, H, T, d], attn_bias [B, H, T, T] -> softmax [B * H, T, T]."""

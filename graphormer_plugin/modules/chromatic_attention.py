@@ -167,14 +167,19 @@ def filter_messages(
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])
     att, val = (pairs if pairs.dense else pairs.with_dense()).dense
-    logits = att.unflatten(3, (base.shape[3], -1)) + base.unsqueeze(-1)
-    filters = torch.softmax(logits.flatten(3), 2)
+    filters = _filters(base, att)
     if keep is not None:
         filters = filters * keep.unsqueeze(-1).to(filters.dtype)
     messages = v.unsqueeze(1)
     if val is not None:
         messages = messages + val
     return (filters * messages).sum(2)
+
+
+def _filters(base: Tensor, att: Tensor) -> Tensor:
+    """base [B, N or 1, N, H], att [B, N, N, D] -> softmax over j, [B, N, N, D]."""
+    logits = att.unflatten(3, (base.shape[3], -1)) + base.unsqueeze(-1)
+    return torch.softmax(logits.flatten(3), 2)
 
 
 class ChromaticAttention(nn.Module):
@@ -242,21 +247,30 @@ class ChromaticAttention(nn.Module):
         """x [B, N, D] -> [B, N, D]; rows in which all is forbidden are finite and mean
         nothing."""
         B, N, _ = x.shape
-        parts = self.qkv_proj(x).split(x.shape[2], -1)
+        base, v = self.scores(x)
         keep = self.kept(x.new_ones(B, N, N))
-        v = parts[-1]
-        if self.kind == "additive":
-            out = filter_messages(parts[0].unsqueeze(1), v, keep, pairs)
+        if self.kind == "mono":
+            out = self.multi_head(base.permute(0, 3, 1, 2), v, keep, pairs)
         else:
-            q, k = (part.unflatten(2, (self.num_heads, -1)) for part in parts[:2])
-            scores = torch.einsum("bihd,bjhd->bhij", q * q.shape[3] ** -0.5, k)
-            if self.kind == "mono":
-                out = self.multi_head(scores, v, keep, pairs)
-            else:
-                scores = scores.permute(0, 2, 3, 1)
-                out = filter_messages(scores, v, keep, pairs)
+            out = filter_messages(base, v, keep, pairs)
         channels = self.channel_dropout(out.new_ones(B, 1, out.shape[2]))
         return self.out_proj(out * channels)
+
+    def scores(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Scores of nodes alone, [B, N, N, H] ([B, 1, N, D] for "additive"), and values
+        [B, N, D]."""
+        *parts, v = self.qkv_proj(x).split(x.shape[2], -1)
+        if self.kind == "additive":
+            return parts[0].unsqueeze(1), v
+        q, k = (part.unflatten(2, (self.num_heads, -1)) for part in parts)
+        scores = torch.einsum("bihd,bjhd->bhij", q * q.shape[3] ** -0.5, k)
+        return scores.permute(0, 2, 3, 1), v
+
+    def attention_weights(self, x: Tensor, pairs: PairVectors) -> Tensor:
+        """Weights of `forward` with the same arguments, without dropout: [B, D, N, N], a
+        map per channel; [B, H, N, N] for "mono"."""
+        base, _ = self.scores(x)
+        return _filters(base, pairs.features @ pairs.att).permute(0, 3, 1, 2)
 
     def kept(self, ones: Tensor) -> Optional[Tensor]:
         """Factors [B, N, N] of connections and senders; None where nothing drops."""

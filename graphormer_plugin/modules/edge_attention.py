@@ -119,22 +119,52 @@ class EdgeAttention(nn.Module):
             [S, D].
         """
         value = self.value(x)
-        weight = scores.clamp(-CLAMP, CLAMP)
-        weight = weight.to(torch.promote_types(weight.dtype, torch.float32)).exp()
+        weight = self.dropout(self.weights(scores, edge_index, count, len(x)))
         if count is not None:
-            weight = weight * count.unsqueeze(1)
-            weight = self.dropout(weight / self._denominator(weight.sum(-1, True)))
             mixed = weight.to(value.dtype) @ split_heads(
                 layout.pad(value), self.num_heads
             )
             return self.output(layout.flatten(mixed.transpose(1, 2).flatten(2)))
         source, target = edge_index
-        total = self._denominator(scatter_sum(weight, target, len(x)))
-        weight = self.dropout(weight / total.index_select(0, target))
         message = per_head(value.index_select(0, source), self.num_heads)
         message = message * weight.to(value.dtype).unsqueeze(-1)
         mixed = scatter_sum(message.flatten(1), target, len(x))
         return self.output(mixed.to(value.dtype))
+
+    def weights(
+        self,
+        scores: Tensor,
+        edge_index: Optional[Tensor],
+        count: Optional[Tensor],
+        num_nodes: int,
+    ) -> Tensor:
+        """Normalised weights of the shape of the scores, in float32 at least."""
+        weight = scores.clamp(-CLAMP, CLAMP)
+        weight = weight.to(torch.promote_types(weight.dtype, torch.float32)).exp()
+        if count is not None:
+            weight = weight * count.unsqueeze(1)
+            return weight / self._denominator(weight.sum(-1, True))
+        target = edge_index[1]
+        total = self._denominator(scatter_sum(weight, target, num_nodes))
+        return weight / total.index_select(0, target)
+
+    def attention_weights(
+        self,
+        x: Tensor,
+        scores: Tensor,
+        edge_index: Optional[Tensor] = None,
+        layout: Optional[NodeLayout] = None,
+        count: Optional[Tensor] = None,
+    ) -> Tensor:
+        """Weights [1, H, N, N] of `forward` with the same arguments for one graph, row
+        i those of its sum, without dropout."""
+        weight = self.weights(scores, edge_index, count, len(x))
+        if count is not None:
+            return weight
+        source, target = edge_index
+        maps = weight.new_zeros(len(x), len(x), self.num_heads)
+        maps.index_put_((target, source), weight, accumulate=True)
+        return maps.permute(2, 0, 1).unsqueeze(0)
 
     def _denominator(self, total: Tensor) -> Tensor:
         """Without neighbours the numerator is 0, and the denominator must not be."""

@@ -30,11 +30,6 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
-# With fewer padded pairs to an edge, the dense form is faster: on a CPU up to about 8
-# where graphs have 120 nodes, up to about 5 where they have 15
-# (examples/speed/edge_attention.py).
-DENSE_PAIRS_PER_EDGE = 6
-
 
 class GraphTransformerLayer(nn.Module):
     """One layer of the Graph Transformer: Eq. 4-8, or with features of edges Eq. 9-18.
@@ -84,30 +79,32 @@ class GraphTransformerLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Tensor,
+        edge_index: Optional[Tensor],
         edge: Optional[Tensor] = None,
         update_edges: bool = True,
+        layout: Optional[NodeLayout] = None,
+        count: Optional[Tensor] = None,
     ) -> tuple[Tensor, Optional[Tensor]]:
         """
         Args:
             x: nodes [S, D].
-            edge_index: [2, E], source and target.
+            edge_index: [2, E], source and target; None with `count`.
             edge: features of edges [E, D].
             update_edges: False leaves them as they are.
+            layout, count: without features of edges, the same over all pairs: number
+                of edges [B, N, N].
 
         Returns:
             Nodes and edges after the layer.
         """
+        if count is not None:
+            scores = self.scores.dense(x, layout)
+            return self.nodes(x, scores, None, layout, count), None
         scores, channels = self.scores(x, edge_index, edge)
         x = self.nodes(x, scores, edge_index)
         if edge is not None and update_edges:
             edge = self.edges(edge, channels)
         return x, edge
-
-    def dense(self, x: Tensor, layout: NodeLayout, count: Tensor) -> Tensor:
-        """The same without features of edges, over all pairs: x [S, D], number of edges
-        [B, N, N] -> [S, D]."""
-        return self.nodes(x, self.scores.dense(x, layout), None, layout, count)
 
 
 class GraphTransformerEncoder(nn.Module):
@@ -254,7 +251,7 @@ class GraphTransformerEncoder(nn.Module):
                 else count_edges(batch["edge_index"], layout)
             )
             for layer in self.layers:
-                x = layer.dense(x, layout, count)
+                x, _ = layer(x, None, layout=layout, count=count)
         else:
             for layer in self.layers:
                 x, _ = layer(x, batch["edge_index"])
@@ -293,3 +290,8 @@ class GraphTransformerEncoder(nn.Module):
         graphs, columns = batch["node_mask"].shape
         edges = batch["edge_index"].shape[1]
         return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges
+
+
+# Where padded pairs are fewer than so many times the edges, the dense form is faster
+# (examples/speed/edge_attention.py).
+DENSE_PAIRS_PER_EDGE = 8

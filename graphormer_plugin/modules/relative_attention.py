@@ -210,3 +210,25 @@ class RelativeAttention(nn.Module):
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
             out = _RelativeAttention.apply(qkv, *tables, relation, p, self.key_from_row)
         return self.out_proj(out)
+
+    def attention_weights(
+        self, x: Tensor, tables: RelationTables, relation: Tensor
+    ) -> Tensor:
+        """Weights [B, H, T, T] of `forward` with the same arguments, row i those of its
+        sum, without dropout."""
+        B, T, _ = x.shape
+        query, key, _ = (table.to(x.dtype).unsqueeze(1) for table in tables)
+        H, _, R, _ = query.shape  # R counts the forbidden relation, the last
+        q, k, _ = (
+            split_heads(part, H).view(H, B, T, -1)
+            for part in self.qkv_proj(x).chunk(3, dim=-1)
+        )
+        index = relation.expand(H, B, T, T)
+        scores = q @ k.mT + (q @ query.mT).gather(3, index)
+        if self.key_from_row:
+            scores = scores + (k @ key.mT).gather(3, index)
+        else:
+            scores = scores + (key @ k.mT).gather(2, index)
+        scores = scores * q.shape[3] ** -0.5
+        scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
+        return torch.softmax(scores, -1).transpose(0, 1)

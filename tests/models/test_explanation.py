@@ -1,0 +1,155 @@
+"""Attention maps and gradient x input of every architecture."""
+
+import pytest
+import torch
+from test_architectures import ARCHITECTURES, NODES_ONLY, make_batch, tiny_model
+
+from graphormer_plugin.explanation import (
+    attention_maps,
+    attention_modules,
+    gradient_times_input,
+)
+from graphormer_plugin.modules import ChromaticAttention, PairVectors
+from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.edge_attention import EdgeAttention
+from graphormer_plugin.modules.relative_attention import (
+    RelationTables,
+    RelativeAttention,
+)
+
+GRAPH = 3  # of `make_columns`
+
+
+@pytest.fixture(
+    params=[*((arch, {}) for arch in ARCHITECTURES), *NODES_ONLY],
+    ids=lambda param: param[0],
+)
+def model(request):
+    arch, options = request.param
+    torch.manual_seed(1)
+    model = tiny_model(arch, **options)
+    for weight in model.parameters():  # away from published initial values near 0
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    return model.double().eval()
+
+
+def scaled(model, batch, output, node, factor):
+    """The output with what enters the first layer for a node times a factor."""
+
+    def scale(module, arguments):
+        x = arguments[0].clone()
+        x.reshape(-1, x.shape[-1])[node] *= factor  # a view: one graph
+        return (x, *arguments[1:])
+
+    handle = model.encoder.layers[0].register_forward_pre_hook(scale)
+    with torch.no_grad():
+        value = model(batch)[0, output]
+    handle.remove()
+    return float(value)
+
+
+def test_gradient_times_input_is_a_derivative(model):
+    batch = make_batch(model, [GRAPH])
+    found = gradient_times_input(model, batch, 1)
+    nodes = batch["x"].shape[1]
+    assert found.shape == (nodes,) and found.abs().max() > 1e-5
+    first, step = int(model.virtual_node), 1e-6
+    for node in range(nodes):
+        above, below = (
+            scaled(model, batch, 1, first + node, 1 + sign * step) for sign in (1, -1)
+        )
+        expected = (above - below) / (2 * step)
+        torch.testing.assert_close(float(found[node]), expected, rtol=1e-4, atol=1e-8)
+
+
+def test_attention_maps_are_weights(model):
+    batch = make_batch(model, [GRAPH])
+    if not attention_modules(model):
+        with pytest.raises(ValueError, match="no attention maps"):
+            attention_maps(model, batch)
+        return
+    for module in attention_modules(model):
+        if hasattr(module, "epsilon"):  # in the denominator of GT
+            module.epsilon = 0.0
+    before = model(batch)
+    maps = attention_maps(model, batch)
+    nodes = batch["x"].shape[1] + int(model.virtual_node)
+    assert len(maps) == len(model.encoder.layers) and maps.shape[2:] == (nodes, nodes)
+    torch.testing.assert_close(maps.sum(-1), torch.ones_like(maps.sum(-1)))
+    assert torch.equal(model(batch), before)  # nothing of it is left behind
+
+
+def test_sparse_and_dense_maps_are_equal():
+    model = tiny_model("gt_zinc", no_edge_features=True, attention_form="sparse")
+    model.double().eval()
+    batch = make_batch(model, [GRAPH])
+    sparse = attention_maps(model, batch)
+    model.encoder.attention_form = "dense"
+    torch.testing.assert_close(attention_maps(model, batch), sparse)
+
+
+# The maps times the values are what the layer computes.
+
+
+def check_sum(weights, value, out):
+    """weights [B, H, N, N], value and out [B, N, D]."""
+    heads = value.unflatten(-1, (weights.shape[1], -1)).transpose(1, 2)
+    torch.testing.assert_close((weights @ heads).transpose(1, 2).flatten(2), out)
+
+
+def attention_and_input(attention, **options):
+    torch.manual_seed(0)
+    module = attention(8, 2, **options).double().eval()
+    return module, torch.randn(3, 5, 8, dtype=torch.float64)
+
+
+def test_biased():
+    module, x = attention_and_input(BiasedAttention)
+    module.out_proj = torch.nn.Identity()
+    bias = torch.randn(3, 2, 5, 5, dtype=x.dtype)
+    check_sum(
+        module.attention_weights(x, bias),
+        module.qkv_proj(x).chunk(3, -1)[2],
+        module(x, bias),
+    )
+
+
+@pytest.mark.parametrize("key_from_row", [False, True])
+def test_relative(key_from_row):
+    module, x = attention_and_input(RelativeAttention, key_from_row=key_from_row)
+    module.out_proj = torch.nn.Identity()
+    tables = [torch.randn(2, 5, 4, dtype=x.dtype) for _ in range(3)]
+    for table in tables:
+        table[:, -1] = 0
+    tables = RelationTables(*tables[:2], torch.zeros_like(tables[2]))
+    relation = torch.randint(0, 5, (3, 5, 5))
+    relation[:, :, 0] = 0  # every row has a sender; 4 is forbidden
+    weights = module.attention_weights(x, tables, relation)
+    assert not weights[(relation == 4).unsqueeze(1).expand_as(weights)].any()
+    value = module.qkv_proj(x).chunk(3, -1)[2]
+    check_sum(weights, value, module(x, tables, relation))
+
+
+@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
+def test_chromatic(kind):
+    module, x = attention_and_input(
+        ChromaticAttention, kind=kind, output_projection="none"
+    )
+    features = torch.randn(3, 5, 5, 6, dtype=x.dtype)
+    att = torch.randn(6, 2 if kind == "mono" else 8, dtype=x.dtype)
+    for lean in (False, kind != "mono"):
+        pairs = PairVectors(features, att, None, lean)
+        value = module.qkv_proj(x).split(8, -1)[-1]
+        check_sum(module.attention_weights(x, pairs), value, module(x, pairs))
+
+
+def test_of_edges():
+    module, x = attention_and_input(EdgeAttention)
+    module.output = torch.nn.Identity()
+    edges = torch.tensor([[0, 1, 1, 2, 4, 4], [1, 0, 2, 1, 3, 3]])  # one twice
+    scores = torch.randn(6, 2, dtype=x.dtype)
+    weights = module.attention_weights(x[0], scores, edges)
+    out = module(x[0], scores, edges)
+    check_sum(weights, module.value(x[0]).unsqueeze(0), out.unsqueeze(0))
+    assert (weights[0, :, 3, 4] - 1).abs().max() < 1e-12  # j = 4 sends to i = 3
