@@ -83,7 +83,7 @@ FIELDS: dict[str, Field] = {
     "ring": Field("[B, N, N]", "uint8", "0", "1: the two are in a ring together"),
     # Eigenvectors of the graph Laplacian, computed once at preparation.
     "lap_pe": Field("[B, N, k]", "float32", "0", "Laplacian eigenvectors"),
-    # Weisfeiler-Lehman colour of the node.
+    # Weisfeiler-Lehman colour, numbered alike in all graphs (weisfeiler_lehman.py).
     "wl_role": Field("[B, N]", "int32", "0", "WL colour"),
     # Angstrom for molecules; whatever a user's data set holds otherwise.
     "pos": Field("[B, N, 3]", "float32", "0", "coordinates"),

@@ -30,6 +30,11 @@ NORMS: dict[str, Callable[[int], nn.Module]] = {
 POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
+# With fewer padded pairs to an edge, the dense form is faster: on a CPU up to about 8
+# where graphs have 120 nodes, up to about 5 where they have 15
+# (examples/speed/edge_attention.py).
+DENSE_PAIRS_PER_EDGE = 6
+
 
 class GraphTransformerLayer(nn.Module):
     """One layer of the Graph Transformer: Eq. 4-8, or with features of edges Eq. 9-18.
@@ -290,8 +295,3 @@ class GraphTransformerEncoder(nn.Module):
         graphs, columns = batch["node_mask"].shape
         edges = batch["edge_index"].shape[1]
         return graphs * columns**2 < DENSE_PAIRS_PER_EDGE * edges
-
-
-# Where padded pairs are fewer than so many times the edges, the dense form is faster
-# (examples/speed/edge_attention.py).
-DENSE_PAIRS_PER_EDGE = 8
