@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.derived import stored_columns
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.models import build_model
 
@@ -94,7 +95,7 @@ def main() -> None:
         act_dropout=args.dropout,
     )
     collator = GraphCollator(
-        store.columns,
+        store.columns | stored_columns(store, model.batch_spec),
         store.target,
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,
@@ -104,8 +105,7 @@ def main() -> None:
     # From the middle of equal shares of the split, so that all sizes count alike.
     slices = [part[len(part) // 2 :] for part in np.array_split(rows, args.batches)]
     batches = [collator(part[: args.batch_size]) for part in slices]
-    width = model.head.in_features
-    plain = PlainTransformer(model.encoder, width, store.schema.node_dims[0])
+    plain = PlainTransformer(model.encoder, model.embed_dim, store.schema.node_dims[0])
 
     models = {args.arch: model, PLAIN: plain}
     steps = {name: make_step(module, batches) for name, module in models.items()}

@@ -4,6 +4,42 @@ from typing import Optional
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+
+class _Normalise(torch.autograd.Function):
+    """Rows in units of their own mean and deviation. Keeps its input and statistics for
+    the gradient, where autograd would keep a tensor of that size for every operation.
+    """
+
+    @staticmethod
+    def forward(ctx, x, mask, weight, bias, eps):
+        # where, not a product: a row that does not count may be infinite
+        rows = x.to(weight.dtype).where(mask, 0)
+        axes = tuple(range(x.dim() - 1))
+        count = mask.sum().to(rows.dtype).clamp(min=1)
+        mean = rows.sum(axes) / count
+        rows = (rows - mean).where(mask, 0)
+        variance = rows.square().sum(axes) / count
+        inverse = torch.rsqrt(variance + eps)
+        ctx.save_for_backward(x, mask, weight, mean, inverse, count)
+        ctx.mark_non_differentiable(mean, variance, count)
+        out = torch.addcmul(bias, rows, weight * inverse).where(mask, 0)
+        return out.to(x.dtype), mean, variance, count
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad, *_):
+        x, mask, weight, mean, inverse, count = ctx.saved_tensors
+        axes = tuple(range(x.dim() - 1))
+        grad = grad.to(weight.dtype).where(mask, 0)
+        rows = ((x.to(weight.dtype) - mean) * inverse).where(mask, 0)
+        grad_bias = grad.sum(axes)
+        grad_weight = (grad * rows).sum(axes)
+        rows *= grad_weight / count
+        grad_x = (grad - rows - grad_bias / count) * (weight * inverse)
+        grad_x = grad_x.where(mask, 0).to(x.dtype)
+        return grad_x, None, grad_weight, grad_bias, None
 
 
 class MaskedBatchNorm(nn.Module):
@@ -38,24 +74,19 @@ class MaskedBatchNorm(nn.Module):
             [..., D] in the type of x. In training a single row is its own mean and
             becomes `bias`. Without rows the running statistics stay as they are.
         """
-        wide = torch.promote_types(x.dtype, torch.float32)
         if mask is None:
             mask = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
         mask = mask.unsqueeze(-1)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        weight, bias = self.weight.to(wide), self.bias.to(wide)
+        if self.training and self.weight.requires_grad and len(x):
+            out, *statistics = _Normalise.apply(x, mask, weight, bias, self.eps)
+            self._update(*statistics)
+            return out
+        scale = weight * torch.rsqrt(self.running_var.to(wide) + self.eps)
         # where, not a product: a row that does not count may be infinite
-        rows = x.to(wide).where(mask, 0)
-        if self.training and self.weight.requires_grad and len(rows):
-            axes = tuple(range(x.dim() - 1))
-            count = mask.sum().to(wide).clamp(min=1)
-            mean = rows.sum(axes) / count
-            rows = (rows - mean).where(mask, 0)
-            variance = rows.square().sum(axes) / count
-            self._update(mean.detach(), variance.detach(), count)
-        else:
-            rows = rows - self.running_mean.to(wide)
-            variance = self.running_var.to(wide)
-        scale = self.weight.to(wide) * torch.rsqrt(variance + self.eps)
-        return (rows * scale + self.bias.to(wide)).where(mask, 0).to(x.dtype)
+        rows = x.to(wide).where(mask, 0) - self.running_mean.to(wide)
+        return (rows * scale + bias).where(mask, 0).to(x.dtype)
 
     @torch.no_grad()
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:

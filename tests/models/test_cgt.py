@@ -7,7 +7,7 @@ import torch
 from fairseq.models import ARCH_CONFIG_REGISTRY
 from test_architectures import make_batch, tiny_model
 
-import graphormer_plugin  # noqa: F401  (registers)
+from graphormer_plugin import hub
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.models.cgt import CGTConfig
@@ -185,3 +185,20 @@ def test_bad_options():
         build_model("cgt_zinc", ZINC, GRAPHS, readout="median")
     with pytest.raises(ValueError, match="ring needs max_ring_size >= 3, got 2"):
         build_model("cgt_zinc_rings", ZINC, GRAPHS, max_ring_size=2)
+
+
+@torch.no_grad()
+def test_predictions_know_rings():
+    """`hub` finds the rings of molecules, as the task does for a store."""
+    torch.manual_seed(0)
+    model = build_model("cgt_zinc_rings", OGB, GRAPHS, encoder_layers=2)
+    predictor, seen = hub.Predictor(model, OGB, GRAPHS), []
+    model.register_forward_pre_hook(lambda _, args: seen.append(args[0]["ring"]))
+    smiles = ["CCO", "C1CC2CCC1C2", "C" * 5 + "C1CC1"]
+    together = predictor.predict(smiles)
+    assert seen[0].sum((1, 2)).tolist() == [0, 49, 9]
+    for one, expected in zip(smiles, together):
+        assert abs(predictor.predict([one]) - expected).max() < 1e-5
+    model.encoder.pairs.bonds[1].embedding.weight += 1
+    changed = abs(predictor.predict(smiles) - together)[:, 0] > 1e-4
+    assert changed.tolist() == [False, True, True]
