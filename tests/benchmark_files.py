@@ -1,9 +1,18 @@
-"""Builds the official raw layouts of the benchmarks from a few molecules."""
+"""Builds the official raw layouts of the benchmarks from a few molecules.
+
+    python tests/benchmark_files.py FOLDER
+
+writes those of all molecular benchmarks, for the SMOKE mode of the recipes.
+"""
 
 import csv
+import fcntl
 import gzip
 import itertools
+import os
 import pickle
+import shutil
+import sys
 import zipfile
 from pathlib import Path
 
@@ -138,3 +147,37 @@ def pack(folder, archive, inside=""):
             if path.is_file():
                 file.write(path, Path(inside) / path.relative_to(folder))
     return archive
+
+
+def write_all(root):
+    """What the molecular benchmarks need; nothing if the folder is there."""
+    root = Path(root)
+    root.parent.mkdir(parents=True, exist_ok=True)
+    with open(root.parent / f".{root.name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if root.exists():
+            return
+        temporary = root.parent / f".tmp-{root.name}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        parts = {"train": SMILES[:32], "val": SMILES[32:40], "test": SMILES[40:]}
+        write_zinc(
+            temporary,
+            {
+                name: [(smiles, 0.5 * len(smiles)) for smiles in part]
+                for name, part in parts.items()
+            },
+        )
+        for version in (1, 2):
+            write_pcqm(temporary, version=version)
+        # Alternating within each split, so that every split has both classes.
+        labels = np.arange(len(SMILES))[:, None] // 10 % 2.0
+        write_ogbg(temporary, "ogbg-molhiv", SMILES, labels)
+        names = [f"task{number}" for number in range(128)]
+        labels = np.repeat(labels, len(names), axis=1)
+        labels[::3, ::2] = np.nan
+        write_ogbg(temporary, "ogbg-molpcba", SMILES, labels, tasks=names)
+        os.rename(temporary, root)
+
+
+if __name__ == "__main__":
+    write_all(sys.argv[1])

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# molhiv, GRPE-Large fine-tuned: no value in Park et al. 2022.
+# Settings: rates, decay and L from the paper; batch size, epochs, warm-up and dropout, which
+# it does not state, from Graphormer (its Table 9). Hardware, time: not stated.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+
+DATASET=ogbg-molhiv ARCH=grpe_large GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+paper_budget 8 128
+pretrained_by pcqm4m/grpe_large
+
+recipe --criterion binary_logloss --finetune-from-model "$PRETRAINED" --max-hop 5 \
+    --dropout 0.1 --attention-dropout 0.1 \
+    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
+    --lr 2e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
+    --warmup-updates $(($(updates) * 6 / 100)) --total-num-update "$(updates)" \
+    --max-epoch "$EPOCHS" "$@"

@@ -1,0 +1,123 @@
+# Sourced by every recipe: trains, tests the best checkpoint, and writes one line to the
+# table of results.
+#
+# A recipe sets what its paper fixes
+#     DATASET, ARCH    names for --dataset-name and --arch
+#     GRAPHS           training graphs, for the arithmetic of the schedule
+#     METRIC           of the table; DIRECTION=max where more is better
+#     TASK             where it is not graph_prediction
+#     TEST_SUBSET      where it is not test
+# calls `paper_budget`, and then `recipe FLAGS... "$@"`. Whoever runs it may set
+#     SEED=1           of the weights, dropout and the order of graphs
+#     EPOCHS           training length; the schedule is scaled to it
+#     BATCH_SIZE       graphs per update over all devices, instead of the paper's
+#     DATA_ROOT        downloads and prepared data; default as for fairseq-train
+#     PRETRAINED       checkpoint to start from, where the recipe fine-tunes
+#     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>
+#     RESULTS          table of results; default examples/results.tsv
+#     VARIANT          name of the row, where one recipe makes several
+#     DEVICES          processes that train together; default the visible GPUs, or 1
+#     DEVICE_BATCH     graphs that a device takes at once; default BATCH_SIZE / DEVICES
+#     WORKERS=2        data workers per process
+#     SMOKE=1          two updates of a tiny model on a few molecules, to see it all work
+# Under torchrun --no-python or srun every process runs the recipe; the first one tests.
+
+EXAMPLES="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+ROOT="$(dirname "$EXAMPLES")"
+BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
+RECIPE="$(basename "$0" .sh)"
+
+SEED="${SEED:-1}"
+export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
+VARIANT="${VARIANT:-}"
+WORKERS="${WORKERS:-2}"
+PYTHON="${PYTHON:-$(command -v python || command -v python3)}"
+export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
+
+fail() {
+    echo "error: $BENCHMARK/$RECIPE: $*" >&2
+    exit 2
+}
+
+# paper_budget EPOCHS BATCH_SIZE: of the paper; the variables may say otherwise.
+paper_budget() {
+    PAPER_EPOCHS="$1" PAPER_BATCH="$2"
+    EPOCHS="${EPOCHS:-$1}" BATCH_SIZE="${BATCH_SIZE:-$2}"
+}
+
+# updates [EPOCHS]: updates in so many epochs, the last batch of an epoch counted.
+updates() {
+    echo $(((GRAPHS + BATCH_SIZE - 1) / BATCH_SIZE * ${1:-EPOCHS}))
+}
+
+# scaled UPDATES: a number of updates of the paper, for EPOCHS and BATCH_SIZE instead.
+scaled() {
+    local n=$(($1 * EPOCHS * PAPER_BATCH / PAPER_EPOCHS / BATCH_SIZE))
+    echo $((n > 0 ? n : 1))
+}
+
+# pretrained_by BENCHMARK/RECIPE: sets PRETRAINED to the checkpoint of that recipe.
+pretrained_by() {
+    local run="$ROOT/runs/$1/seed1"
+    if [[ -n ${SMOKE:-} ]]; then
+        run="$SMOKE_DIR/$1"
+        [[ -f $run/checkpoint_best.pt ]] ||
+            env -u SAVE_DIR -u EPOCHS -u BATCH_SIZE -u VARIANT bash "$EXAMPLES/$1.sh"
+    fi
+    PRETRAINED="${PRETRAINED:-$run/checkpoint_best.pt}"
+    [[ -f $PRETRAINED ]] || fail "no checkpoint $PRETRAINED to start from; run" \
+        "examples/$1.sh first, or set PRETRAINED"
+}
+
+# Sets `devices`, an array of the flags that say what to train on.
+choose_devices() {
+    local gpus=0
+    if command -v nvidia-smi rocm-smi > /dev/null; then
+        gpus="$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')"
+    fi
+    DEVICES="${DEVICES:-${WORLD_SIZE:-$((gpus > 0 ? gpus : 1))}}"
+    DEVICE_BATCH="${DEVICE_BATCH:-$((BATCH_SIZE / DEVICES))}"
+    local at_once=$((DEVICES * DEVICE_BATCH))
+    ((at_once > 0 && BATCH_SIZE % at_once == 0)) || fail "batch size $BATCH_SIZE" \
+        "is no multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH)"
+    devices=(--batch-size "$DEVICE_BATCH" --update-freq $((BATCH_SIZE / at_once)))
+    ((gpus > 0)) || devices+=(--cpu)
+}
+
+# Later flags win in fairseq, so these come after the recipe's own.
+smoke_flags() {
+    smoke=(--max-update 2 --batch-size 8 --update-freq 1 --num-workers 0 --cpu)
+    smoke+=(--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 16)
+    smoke+=(--encoder-attention-heads 2 --prepare-workers 1)
+    [[ ${TASK:-} != node_prediction ]] || smoke+=(--dataset-source generated:20)
+}
+
+recipe() {
+    local smoke=() devices=()
+    choose_devices
+    if [[ -n ${SMOKE:-} ]]; then
+        DATA_ROOT="$SMOKE_DIR/data"
+        SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE}"
+        RESULTS="${RESULTS:-$SMOKE_DIR/results.tsv}"
+        smoke_flags
+        [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/benchmark_files.py" "$DATA_ROOT"
+    fi
+    SAVE_DIR="${SAVE_DIR:-$ROOT/runs/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
+    RESULTS="${RESULTS:-$EXAMPLES/results.tsv}"
+    mkdir -p "$SAVE_DIR"
+
+    local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "${TASK:-graph_prediction}")
+    train+=(--dataset-name "$DATASET" ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
+    train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
+    train+=(--best-checkpoint-metric "$METRIC" --no-epoch-checkpoints)
+    [[ ${DIRECTION:-min} == min ]] || train+=(--maximize-best-checkpoint-metric)
+    train+=(--save-dir "$SAVE_DIR")
+    train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
+    echo "\$ ${train[*]}"
+    "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"
+    [[ ${SLURM_PROCID:-${RANK:-0}} == 0 ]] || return 0
+
+    "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_best.pt" \
+        --subset "${TEST_SUBSET:-test}" --metric "$METRIC" --results "$RESULTS" \
+        --recipe "$BENCHMARK/$RECIPE" --variant "$VARIANT" --devices "$DEVICES"
+}

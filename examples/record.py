@@ -1,0 +1,175 @@
+"""Test a trained model and append what came out to a table of results.
+
+    python examples/record.py CHECKPOINT --subset test --metric mae --recipe zinc/grpe_small
+
+Every value but the names of the recipe is read from the checkpoint, the repository and
+fairseq-validate's output. A checkpoint that is in the table already is not tested again.
+"""
+
+import argparse
+import csv
+import fcntl
+import hashlib
+import json
+import logging
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Optional
+
+import torch
+from fairseq import checkpoint_utils, options
+from fairseq_cli import validate
+
+import graphormer_plugin
+from graphormer_plugin import hub
+
+COLUMNS = (
+    "recipe variant dataset source fingerprint commit arch parameters seed epochs "
+    "updates batch subset metric value device devices seconds checkpoint"
+).split()
+PLUGIN = Path(graphormer_plugin.__file__).parent
+
+
+class Numbers(logging.Handler):
+    """Keeps the numbers of fairseq's progress bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.values: dict[str, float] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if text.startswith("{"):
+            numbers = json.loads(text)
+            self.values |= {name: float(value) for name, value in numbers.items()}
+
+
+def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
+    """What fairseq-validate prints for a split."""
+    arguments = ["--user-dir", str(PLUGIN), "--task", task, "--path", str(checkpoint)]
+    arguments += ["--valid-subset", subset, "--batch-size", str(batch_size)]
+    arguments += ["--num-workers", "0", "--log-format", "json"]
+    if not torch.cuda.is_available():
+        arguments.append("--cpu")
+    numbers = Numbers()
+    logger = logging.getLogger("fairseq.logging.progress_bar")
+    logger.addHandler(numbers)
+    logger.setLevel(logging.INFO)
+    validate.main(
+        options.parse_args_and_arch(options.get_validation_parser(), arguments)
+    )
+    logger.removeHandler(numbers)
+    return numbers.values
+
+
+def device_name() -> str:
+    if torch.cuda.is_available():
+        return torch.cuda.get_device_name()
+    return f"{torch.get_num_threads()} threads of {platform.machine()}"
+
+
+def commit() -> str:
+    """Of the sources in use; `+` where they differ from it."""
+
+    def git(*words: str) -> Optional[str]:
+        command = ["git", "-C", str(PLUGIN), *words]
+        try:
+            result = subprocess.run(command, capture_output=True, text=True)
+        except OSError:
+            return None
+        return result.stdout.strip() if result.returncode == 0 else None
+
+    revision = git("rev-parse", "--short=10", "HEAD")
+    if revision is None:
+        return ""
+    changed = git(
+        "status", "--porcelain", "--untracked-files=no", "--", ".", "../cython_ext"
+    )
+    return revision + ("+" if changed else "")
+
+
+def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, Any]:
+    """All columns but the measured ones."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    cfg = state["cfg"]
+    last = path.with_name("checkpoint_last.pt")
+    if last.is_file():  # the length of the training, not the place of its best epoch
+        state = checkpoint_utils.load_checkpoint_to_cpu(str(last))
+    extra = state["extra_state"]
+    model = hub.load(path).model
+    batch = cfg.dataset.batch_size * cfg.optimization.update_freq[0] * devices
+    return {
+        "recipe": recipe,
+        "variant": variant,
+        "dataset": state["task_state"]["dataset_name"],
+        "source": cfg.task.dataset_source or "",
+        "fingerprint": state["task_state"]["fingerprint"][:12],
+        "commit": commit(),
+        "arch": cfg.model._name,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "seed": cfg.common.seed,
+        "updates": state["optimizer_history"][-1]["num_updates"],
+        "epochs": extra["train_iterator"]["epoch"],
+        "batch": batch,
+        "device": device_name(),
+        "devices": devices,
+        "seconds": round(extra["previous_training_time"]),
+    }
+
+
+def read(path: Path) -> list[dict[str, str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        if rows.fieldnames != COLUMNS:
+            raise SystemExit(f"error: {path} is no table of results: other columns")
+        return list(rows)
+
+
+def append(path: Path, row: dict[str, Any]) -> None:
+    """One line at the end; the header first in a new file. Safe beside other runs."""
+    with open(path, "a", newline="", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        writer = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
+        if file.tell() == 0:
+            writer.writeheader()
+        writer.writerow(row)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("--subset", default="test")
+    parser.add_argument("--metric", required=True, help="a name that fairseq logs")
+    parser.add_argument("--recipe", required=True)
+    parser.add_argument("--variant", default="")
+    parser.add_argument("--devices", type=int, default=1, help="it was trained on")
+    parser.add_argument("--results", type=Path, required=True)
+    arguments = parser.parse_args()
+    path = arguments.checkpoint
+    if not path.is_file():
+        raise SystemExit(f"error: no checkpoint {path}; did the training finish?")
+    with open(path, "rb") as file:
+        checksum = hashlib.file_digest(file, "sha256").hexdigest()[:12]
+    if arguments.results.exists():
+        for row in read(arguments.results):
+            if (row["checkpoint"], row["subset"]) == (checksum, arguments.subset):
+                print(
+                    f"{path} is in {arguments.results}: {row['metric']} {row['value']}"
+                )
+                return
+    row = describe(path, arguments.recipe, arguments.variant, arguments.devices)
+    cfg = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
+    numbers = measure(path, cfg.task._name, cfg.dataset.batch_size, arguments.subset)
+    name = f"{arguments.subset}_{arguments.metric}"
+    if name not in numbers:
+        raise SystemExit(f"error: no metric {arguments.metric}, have {sorted(numbers)}")
+    row |= {"subset": arguments.subset, "metric": arguments.metric}
+    row |= {"value": f"{numbers[name]:.6g}", "checkpoint": checksum}
+    append(arguments.results, row)
+    print(f"{arguments.results}: {arguments.subset} {arguments.metric} {row['value']}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""Tables and curves out of `results.tsv`, so that no number is typed by hand.
+
+    python examples/summarise.py              # print the tables
+    python examples/summarise.py --write      # put them into the READMEs
+    python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
+
+`papers.tsv` holds what the papers report. A table stands between the lines
+`<!-- results: zinc -->` and `<!-- end -->` of a README.
+"""
+
+import argparse
+import csv
+import json
+import re
+import statistics
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Optional
+
+EXAMPLES = Path(__file__).resolve().parent
+PAGES = [*sorted(EXAMPLES.glob("*/README.md")), EXAMPLES.parent / "README.md"]
+MARKED = re.compile(
+    r"(<!-- results: ([a-z0-9_ /-]+) -->\n).*?(<!-- end -->)", re.DOTALL
+)
+PERCENT = {"weighted_accuracy", "accuracy", "roc_auc", "ap"}
+NAMES = {"mae": "MAE", "weighted_accuracy": "weighted accuracy, %"}
+NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %"}
+
+Row = dict[str, str]
+
+
+def read(path: Path) -> list[Row]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def plus_minus(values: list[float], metric: str) -> str:
+    """Mean and standard deviation over seeds, in the unit of the papers."""
+    scale, digits = (100, 2) if metric in PERCENT else (1, 4)
+    values = [scale * value for value in values]
+    mean = f"{statistics.fmean(values):.{digits}f}"
+    if len(values) == 1:
+        return mean
+    return f"{mean} ± {statistics.stdev(values):.{digits}f}"
+
+
+def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
+    """Runs that differ in nothing but the seed; the last one of each seed."""
+    same = "recipe variant fingerprint parameters batch epochs subset metric".split()
+    found: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in results:
+        key = tuple(row[name] for name in same)
+        found.setdefault(key, {})[row["seed"]] = row
+    return {key: list(by_seed.values()) for key, by_seed in found.items()}
+
+
+def budget(rows: list[Row]) -> str:
+    row = rows[0]
+    minutes = statistics.fmean(float(row["seconds"]) for row in rows) / 60
+    where = row["device"] + (f" x {row['devices']}" if row["devices"] != "1" else "")
+    return (
+        f"{row['epochs']} epochs, {row['updates']} updates, {minutes:.0f} min, {where}"
+    )
+
+
+def paper_cell(paper: Optional[Row]) -> list[str]:
+    if paper is None:
+        return ["", "", ""]
+    spread = f" ± {paper['spread']}" if paper["spread"] else ""
+    source = f"{paper['paper']}, Table {paper['table']}"
+    if not paper["table"].isdigit():
+        source = f"{paper['paper']}, {paper['table']}"
+    return [paper["value"] + spread, paper["parameters"], source]
+
+
+def table(what: str, papers: list[Row], results: list[Row]) -> str:
+    """The table of a benchmark (`zinc`), or of a recipe's variants (`zinc/grpe_small`).
+
+    Raises:
+        ValueError: neither papers nor results have it.
+    """
+    if "/" in what:
+
+        def belongs(row: Row) -> bool:
+            return row["recipe"] == what and bool(row["variant"])
+
+    else:
+
+        def belongs(row: Row) -> bool:
+            return row["recipe"].split("/")[0] == what and not row["variant"]
+
+    papers = [row for row in papers if belongs(row)]
+    measured = groups(row for row in results if belongs(row))
+    if not papers and not measured:
+        raise ValueError(f"no paper and no result has {what!r}")
+    metric = (
+        papers[0]["metric"] if papers else next(iter(measured.values()))[0]["metric"]
+    )
+    name = NAMES.get(metric, metric)
+    head = f"| recipe | {name}, paper | parameters, paper | source "
+    head += f"| {name}, measured here | parameters | seeds | budget |"
+    lines = [head, "|---" * 8 + "|"]
+    label = "variant" if "/" in what else "recipe"
+    rows = [(row["recipe"], row["variant"], row) for row in papers]
+    known = {(recipe, variant) for recipe, variant, _ in rows}
+    for recipe, variant, *_ in measured:
+        if (recipe, variant) not in known:
+            known.add((recipe, variant))
+            rows.append((recipe, variant, None))
+    for recipe, variant, paper in rows:
+        shown = variant if label == "variant" else recipe.split("/")[1]
+        runs = [runs for key, runs in measured.items() if key[:2] == (recipe, variant)]
+        runs.sort(key=lambda group: int(group[0]["epochs"]))
+        cells = [
+            [
+                plus_minus([float(row["value"]) for row in group], group[0]["metric"]),
+                f"{int(group[0]['parameters']):,}",
+                str(len(group)),
+                budget(group),
+            ]
+            for group in runs
+        ]
+        for number, cell in enumerate(cells or [["", "", "", ""]]):
+            start = [f"`{shown}`", *paper_cell(paper)] if number == 0 else [""] * 4
+            lines.append("| " + " | ".join(start + cell) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def fill(text: str, papers: list[Row], results: list[Row]) -> str:
+    """A page with its tables made anew."""
+    return MARKED.sub(
+        lambda found: found[1] + table(found[2], papers, results) + found[3], text
+    )
+
+
+def numbers_of(log: Path, subset: str, metric: str) -> list[tuple[float, float]]:
+    """(epoch, value) of a log in fairseq's simple or json format."""
+    points = []
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if f"| {subset} |" not in line:
+            continue
+        if "{" in line:
+            numbers = json.loads(line[line.index("{") :])
+            epoch, value = numbers.get("epoch"), numbers.get(f"{subset}_{metric}")
+        else:
+            found = re.search(r"epoch (\d+)", line)
+            epoch = found and found[1]
+            found = re.search(rf"\| {metric} (\S+)", line)
+            value = found and found[1]
+        if epoch is not None and value is not None:
+            points.append((float(epoch), float(value)))
+    return points
+
+
+def draw(out: Path, logs: list[Path], metric: str) -> None:
+    """Training (dotted) and validation curve of every log."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    for number, log in enumerate(logs):
+        label = "/".join(log.parts[-4:-1])
+        for subset, style in (("valid", "-"), ("train", ":")):
+            points = numbers_of(log, subset, metric)
+            if not points:
+                raise ValueError(f"{log}: no {metric} of {subset}")
+            axes.plot(
+                *zip(*points),
+                style,
+                color=f"C{number % 10}",
+                label=label if subset == "valid" else None,
+            )
+    axes.set(xlabel="epoch", ylabel=NAMES.get(metric, metric))
+    axes.legend()
+    figure.savefig(out, dpi=150)
+
+
+def main(argv: Optional[list[str]] = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--results", type=Path, default=EXAMPLES / "results.tsv")
+    parser.add_argument("--write", action="store_true", help="into the READMEs")
+    parser.add_argument("--curves", type=Path, help="draw the logs into this file")
+    parser.add_argument("--metric", default="mae", help="of the curves")
+    parser.add_argument("logs", nargs="*", type=Path)
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.curves:
+            draw(arguments.curves, arguments.logs, arguments.metric)
+            return 0
+        papers = read(EXAMPLES / "papers.tsv")
+        results = read(arguments.results) if arguments.results.exists() else []
+        if arguments.write:
+            for page in PAGES:
+                text = page.read_text(encoding="utf-8")
+                page.write_text(fill(text, papers, results), encoding="utf-8")
+            return 0
+        recipes = {row["recipe"] for row in papers + results}
+        for what in sorted({recipe.split("/")[0] for recipe in recipes}):
+            print(f"## {what}\n\n{table(what, papers, results)}")
+        varied = {row["recipe"] for row in papers + results if row["variant"]}
+        for what in sorted(varied):
+            print(f"## {what}\n\n{table(what, papers, results)}")
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
