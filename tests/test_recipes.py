@@ -1,0 +1,135 @@
+"""Every recipe runs end to end on tiny data, and says what its paper reports."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from recipe_server import shims
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+RECIPES = sorted(
+    str(path.relative_to(EXAMPLES).with_suffix(""))
+    for path in EXAMPLES.glob("*/*.sh")
+    if not path.name.startswith("_")
+)
+PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+for setting in ("SEED", "EPOCHS", "BATCH_SIZE", "DATA_ROOT", "SAVE_DIR", "RESULTS"):
+    ENVIRONMENT.pop(setting, None)
+
+
+def run(recipe, environment, *arguments):
+    return subprocess.run(
+        ["bash", EXAMPLES / f"{recipe}.sh", *arguments],
+        env={**ENVIRONMENT, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=300,
+    )
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Environment in which a recipe takes a few seconds."""
+    folder = tmp_path_factory.mktemp("recipes")
+    shims(folder / "bin")
+    environment = {"SMOKE": "1", "SMOKE_DIR": str(folder / "smoke")}
+    environment["PATH"] = f"{folder / 'bin'}:{os.environ['PATH']}"
+    with subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("recipe_server.py")],
+        env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        environment["RECIPE_SERVER"] = server.stdout.readline().strip()
+        yield environment
+        server.kill()
+
+
+@pytest.fixture(scope="module")
+def finished(smoke):
+    """Result of every recipe, two at a time; those that others start from come first."""
+    first = [recipe for recipe in RECIPES if recipe.startswith("pcqm4m/")]
+    rest = [recipe for recipe in RECIPES if recipe not in first]
+    done = {}
+    with ThreadPoolExecutor(2) as pool:
+        for part in (first[:1], first[1:], rest[:1], rest[1:]):
+            results = pool.map(lambda recipe: run(recipe, smoke), part)
+            done |= dict(zip(part, results))
+    return done
+
+
+def rows(smoke):
+    with open(Path(smoke["SMOKE_DIR"]) / "results.tsv", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_smoke(recipe, finished, smoke):
+    result = finished[recipe]
+    assert result.returncode == 0, result.stdout[-3000:]
+    lines = [row for row in rows(smoke) if row["recipe"] == recipe]
+    assert len(lines) == 1, result.stdout[-3000:]
+    (row,) = lines
+    assert row["arch"] and int(row["parameters"]) > 0 and row["updates"] == "2"
+    assert 0 <= float(row["value"]) < 1e3
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_header(recipe):
+    """The expected value of the header is the one in the table of the papers."""
+    text = (EXAMPLES / f"{recipe}.sh").read_text()
+    assert text.startswith("#!/usr/bin/env bash\n# ") and 'recipe.sh"' in text
+    assert os.access(EXAMPLES / f"{recipe}.sh", os.X_OK)
+    header = " ".join(
+        line[2:] for line in text.splitlines()[1:] if line.startswith("# ")
+    )
+    found = re.findall(r"(?:MAE|accuracy|AUC|AP) (\d+\.\d+)(?: \+- (\d+\.\d+))?", header)
+    expected = [
+        (row["value"], row["spread"])
+        for row in PAPERS
+        if row["recipe"] == recipe and not row["variant"]
+    ]
+    assert found == expected
+
+
+def test_every_row_of_the_papers_has_a_recipe():
+    assert {row["recipe"] for row in PAPERS} == set(RECIPES)
+
+
+def test_one_for_real(tmp_path):
+    """Without the server, as a user types it; the second call finds all done."""
+    results = tmp_path / "results.tsv"
+    environment = {
+        "SMOKE": "1",
+        "SMOKE_DIR": str(tmp_path),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "RESULTS": str(results),
+        "SEED": "7",
+    }
+    result = run("pattern/grpe_tiny", environment, "--max-epoch", "1")
+    assert result.returncode == 0, result.stdout[-3000:]
+    with open(results, newline="") as file:
+        (row,) = csv.DictReader(file, delimiter="\t")
+    assert row["seed"] == "7" and row["epochs"] == "1" and row["metric"]
+
+
+def test_batch_size_of_the_paper_on_several_devices():
+    result = run("zinc/grpe_small", {"DEVICES": "3"})
+    assert result.returncode == 2
+    assert "batch size 256 is no multiple of DEVICES (3)" in result.stdout
+
+
+def test_missing_pretraining(tmp_path):
+    result = run("molhiv/grpe_standard", {"PRETRAINED": str(tmp_path / "none.pt")})
+    assert result.returncode == 2
+    assert "none.pt to start from; run examples/pcqm4m/grpe_standard.sh" in result.stdout
