@@ -12,7 +12,7 @@
 #     EPOCHS           training length; the schedule is scaled to it
 #     BATCH_SIZE       graphs per update over all devices, instead of the paper's
 #     DATA_ROOT        downloads and prepared data; default as for fairseq-train
-#     PRETRAINED       checkpoint to start from, where the recipe fine-tunes
+#     PRETRAINED       checkpoint to start from, where the recipe fine-tunes; none: do not
 #     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>
 #     RESULTS          table of results; default examples/results.tsv
 #     VARIANT          name of the row, where one recipe makes several
@@ -56,8 +56,11 @@ scaled() {
     echo $((n > 0 ? n : 1))
 }
 
-# pretrained_by BENCHMARK/RECIPE: sets PRETRAINED to the checkpoint of that recipe.
+# pretrained_by BENCHMARK/RECIPE: sets `pretrained`, the flags to start from the checkpoint
+# of that recipe, or from PRETRAINED; none of them with PRETRAINED=none.
 pretrained_by() {
+    pretrained=()
+    [[ ${PRETRAINED:-} != none ]] || return 0
     local run="$ROOT/runs/$1/seed1"
     if [[ -n ${SMOKE:-} ]]; then
         run="$SMOKE_DIR/$1"
@@ -67,6 +70,7 @@ pretrained_by() {
     PRETRAINED="${PRETRAINED:-$run/checkpoint_best.pt}"
     [[ -f $PRETRAINED ]] || fail "no checkpoint $PRETRAINED to start from; run" \
         "examples/$1.sh first, or set PRETRAINED"
+    pretrained=(--finetune-from-model "$PRETRAINED")
 }
 
 # Sets `devices`, an array of the flags that say what to train on.
@@ -90,6 +94,7 @@ smoke_flags() {
     smoke+=(--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 16)
     smoke+=(--encoder-attention-heads 2 --prepare-workers 1)
     [[ ${TASK:-} != node_prediction ]] || smoke+=(--dataset-source generated:20)
+    [[ $ARCH != cgt_* ]] || smoke+=(--rwse-dim 4)
 }
 
 recipe() {
@@ -97,7 +102,7 @@ recipe() {
     choose_devices
     if [[ -n ${SMOKE:-} ]]; then
         DATA_ROOT="$SMOKE_DIR/data"
-        SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE}"
+        SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}}"
         RESULTS="${RESULTS:-$SMOKE_DIR/results.tsv}"
         smoke_flags
         [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/benchmark_files.py" "$DATA_ROOT"

@@ -16,8 +16,9 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES).with_suffix(""))
     for path in EXAMPLES.glob("*/*.sh")
-    if not path.name.startswith("_")
+    if path.parent.name != "ablations"
 )
+ABLATIONS = sorted(path.stem for path in EXAMPLES.glob("ablations/*.sh"))
 PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 for setting in ("SEED", "EPOCHS", "BATCH_SIZE", "DATA_ROOT", "SAVE_DIR", "RESULTS"):
@@ -68,6 +69,13 @@ def finished(smoke):
     return done
 
 
+@pytest.fixture(scope="module")
+def ablated(smoke, finished):
+    names = [f"ablations/{name}" for name in ABLATIONS]
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(names, pool.map(lambda name: run(name, smoke), names)))
+
+
 def rows(smoke):
     with open(Path(smoke["SMOKE_DIR"]) / "results.tsv", newline="") as file:
         return list(csv.DictReader(file, delimiter="\t"))
@@ -77,11 +85,24 @@ def rows(smoke):
 def test_smoke(recipe, finished, smoke):
     result = finished[recipe]
     assert result.returncode == 0, result.stdout[-3000:]
-    lines = [row for row in rows(smoke) if row["recipe"] == recipe]
+    lines = [
+        row for row in rows(smoke) if row["recipe"] == recipe and not row["variant"]
+    ]
     assert len(lines) == 1, result.stdout[-3000:]
     (row,) = lines
     assert row["arch"] and int(row["parameters"]) > 0 and row["updates"] == "2"
     assert 0 <= float(row["value"]) < 1e3
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_smoke_of_an_ablation(name, ablated, smoke):
+    result = ablated[f"ablations/{name}"]
+    assert result.returncode == 0, result.stdout[-3000:]
+    text = (EXAMPLES / "ablations" / f"{name}.sh").read_text()
+    recipe = re.search(r"^RECIPE=(\S+)", text, re.MULTILINE)[1]
+    variants = set(re.findall(r"^variant (\S+)", text, re.MULTILINE))
+    made = {row["variant"] for row in rows(smoke) if row["recipe"] == recipe}
+    assert variants <= made
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -93,7 +114,9 @@ def test_header(recipe):
     header = " ".join(
         line[2:] for line in text.splitlines()[1:] if line.startswith("# ")
     )
-    found = re.findall(r"(?:MAE|accuracy|AUC|AP) (\d+\.\d+)(?: \+- (\d+\.\d+))?", header)
+    found = re.findall(
+        r"(?:MAE|accuracy|AUC|AP) (\d+\.\d+)(?: \+- (\d+\.\d+))?", header
+    )
     expected = [
         (row["value"], row["spread"])
         for row in PAPERS
@@ -132,4 +155,6 @@ def test_batch_size_of_the_paper_on_several_devices():
 def test_missing_pretraining(tmp_path):
     result = run("molhiv/grpe_standard", {"PRETRAINED": str(tmp_path / "none.pt")})
     assert result.returncode == 2
-    assert "none.pt to start from; run examples/pcqm4m/grpe_standard.sh" in result.stdout
+    assert (
+        "none.pt to start from; run examples/pcqm4m/grpe_standard.sh" in result.stdout
+    )

@@ -10,7 +10,7 @@ TASK=graph_prediction_with_flag
 paper_budget 10 256
 pretrained_by pcqm4m/graphormer_deep
 
-recipe --criterion binary_logloss --finetune-from-model "$PRETRAINED" --pre-layernorm \
+recipe --criterion binary_logloss "${pretrained[@]}" --pre-layernorm \
     --dropout 0.1 --attention-dropout 0.3 --flag-m 4 --flag-step-size 0.001 --flag-mag 0.001 \
     --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
     --lr 3e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \

@@ -9,7 +9,7 @@ DATASET=ogbg-molpcba ARCH=grpe_large GRAPHS=350343 METRIC=ap DIRECTION=max
 paper_budget 10 256
 pretrained_by pcqm4m/grpe_large
 
-recipe --criterion binary_logloss --finetune-from-model "$PRETRAINED" --max-hop 5 \
+recipe --criterion binary_logloss "${pretrained[@]}" --max-hop 5 \
     --dropout 0.1 --attention-dropout 0.1 \
     --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
     --lr 2e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \

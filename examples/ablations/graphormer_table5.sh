@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Graphormer, encodings: Ying et al. 2021, Table 5, validation MAE on PCQM4M, 12 layers,
+# 100,000 updates.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
+
+RECIPE=pcqm4m/graphormer_base
+budget=(--max-update 100000 --total-num-update 100000 --warmup-updates 6000)
+
+variant none --node-relation none --centrality none --edge-type none "${budget[@]}" "$@"
+variant laplacian --node-relation laplacian --centrality none --edge-type none "${budget[@]}" "$@"
+variant spatial --centrality none --edge-type none "${budget[@]}" "$@"
+variant centrality --edge-type none "${budget[@]}" "$@"
+variant via-node --edge-type node "${budget[@]}" "$@"
+variant via-aggregation --edge-type aggregation "${budget[@]}" "$@"
+variant via-bias "${budget[@]}" "$@"

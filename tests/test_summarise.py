@@ -1,0 +1,121 @@
+"""The tables of results: means over seeds, and nothing typed by hand."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+spec = importlib.util.spec_from_file_location("summarise", EXAMPLES / "summarise.py")
+summarise = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(summarise)
+
+
+def result(value, seed=1, **more):
+    row = dict(
+        recipe="zinc/grpe_small",
+        variant="",
+        source="",
+        fingerprint="f",
+        parameters="476801",
+        seed=str(seed),
+        epochs="10",
+        updates="400",
+        batch="256",
+        subset="test",
+        metric="mae",
+        value=str(value),
+        device="2 threads",
+        devices="1",
+        seconds="600",
+    )
+    return row | more
+
+
+PAPER = {
+    "recipe": "zinc/grpe_small",
+    "variant": "",
+    "paper": "Park 2022",
+    "table": "2",
+    "parameters": "489k",
+    "metric": "mae",
+    "value": "0.094",
+    "spread": "0.002",
+}
+
+
+def cells(text):
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in text.splitlines()[2:]
+    ]
+
+
+def test_pages_are_up_to_date():
+    papers = summarise.read(EXAMPLES / "papers.tsv")
+    results = EXAMPLES / "results.tsv"
+    results = summarise.read(results) if results.exists() else []
+    assert len(summarise.PAGES) > 8
+    for page in summarise.PAGES:
+        text = page.read_text()
+        assert summarise.fill(text, papers, results) == text, page
+
+
+def test_mean_and_deviation_over_seeds():
+    results = [result(0.3, 1), result(0.5, 2), result(0.9, 1, epochs="20")]
+    first, second = cells(summarise.table("zinc", [PAPER], results))
+    assert first[:4] == ["`grpe_small`", "0.094 ± 0.002", "489k", "Park 2022, Table 2"]
+    assert first[4:7] == ["0.4000 ± 0.1414", "476,801", "2"]
+    assert second[:4] == [""] * 4 and second[4:7] == ["0.9000", "476,801", "1"]
+
+
+def test_a_seed_that_ran_twice_counts_once():
+    (row,) = cells(summarise.table("zinc", [], [result(0.3), result(0.4)]))
+    assert row[4] == "0.4000" and row[6] == "1"
+
+
+def test_shares_are_percentages():
+    rows = [result(0.875, metric="weighted_accuracy")]
+    assert cells(summarise.table("zinc", [], rows))[0][4] == "87.50"
+
+
+def test_variants_have_a_table_of_their_own():
+    rows = [result(0.1), result(0.2, variant="plain")]
+    assert [row[0] for row in cells(summarise.table("zinc", [], rows))] == [
+        "`grpe_small`"
+    ]
+    (row,) = cells(summarise.table("zinc/grpe_small", [], rows))
+    assert row[0] == "`plain`" and row[4] == "0.2000"
+
+
+def test_unmeasured_is_empty():
+    (row,) = cells(summarise.table("zinc", [PAPER], []))
+    assert row[4:] == ["", "", "", ""]
+
+
+def test_unknown_table():
+    with pytest.raises(ValueError, match="no paper and no result has 'tox21'"):
+        summarise.table("tox21", [PAPER], [])
+
+
+@pytest.mark.parametrize("form", ["simple", "json"])
+def test_curves(tmp_path, form):
+    folder = tmp_path / "zinc" / "grpe_small" / "seed1"
+    folder.mkdir(parents=True)
+    lines = {
+        "simple": "2026 | INFO | {0} | epoch 00{1} | loss 1 | mae 0.{1}\n",
+        "json": '2026 | INFO | {0} | {{"epoch": {1}, "{0}_mae": "0.{1}"}}\n',
+    }
+    log = folder / "train.log"
+    log.write_text(
+        "".join(
+            lines[form].format(subset, epoch)
+            for epoch in (1, 2)
+            for subset in ("valid", "train")
+        )
+    )
+    assert summarise.numbers_of(log, "valid", "mae") == [(1, 0.1), (2, 0.2)]
+    out = tmp_path / "curves.png"
+    assert summarise.main(["--curves", str(out), str(log)]) == 0
+    assert out.read_bytes().startswith(b"\x89PNG")
+    assert summarise.main(["--curves", str(out), str(log), "--metric", "ap"]) == 2
