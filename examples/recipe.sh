@@ -91,8 +91,13 @@ choose_devices() {
 # Later flags win in fairseq, so these come after the recipe's own.
 smoke_flags() {
     smoke=(--max-update 2 --batch-size 8 --update-freq 1 --num-workers 0 --cpu)
-    smoke+=(--encoder-layers 2 --encoder-embed-dim 16 --encoder-ffn-embed-dim 16)
-    smoke+=(--encoder-attention-heads 2 --prepare-workers 1)
+    smoke+=(--prepare-workers 1 --encoder-layers 2)
+    case $ARCH in
+        gat) smoke+=(--encoder-embed-dim 16 --encoder-attention-heads 2) ;;
+        gin | gine | gin_*) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
+        gcn* | gatedgcn | graphsage | pna | mpnn) smoke+=(--encoder-embed-dim 20) ;;
+        *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
+    esac
     [[ ${TASK:-} != node_prediction ]] || smoke+=(--dataset-source generated:20)
     [[ $ARCH != cgt_* ]] || smoke+=(--rwse-dim 4)
 }
@@ -117,6 +122,9 @@ recipe() {
     train+=(--best-checkpoint-metric "$METRIC" --no-epoch-checkpoints)
     [[ ${DIRECTION:-min} == min ]] || train+=(--maximize-best-checkpoint-metric)
     train+=(--save-dir "$SAVE_DIR")
+    if [[ -n ${SMOKE:-} && $ARCH == @(grpe|graphormer|cgt|gt)_* ]]; then
+        train+=(--encoder-attention-heads 2)
+    fi
     train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
     echo "\$ ${train[*]}"
     "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# CSA, relative encoding and rings: Menegaux et al. 2023, Table 4, test MAE on ZINC.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
+
+RECIPE=zinc/cgt_zinc_rings
+
+variant rwse RINGS_OFF "$@"
+variant rwse-rings "$@"
+variant spde --relative-encoding spde RINGS_OFF "$@"
+variant spde-rings --relative-encoding spde "$@"

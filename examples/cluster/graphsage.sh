@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# CLUSTER, GraphSage: no value in the four papers.
+# Settings: the protocol of Dwivedi et al. 2020, from which the papers quote. Hardware, time:
+# not stated.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+
+DATASET=cluster ARCH=graphsage
+source "$EXAMPLES/baseline.sh"

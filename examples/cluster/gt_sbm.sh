@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# CLUSTER, GT: Dwivedi & Bresson 2021, Table 1, weighted accuracy 73.169 +- 0.622 % (4 runs).
+# Settings: BatchNorm, Laplacian encoding, halving on plateaus down to 1e-6 from the paper; rate,
+# patience and batch size, which it does not state, from its released code. In the paper: 201 s
+# an epoch, 127 epochs on average.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+
+DATASET=cluster ARCH=gt_sbm GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+TASK=node_prediction
+paper_budget 1000 32
+
+recipe --criterion weighted_cross_entropy --norm batch --pos-enc laplacian --lap-pe-dim 10 \
+    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
+    --lr 5e-4 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0 \
+    --lr-patience 10 --stop-min-lr 1e-6 --max-epoch "$EPOCHS" "$@"
