@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
 
 RECIPE=zinc/cgt_zinc_rings
 
-variant rwse RINGS_OFF "$@"
+variant rwse --rings none "$@"
 variant rwse-rings "$@"
-variant spde --relative-encoding spde RINGS_OFF "$@"
+variant spde --relative-encoding spde --rings none "$@"
 variant spde-rings --relative-encoding spde "$@"
