@@ -85,8 +85,9 @@ FIELDS: dict[str, Field] = {
     "lap_pe": Field("[B, N, k]", "float32", "0", "Laplacian eigenvectors"),
     # Weisfeiler-Lehman colour, numbered alike in all graphs (weisfeiler_lehman.py).
     "wl_role": Field("[B, N]", "int32", "0", "WL colour"),
-    # Angstrom for molecules; whatever a user's data set holds otherwise.
-    "pos": Field("[B, N, 3]", "float32", "0", "coordinates"),
+    # Angstrom for molecules; whatever a user's data set holds otherwise. The kernel makes
+    # float32, which fairseq's --fp16 would halve: the collator widens them.
+    "pos": Field("[B, N, 3]", "float64", "0", "coordinates"),
     # The batch as PyTorch Geometric has it: nodes of all graphs, one after another.
     "edge_index": Field("[2, E]", "int64", None, "source and target of each edge"),
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),

@@ -41,6 +41,16 @@ SUBMISSIONS = {
 }
 
 
+def check_results_path(path: str | os.PathLike[str]) -> None:
+    """Before the work: whether predictions can be written there.
+
+    Raises:
+        ValueError: it is a file.
+    """
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ValueError(f"--results-path {path} is a file; name a folder")
+
+
 def predictions(output: NDArray[np.floating], targets: TargetSchema) -> NDArray:
     """What a model's output says, as float64 in the last dimension's columns.
 

@@ -22,7 +22,7 @@ from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.derived import stored_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, get_store
-from graphormer_plugin.data.results import write_predictions
+from graphormer_plugin.data.results import check_results_path, write_predictions
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.models import (
     GraphModel,
@@ -634,8 +634,9 @@ class GraphPredictionTask(FairseqTask):
                     f"--criterion {cfg._name} is one of fairseq's for text; name one "
                     "for graphs, e.g. l1_loss (python -m graphormer_plugin lists them)"
                 )
-        if self.cfg.results_path:
-            criterion.keeps_rows = True
+            if self.cfg.results_path:
+                check_results_path(self.cfg.results_path)
+                criterion.keeps_rows = True
         return criterion
 
     def valid_step(self, sample, model, criterion):

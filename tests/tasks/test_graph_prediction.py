@@ -261,6 +261,15 @@ def test_a_criterion_for_text_is_refused(tmp_path, csv, capsys):
     assert "--criterion cross_entropy is one of fairseq's" in capsys.readouterr().err
 
 
+def test_a_file_as_results_path_is_refused_before_the_work(tmp_path, csv, capsys):
+    options = csv_config(tmp_path, csv, results_path=str(csv))
+    task = GraphPredictionTask.setup_task(options)
+    with pytest.raises(SystemExit) as exit_info:
+        task.build_criterion(OmegaConf.create({"_name": "l1_loss"}))
+    assert exit_info.value.code == 2
+    assert f"--results-path {csv} is a file; name a folder" in capsys.readouterr().err
+
+
 def test_learning_rates_of_layers_need_separate_tensors(tmp_path, capsys):
     """On a GPU --fp16 joins all weights in one tensor, which has one rate."""
     task = GraphPredictionTask(config(tmp_path))
