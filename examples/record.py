@@ -98,6 +98,7 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
     if last.is_file():  # the length of the training, not the place of its best epoch
         state = checkpoint_utils.load_checkpoint_to_cpu(str(last))
     extra = state["extra_state"]
+    position = extra["train_iterator"]  # after an epoch: the start of the next
     model = hub.load(path).model
     batch = cfg.dataset.batch_size * cfg.optimization.update_freq[0] * devices
     return {
@@ -111,7 +112,7 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seed": cfg.common.seed,
         "updates": state["optimizer_history"][-1]["num_updates"],
-        "epochs": extra["train_iterator"]["epoch"],
+        "epochs": position["epoch"] - (position["iterations_in_epoch"] == 0),
         "batch": batch,
         "device": device_name(),
         "devices": devices,

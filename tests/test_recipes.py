@@ -20,6 +20,8 @@ RECIPES = sorted(
 )
 ABLATIONS = sorted(path.stem for path in EXAMPLES.glob("ablations/*.sh"))
 PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
+SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
+SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt"}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
 for setting in ("SEED", "EPOCHS", "BATCH_SIZE", "DATA_ROOT", "SAVE_DIR", "RESULTS"):
     ENVIRONMENT.pop(setting, None)
@@ -99,10 +101,17 @@ def test_smoke_of_an_ablation(name, ablated, smoke):
     result = ablated[f"ablations/{name}"]
     assert result.returncode == 0, result.stdout[-3000:]
     text = (EXAMPLES / "ablations" / f"{name}.sh").read_text()
-    recipe = re.search(r"^RECIPE=(\S+)", text, re.MULTILINE)[1]
-    variants = set(re.findall(r"^variant (\S+)", text, re.MULTILINE))
-    made = {row["variant"] for row in rows(smoke) if row["recipe"] == recipe}
-    assert variants <= made
+    recipes = re.findall(r"\b[a-z0-9]+/[a-z_]+\b(?=[ ;\n])", text.split("\n\n", 1)[1])
+    expected = {
+        (row["recipe"], row["variant"])
+        for row in PAPERS
+        if name.startswith(SYSTEMS.get(row["paper"], "-"))
+        and row["variant"]
+        and row["table"] == name.rpartition("_table")[2]
+    }
+    found = {(row["recipe"], row["variant"]) for row in rows(smoke)}
+    assert expected <= found
+    assert recipes and {recipe for recipe, _ in expected} <= set(recipes)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -126,7 +135,7 @@ def test_header(recipe):
 
 
 def test_every_row_of_the_papers_has_a_recipe():
-    assert {row["recipe"] for row in PAPERS} == set(RECIPES)
+    assert {row["recipe"] for row in PAPERS} <= set(RECIPES)
 
 
 def test_one_for_real(tmp_path):
