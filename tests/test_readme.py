@@ -1,5 +1,7 @@
 """What README.md tells people to type exists and works."""
 
+import itertools
+import os
 import re
 import shlex
 import sys
@@ -25,6 +27,10 @@ def commands():
         block = block.replace("\\\n", " ")
         block = block.replace('"$(python -m graphormer_plugin --path)"', "PLUGIN")
         found += [shlex.split(line, comments=True) for line in block.splitlines()]
+    settings = re.compile(r"[A-Z_]+=")  # before the program
+    found = [
+        list(itertools.dropwhile(settings.match, words)) for words in found if words
+    ]
     return [words for words in found if words]
 
 
@@ -54,7 +60,10 @@ def parsed(parser, words):
 
 class TestShell:
     def test_programs_are_known(self):
-        assert {words[0] for words in commands()} == {
+        programs = {words[0] for words in commands()}
+        recipes = {program for program in programs if program.startswith("examples/")}
+        assert recipes and all(os.access(ROOT / path, os.X_OK) for path in recipes)
+        assert programs - recipes == {
             "make",
             "source",
             "pip",
