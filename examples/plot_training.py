@@ -1,0 +1,132 @@
+"""Draws the training curves of a log of fairseq-train: a panel for the loss, one for
+each metric and one for the learning rate, training and validation, against updates.
+
+    fairseq-train ... 2>&1 | tee train.log
+    python examples/plot_training.py train.log curves.png
+
+Reads what fairseq prints on a terminal, into a file (`--log-file` too), and with
+`--log-format json`. For those who have no TensorBoard; `--tensorboard-logdir` writes the
+same numbers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+UPDATES = "num_updates"
+# Speed and sizes, which a curve does not explain.
+LEFT_OUT = re.compile(r"wps|ups|wpb|bsz|gnorm|clip|loss_scale|.*wall|best_.*|gb_free")
+
+Curves = dict[str, dict[str, list[tuple[float, float]]]]
+
+
+def read(text: str) -> Curves:
+    """Curves of a log: name, then split (train, valid, ...) to (updates, value) per
+    epoch. fairseq repeats lines in a `--log-file`, and a resumed run may repeat an
+    epoch: the last value counts."""
+    curves: dict = defaultdict(lambda: defaultdict(dict))
+    for line in re.split(r"[\r\n]+", text):
+        split, stats = of_line(line)
+        if UPDATES not in stats:
+            continue
+        for name, value in stats.items():
+            if name != UPDATES and not LEFT_OUT.fullmatch(name):
+                curves[name][split][stats[UPDATES]] = value
+    return {
+        name: {split: sorted(points.items()) for split, points in splits.items()}
+        for name, splits in curves.items()
+    }
+
+
+def of_line(line: str) -> tuple[str, dict[str, float]]:
+    """Split and numbers of a line that closes an epoch; no numbers for other lines."""
+    found = re.search(r"epoch \d+ \| (?:valid on '([^']*)' subset \| )?(.*)", line)
+    if found:
+        pairs = re.findall(r"(?:^| \| )(\w+) (\S+)(?= \||\s*$)", found[2])
+        return found[1] or "train", numbers(dict(pairs))
+    found = re.search(r'\{"epoch": .*\}\s*$', line)
+    if found:
+        stats = json.loads(found[0])
+        for key in stats:
+            if key.endswith(f"_{UPDATES}"):
+                split = key.removesuffix(f"_{UPDATES}")
+                inside = {name.removeprefix(f"{split}_"): stats[name] for name in stats}
+                del inside["epoch"]
+                return split, numbers(inside)
+    return "", {}
+
+
+def numbers(stats: dict[str, object]) -> dict[str, float]:
+    """Those values that are numbers."""
+    found = {}
+    for name, value in stats.items():
+        try:
+            found[name] = float(str(value))
+        except ValueError:
+            continue
+    return found
+
+
+def plot(curves: Curves, path: str) -> None:
+    """Write a picture; its format is that of the file's name."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise ValueError("this needs matplotlib: pip install matplotlib") from None
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    # The learning rate, which only training has, comes last.
+    names = sorted(curves, key=lambda name: (name == "lr", name != "loss", name))
+    columns = min(3, len(names))
+    rows = -(-len(names) // columns)
+    figure, axes = pyplot.subplots(
+        rows, columns, figsize=(4.5 * columns, 3.2 * rows), squeeze=False
+    )
+    for axis in axes.flat[len(names) :]:
+        axis.remove()
+    for name, axis in zip(names, axes.flat):
+        for split, points in sorted(curves[name].items()):
+            mark = "o" if len(points) == 1 else None
+            axis.plot(*zip(*points), label=split, marker=mark)
+        axis.set(title=name, xlabel="updates")
+        axis.grid(alpha=0.3)
+        if name != "lr":
+            axis.legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("log", help="what fairseq-train printed")
+    parser.add_argument("output", help="picture, e.g. curves.png")
+    arguments = parser.parse_args()
+    try:
+        text = Path(arguments.log).read_text(encoding="utf-8", errors="replace")
+        curves = read(text)
+        if not curves:
+            raise ValueError(
+                f"{arguments.log}: no finished epoch of fairseq-train in it"
+            )
+        plot(curves, arguments.output)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for name, splits in curves.items():
+        last = ", ".join(
+            f"{split} {points[-1][1]:g}" for split, points in splits.items()
+        )
+        print(f"{name}: {last}")
+    print(arguments.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
