@@ -10,13 +10,14 @@
 
 import argparse
 import csv
-import json
 import re
 import statistics
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Optional
+
+import plot_training
 
 EXAMPLES = Path(__file__).resolve().parent
 PAGES = [*sorted(EXAMPLES.glob("*/README.md")), EXAMPLES.parent / "README.md"]
@@ -134,27 +135,12 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     )
 
 
-def numbers_of(log: Path, subset: str, metric: str) -> list[tuple[float, float]]:
-    """(epoch, value) of a log in fairseq's simple or json format."""
-    points = []
-    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        if f"| {subset} |" not in line:
-            continue
-        if "{" in line:
-            numbers = json.loads(line[line.index("{") :])
-            epoch, value = numbers.get("epoch"), numbers.get(f"{subset}_{metric}")
-        else:
-            found = re.search(r"epoch (\d+)", line)
-            epoch = found and found[1]
-            found = re.search(rf"\| {metric} (\S+)", line)
-            value = found and found[1]
-        if epoch is not None and value is not None:
-            points.append((float(epoch), float(value)))
-    return points
-
-
 def draw(out: Path, logs: list[Path], metric: str) -> None:
-    """Training (dotted) and validation curve of every log."""
+    """Training (dotted) and validation curve of every log.
+
+    Raises:
+        ValueError: a log without the metric.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -163,17 +149,18 @@ def draw(out: Path, logs: list[Path], metric: str) -> None:
     figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
     for number, log in enumerate(logs):
         label = "/".join(log.parts[-4:-1])
-        for subset, style in (("valid", "-"), ("train", ":")):
-            points = numbers_of(log, subset, metric)
-            if not points:
-                raise ValueError(f"{log}: no {metric} of {subset}")
+        curves = plot_training.read(log.read_text("utf-8", errors="replace"))
+        curves = curves.get(metric, {})
+        if not curves:
+            raise ValueError(f"{log}: no {metric} of a finished epoch")
+        for split, points in sorted(curves.items()):
             axes.plot(
                 *zip(*points),
-                style,
+                ":" if split == "train" else "-",
                 color=f"C{number % 10}",
-                label=label if subset == "valid" else None,
+                label=None if split == "train" else label,
             )
-    axes.set(xlabel="epoch", ylabel=NAMES.get(metric, metric))
+    axes.set(xlabel="updates", ylabel=NAMES.get(metric, metric))
     axes.legend()
     figure.savefig(out, dpi=150)
 
