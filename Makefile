@@ -11,13 +11,14 @@ PYTEST_ARGS ?=
 BIN = $(VENV)/bin
 SOURCES = cython_ext examples graphormer_plugin setup.py tests
 
-.PHONY: help setup demo test lint clean
+.PHONY: help setup demo test lint docs clean
 
 help:
 	@echo 'make demo    set up $(VENV) if needed, train grpe_small on 5,000 real molecules, test it'
 	@echo 'make test    set up $(VENV) if needed, run the test suite'
 	@echo 'make setup   only set up $(VENV): pinned packages, extension, this package'
 	@echo 'make lint    ruff and black, as checks'
+	@echo 'make docs    API pages out of the docstrings, in build/docs'
 	@echo 'make clean   remove $(VENV), $(DEMO_DIR) and everything built'
 	@echo 'settings     PYTHON=$(PYTHON) (3.11 or newer)  VENV=$(VENV)  DEMO_EPOCHS=$(DEMO_EPOCHS)'
 	@echo '             DEMO_DIR=$(DEMO_DIR)  DEMO_WORKERS=$(DEMO_WORKERS)  PYTEST_ARGS="-k grpe"'
@@ -37,6 +38,12 @@ test: setup
 lint: setup
 	"$(BIN)/ruff" check $(SOURCES)
 	"$(BIN)/black" --check --quiet $(SOURCES)
+
+# Modules are named one by one: pdoc leaves out those that no __all__ has.
+docs: setup
+	"$(BIN)/python" -m pip install --quiet -c constraints.txt pdoc
+	"$(BIN)/python" -W error::UserWarning:pdoc -m pdoc -d google -o build/docs cython_ext \
+	    $$(find graphormer_plugin -name '[a-z]*.py' | sort | sed 's/\.py$$//; s|/|.|g')
 
 clean:
 	rm -rf "$(VENV)" "$(VENV).lock" "$(DEMO_DIR)" build dist *.egg-info

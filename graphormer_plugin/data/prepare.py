@@ -1,7 +1,5 @@
 """From SMILES and PyG graphs to chunks of a store, on as many cores as asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import logging

@@ -19,8 +19,6 @@ Another kind is a function in a folder that ``--user-data-dir`` names:
                 yield [node, *others]
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, Optional
 
