@@ -11,6 +11,5 @@ else
 fi
 
 recipe --criterion "$criterion" \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
-    --lr 1e-3 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0 \
-    --lr-patience "$patience" --stop-min-lr 1e-5 --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --weight-decay 0 \
+    $(plateau 1e-3 "$patience" 1e-5) "$@"

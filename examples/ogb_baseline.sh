@@ -4,6 +4,6 @@ METRIC=mae TEST_SUBSET=valid
 paper_budget 100 256
 
 recipe --criterion l1_loss "${flags[@]}" --dropout 0 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
+    "${adam[@]}" --weight-decay 0 \
     --lr 1e-3 --lr-scheduler step --lr-deacy-period "$(updates 30)" --lr-decay 0.25 \
     --warmup-updates 0 --max-epoch "$EPOCHS" "$@"

@@ -56,6 +56,33 @@ scaled() {
     echo $((n > 0 ? n : 1))
 }
 
+# scaled_epochs N: the updates of N epochs of the paper, for EPOCHS instead of its own.
+scaled_epochs() {
+    local n=$(($(updates "$1") * EPOCHS / PAPER_EPOCHS))
+    echo $((n > 0 ? n : 1))
+}
+
+# What the papers share: AdamW (fairseq's decay is decoupled) and three schedules.
+adam=(--optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-8)
+
+# linear_decay RATE WARMUP TOTAL: up to the rate in so many updates, then down to 1e-9.
+linear_decay() {
+    echo "--lr $1 --lr-scheduler polynomial_decay --end-learning-rate 1e-9" \
+        "--warmup-updates $2 --total-num-update $3 --max-epoch $EPOCHS"
+}
+
+# cosine RATE WARMUP: up to the rate in so many updates, then half a cosine to the end.
+cosine() {
+    echo "--lr $1 --lr-scheduler cosine --warmup-updates $2" \
+        "--lr-period-updates $(($(updates) - $2)) --max-epoch $EPOCHS"
+}
+
+# plateau RATE PATIENCE STOP: halved after so many epochs without a better one; ends at STOP.
+plateau() {
+    echo "--lr $1 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0" \
+        "--lr-patience $2 --stop-min-lr $3 --max-epoch $EPOCHS"
+}
+
 # pretrained_by BENCHMARK/RECIPE: sets `pretrained`, the flags to start from the checkpoint
 # of that recipe, or from PRETRAINED; none of them with PRETRAINED=none.
 pretrained_by() {

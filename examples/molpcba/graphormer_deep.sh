@@ -12,7 +12,5 @@ pretrained_by pcqm4m/graphormer_deep
 
 recipe --criterion binary_logloss "${pretrained[@]}" --pre-layernorm \
     --dropout 0.1 --attention-dropout 0.3 --flag-m 4 --flag-step-size 0.001 --flag-mag 0.001 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
-    --lr 3e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
-    --warmup-updates $(($(updates) * 6 / 100)) --total-num-update "$(updates)" \
-    --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 5 --weight-decay 0 \
+    $(linear_decay 3e-4 $(($(updates) * 6 / 100)) "$(updates)") "$@"

@@ -8,9 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 DATASET=pattern ARCH=cgt_pattern GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
 TASK=node_prediction
 paper_budget 100 32 # 313 updates an epoch
-warmup=$(($(updates 5) * EPOCHS / PAPER_EPOCHS))
 
 recipe --criterion weighted_cross_entropy \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 1 --weight-decay 1e-5 \
-    --lr 5e-4 --lr-scheduler cosine --warmup-updates $warmup \
-    --lr-period-updates $(($(updates) - warmup)) --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
+    $(cosine 5e-4 "$(scaled_epochs 5)") "$@"

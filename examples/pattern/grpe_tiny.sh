@@ -12,7 +12,5 @@ paper_budget 100 32 # 313 updates each
 
 recipe --criterion weighted_cross_entropy --max-hop 5 \
     --dropout 0.1 --attention-dropout 0.1 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0.01 \
-    --lr 2e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
-    --warmup-updates $(($(updates) / 10)) --total-num-update "$(updates)" \
-    --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 5 --weight-decay 0.01 \
+    $(linear_decay 2e-4 $(($(updates) / 10)) "$(updates)") "$@"

@@ -11,6 +11,5 @@ TASK=node_prediction
 paper_budget 1000 26
 
 recipe --criterion weighted_cross_entropy --norm batch --pos-enc laplacian --lap-pe-dim 2 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
-    --lr 5e-4 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0 \
-    --lr-patience 10 --stop-min-lr 1e-6 --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --weight-decay 0 \
+    $(plateau 5e-4 10 1e-6) "$@"

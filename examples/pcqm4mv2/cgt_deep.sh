@@ -7,9 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=pcqm4mv2 ARCH=cgt_deep GRAPHS=3378606 METRIC=mae TEST_SUBSET=valid
 paper_budget 150 256 # 13198 updates an epoch
-warmup=$(($(updates 10) * EPOCHS / PAPER_EPOCHS))
 
 recipe --criterion l1_loss \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 1 --weight-decay 0 \
-    --lr 1e-4 --lr-scheduler cosine --warmup-updates $warmup \
-    --lr-period-updates $(($(updates) - warmup)) --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 1 --weight-decay 0 \
+    $(cosine 1e-4 "$(scaled_epochs 10)") "$@"

@@ -9,7 +9,5 @@ paper_budget 300 1024 # 3300 updates each; the decay would end at 1,000,000
 
 recipe --criterion l1_loss --pre-layernorm \
     --dropout 0.1 --attention-dropout 0.1 --input-dropout 0 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
-    --lr 3e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
-    --warmup-updates "$(scaled 60000)" --total-num-update "$(scaled 1000000)" \
-    --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 5 --weight-decay 0 \
+    $(linear_decay 3e-4 "$(scaled 60000)" "$(scaled 1000000)") "$@"

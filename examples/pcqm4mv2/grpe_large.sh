@@ -10,7 +10,5 @@ paper_budget 400 1024 # 3300 updates each
 
 recipe --criterion l1_loss --max-hop 5 \
     --dropout 0.1 --attention-dropout 0.1 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0 \
-    --lr 2e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
-    --warmup-updates "$(scaled "$(updates 3)")" --total-num-update "$(updates)" \
-    --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 5 --weight-decay 0 \
+    $(linear_decay 2e-4 "$(scaled_epochs 3)" "$(updates)") "$@"

@@ -8,6 +8,5 @@ DATASET=pcqm4mv2 ARCH=gt_wide GRAPHS=3378606 METRIC=mae TEST_SUBSET=valid
 paper_budget 1000 128
 
 recipe --criterion l1_loss --norm batch --pos-enc laplacian --lap-pe-dim 4 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
-    --lr 1e-4 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0 \
-    --lr-patience 15 --stop-min-lr 1e-6 --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --weight-decay 0 \
+    $(plateau 1e-4 15 1e-6) "$@"

@@ -7,9 +7,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=zinc ARCH=cgt_zinc GRAPHS=10000 METRIC=mae
 paper_budget 2000 32 # 313 updates an epoch
-warmup=$(($(updates 50) * EPOCHS / PAPER_EPOCHS))
 
 recipe --criterion l1_loss \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 1 --weight-decay 1e-5 \
-    --lr 1e-3 --lr-scheduler cosine --warmup-updates $warmup \
-    --lr-period-updates $(($(updates) - warmup)) --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
+    $(cosine 1e-3 "$(scaled_epochs 50)") "$@"

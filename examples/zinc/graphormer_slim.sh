@@ -9,6 +9,5 @@ paper_budget 10000 256 # 40 updates each, 400,000 in all
 
 recipe --criterion l1_loss --pre-layernorm \
     --dropout 0.1 --attention-dropout 0.1 --input-dropout 0 \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --clip-norm 5 --weight-decay 0.01 \
-    --lr 2e-4 --lr-scheduler polynomial_decay --end-learning-rate 1e-9 \
-    --warmup-updates "$(scaled 40000)" --total-num-update "$(updates)" --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --clip-norm 5 --weight-decay 0.01 \
+    $(linear_decay 2e-4 "$(scaled 40000)" "$(updates)") "$@"

@@ -10,6 +10,5 @@ DATASET=zinc ARCH=gt_zinc GRAPHS=10000 METRIC=mae
 paper_budget 1000 128
 
 recipe --criterion l1_loss --norm batch --pos-enc laplacian \
-    --optimizer adam --adam-betas '(0.9, 0.999)' --adam-eps 1e-8 --weight-decay 0 \
-    --lr 7e-4 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0 \
-    --lr-patience 15 --stop-min-lr 1e-6 --max-epoch "$EPOCHS" "$@"
+    "${adam[@]}" --weight-decay 0 \
+    $(plateau 7e-4 15 1e-6) "$@"
