@@ -3,7 +3,7 @@
 import importlib
 import pkgutil
 
-from ._base import GraphModel, TransformerConfig, build_model
+from ._base import GraphModel, TransformerConfig, build_model, model_config
 from ._finetune import Pretrained, read_checkpoint, settle_options, translate
 from ._layers import check_optimizer, scaled_learning_rates, set_up_layers
 
@@ -13,6 +13,7 @@ __all__ = [
     "TransformerConfig",
     "build_model",
     "check_optimizer",
+    "model_config",
     "read_checkpoint",
     "scaled_learning_rates",
     "set_up_layers",

@@ -170,19 +170,15 @@ def set_defaults(cfg: Any, **values: Any) -> None:
         setattr(cfg, name, getattr(cfg, name, value))
 
 
-def build_model(
-    arch: str, schema: FeatureSchema, targets: TargetSchema, **options: Any
-) -> BaseFairseqModel:
-    """Builds a registered architecture from Python, without fairseq's command line.
+def model_config(arch: str, **options: Any) -> Any:
+    """Config of a registered architecture: its preset, and options that differ from it.
 
     Args:
         arch: name for `--arch`, e.g. `grpe_small`.
-        schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
-        targets: what is predicted, e.g. `GraphStore.targets`.
-        **options: fields of the architecture's config that differ from the preset.
+        **options: fields of the architecture's config.
 
     Raises:
-        ValueError: unknown architecture or option, or options that do not fit.
+        ValueError: unknown architecture or option.
     """
     if arch not in ARCH_MODEL_REGISTRY:
         raise ValueError(
@@ -197,8 +193,25 @@ def build_model(
         )
     preset = Namespace(**options)
     ARCH_CONFIG_REGISTRY[arch](preset)
+    return config_class(**vars(preset))
+
+
+def build_model(
+    arch: str, schema: FeatureSchema, targets: TargetSchema, **options: Any
+) -> BaseFairseqModel:
+    """Builds a registered architecture from Python, without fairseq's command line.
+
+    Args:
+        arch: name for `--arch`, e.g. `grpe_small`.
+        schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
+        targets: what is predicted, e.g. `GraphStore.targets`.
+        **options: fields of the architecture's config that differ from the preset.
+
+    Raises:
+        ValueError: unknown architecture or option, or options that do not fit.
+    """
+    config = model_config(arch, **options)
     task = SimpleNamespace(schema=schema, targets=targets)
-    config = config_class(**vars(preset))
     model = ARCH_MODEL_REGISTRY[arch].build_model(config, task)
     set_up_layers(model, config)
     return model
