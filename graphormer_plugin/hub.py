@@ -22,6 +22,7 @@ from graphormer_plugin.data.datasets.molecules import parse_smiles
 from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.prepare import MoleculeGraph
+from graphormer_plugin.data.registry import import_user_data
 from graphormer_plugin.explanation import attention_maps, gradient_times_input
 
 
@@ -64,8 +65,8 @@ class Predictor:
             targets' unit, else probabilities (per class for a multiclass target).
 
         Raises:
-            ValueError: a SMILES that RDKit refuses, or a model of other features or
-                of 3D positions.
+            ValueError: a SMILES that RDKit refuses, or a model of other features, of
+                3D positions, or of substructures that are not registered.
         """
         out = np.empty((len(smiles), self.targets.num_outputs))
         graphs = _parse(smiles)
@@ -164,15 +165,25 @@ def _parse(smiles: Sequence[str]) -> list[MoleculeGraph]:
     return graphs
 
 
-def load(path: str | os.PathLike[str]) -> Predictor:
+def load(
+    path: str | os.PathLike[str], user_data_dir: str | os.PathLike[str] | None = None
+) -> Predictor:
     """Load a checkpoint that was trained or converted here.
 
     The model computes in the precision of its weights, float32 at least.
 
+    Args:
+        path: of the checkpoint.
+        user_data_dir: folder with modules that register what the model needs, such as
+            its substructures. The one that the checkpoint names is not imported.
+
     Raises:
         OSError: there is no such file.
-        ValueError: it is no checkpoint of this package.
+        ValueError: it is no checkpoint of this package, or the folder cannot be
+            imported.
     """
+    if user_data_dir is not None:
+        import_user_data(user_data_dir)
     try:
         state = checkpoint_utils.load_checkpoint_to_cpu(os.fspath(path))
         cfg, task_state, weights = state["cfg"], state["task_state"], state["model"]

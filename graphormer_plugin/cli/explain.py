@@ -50,6 +50,10 @@ def parser() -> argparse.ArgumentParser:
         help="also draw every head, or channel of chromatic attention, of this layer, "
         "counted from 1; default: 1 for chromatic attention, else none",
     )
+    add(
+        "--user-data-dir",
+        help="folder with modules that register the substructures of the model",
+    )
     add("--debug", action="store_true", help="show the traceback of an error")
     return result
 
@@ -66,7 +70,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         smiles = read_molecules(arguments.molecules, arguments.smiles_column)
     if kind != "html" and len(smiles) > 1:
         raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")
-    predictor = hub.load(arguments.checkpoint)
+    predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     explain = Explainer(predictor, arguments.target, arguments.layer)

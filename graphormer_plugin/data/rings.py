@@ -86,7 +86,8 @@ def substructures(name: str) -> Substructures:
     if name not in SUBSTRUCTURES:
         raise ValueError(
             f"unknown substructures {name!r}, expected one of {sorted(SUBSTRUCTURES)} "
-            "or one that a module in --user-data-dir registers"
+            "or one that a module of yours registers: give its folder as --user-data-dir "
+            "(in Python: hub.load(path, user_data_dir=...))"
         )
     return SUBSTRUCTURES[name]
 

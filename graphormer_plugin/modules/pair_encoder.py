@@ -76,6 +76,11 @@ class PairEncoder(nn.Module):
         self.max_hop = num_steps if distances else 1
         self.rings, self.combine = rings, combine
 
+        if encoding_dim is not None and (combine == "sum" or encoding == "none"):
+            raise ValueError(
+                f"width {encoding_dim} of the relative encoding, but {encoding!r} with "
+                f"{combine!r} has none to choose"
+            )
         widths = {"bond": pair_dim, "spde": pair_dim, "rwse": pair_dim}
         if combine == "concat":
             both = walks and distances

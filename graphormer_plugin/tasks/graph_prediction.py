@@ -69,7 +69,9 @@ class GraphPredictionConfig(FairseqDataclass):
     )
     user_data_dir: Optional[str] = field(
         default=None,
-        metadata={"help": "folder with Python files that register datasets"},
+        metadata={
+            "help": "folder with Python files that register datasets or substructures"
+        },
     )
     num_classes: Optional[int] = field(
         default=None,

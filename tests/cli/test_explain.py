@@ -9,6 +9,7 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli.explain import MOST, main
+from graphormer_plugin.data import rings as rings_module
 
 USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
@@ -150,3 +151,36 @@ def test_bad_input_is_one_line(
     err = capfd.readouterr().err
     assert err.startswith("error: ") and err.count("\n") == 1 and message in err
     assert not list(tmp_path.glob("a.*"))
+
+
+def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
+    """Trained with them, the model predicts where their folder is given."""
+    names = dict(rings_module.SUBSTRUCTURES)
+    monkeypatch.setattr(rings_module, "SUBSTRUCTURES", names)
+    text = rings_module.__doc__.split("names:\n")[1]
+    lines = ["from graphormer_plugin.data.rings import register_substructures"]
+    lines += [line[4:] for line in text.splitlines()]
+    folders = [tmp_path / name for name in ("training", "later")]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "stars.py").write_text("\n".join(lines) + "\n")
+    options = f"--rwse-dim 4 --substructures stars --user-data-dir {folders[0]}"
+    path = checkpoint("cgt_zinc_rings", *options.split())
+    del names["stars"]
+    with pytest.raises(
+        ValueError, match="unknown substructures 'stars'.*user_data_dir"
+    ):
+        hub.load(path).predict(["CCO"])
+    out = str(tmp_path / "out.svg")
+    capsys.readouterr()
+    assert main([path, "CC(C)C", out]) == 2
+    message = capsys.readouterr().err
+    assert "give its folder as --user-data-dir" in message and message.count("\n") == 1
+    assert main([path, "CC(C)C", out, "--user-data-dir", str(folders[1])]) == 0
+    seen = []
+    predictor = hub.load(path, user_data_dir=folders[1])
+    predictor.model.register_forward_pre_hook(
+        lambda _, args: seen.append(args[0]["ring"])
+    )
+    assert np.isfinite(predictor.predict(["CC(C)CC", "CCO"])).all()
+    assert sorted(seen[0].sum((1, 2)).tolist()) == [0, 16]  # a carbon and its three

@@ -271,12 +271,22 @@ def test_padding_does_not_matter_in_training():
     assert (perturb.grad[:, 6:] == 0).all() and (perturb.grad[:, :6] != 0).any()
 
 
-def test_both_paths_have_the_same_gradients():
+@pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
+def test_both_paths_have_the_same_gradients(kind):
+    """In training, where both draw the same random numbers for dropout."""
     graphs, grads = make_graphs(), {}
     for memory in ("plain", "lean"):
         encoder = make_encoder(
-            rings="additive", share_edge_encoding=True, attention_memory=memory
-        )
+            rings="additive",
+            share_edge_encoding=True,
+            attention=kind,
+            attention_memory=memory,
+            attention_dropout=0.3,
+            node_dropout=0.2,
+            channel_dropout=0.2,
+            dropout=0.1,
+        ).train()
+        torch.manual_seed(0)
         encoder(collate(encoder, graphs)).pow(3).sum().backward()
         grads[memory] = {name: p.grad for name, p in encoder.named_parameters()}
     for name, grad in grads["plain"].items():
@@ -334,6 +344,8 @@ def test_pair_work_of_all_layers_is_done_once(monkeypatch):
         ({"relative_dim": 8}, "width 8 of the relative encoding"),
         ({"relative_dim": 0}, "width 0 of the relative encoding"),
         ({"relative_dim": 1, "relative_encoding": "both"}, "width 1 of the relative"),
+        ({"relative_dim": 3, "combine": "sum"}, "width 3 .* has none to choose"),
+        ({"relative_dim": 3, "relative_encoding": "none"}, "width 3 .* none to choose"),
         ({"rings": "some"}, "unknown rings 'some'"),
         ({"combine": "mul"}, "unknown combination of pair features 'mul'"),
         ({"attention_memory": "small"}, "unknown attention memory 'small'"),
