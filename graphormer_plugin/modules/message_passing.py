@@ -262,8 +262,11 @@ class MessagePassingEncoder(nn.Module):
         super().__init__()
         check_choice("conv", conv, CONVOLUTIONS)
         check_choice("norm", norm, NORMS)
-        if num_layers < 1:
-            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        sizes = {"num_layers": num_layers, "embed_dim": embed_dim}
+        sizes["hidden_dim"] = conv_options.get("hidden_dim", 1)
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} {size}, expected at least 1")
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
