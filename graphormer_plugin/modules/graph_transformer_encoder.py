@@ -185,8 +185,14 @@ class GraphTransformerEncoder(nn.Module):
         check_choice("pos_enc", pos_enc, POSITIONS)
         check_choice("norm", norm, tuple(NORMS))
         check_choice("attention_form", attention_form, FORMS)
-        if num_layers < 1:
-            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        sizes = {"num_layers": num_layers, "embed_dim": embed_dim}
+        if pos_enc == "laplacian":
+            sizes["lap_pe_dim"] = lap_pe_dim
+        elif pos_enc == "wl":
+            sizes["wl_rows"] = wl_rows
+        for name, size in sizes.items():
+            if size < 1:
+                raise ValueError(f"{name} {size}, expected at least 1")
         edge_features = edge_features and bool(bond_dims) and not full_graph
         if edge_features and attention_form == "dense":
             raise ValueError(

@@ -72,7 +72,7 @@ def gat(
         embed_dim,
         embed_dim // num_heads,
         heads=num_heads,
-        dropout=attention_dropout,
+        dropout=Dropout(attention_dropout).p,  # which refuses what PyG finds later
         edge_dim=embed_dim if bonds else None,
         bias=False,
     )

@@ -248,6 +248,8 @@ def test_without_residual_connections_a_layer_replaces_its_input():
         ("gcn", "encoder_embed_dim", 0, "embed_dim 0, expected at least 1"),
         ("gin", "encoder_ffn_embed_dim", 0, "hidden_dim 0, expected at least 1"),
         ("gat", "encoder_attention_heads", 3, "num_heads 3 does not divide"),
+        ("gat", "attention_dropout", 1.0, "dropout probability 1.0, expected 0 <="),
+        ("gat", "attention_dropout", 1.5, "dropout probability 1.5, expected 0 <="),
         ("pna", "towers", 0, "num_towers 0 does not divide embed_dim 16"),
     ],
 )

@@ -258,12 +258,14 @@ def test_full_graph_reads_no_edges():
     [
         ({"num_heads": 5}, "embed_dim 12 is no multiple of num_heads 5"),
         ({"num_layers": 0}, "num_layers 0"),
+        ({"embed_dim": 0}, "embed_dim 0, expected at least 1"),
+        ({"embed_dim": -4}, "embed_dim -4, expected at least 1"),
         ({"norm": "instance"}, r"unknown norm 'instance', expected batch\|layer"),
         ({"pos_enc": "rw"}, r"unknown pos_enc 'rw', expected none\|laplacian\|wl"),
         ({"attention_form": "x"}, "unknown attention_form 'x'"),
         ({"attention_form": "dense"}, "edge by edge, expected auto or sparse"),
-        ({"lap_pe_dim": 0}, "num_vectors 0"),
-        ({"pos_enc": "wl", "wl_rows": 0}, "num_rows 0"),
+        ({"lap_pe_dim": 0}, "lap_pe_dim 0, expected at least 1"),
+        ({"pos_enc": "wl", "wl_rows": 0}, "wl_rows 0, expected at least 1"),
         ({"dropout": 1.0}, "dropout probability 1.0"),
     ],
 )
