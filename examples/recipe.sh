@@ -11,6 +11,7 @@
 #     SEED=1           of the weights, dropout and the order of graphs
 #     EPOCHS           training length; the schedule is scaled to it
 #     BATCH_SIZE       graphs per update over all devices, instead of the paper's
+#     SOURCE           --dataset-source; generated:N:SEED counts as N training graphs
 #     DATA_ROOT        downloads and prepared data; default as for fairseq-train
 #     PRETRAINED       checkpoint to start from, where the recipe fine-tunes; none: do not
 #     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>
@@ -43,6 +44,9 @@ fail() {
 paper_budget() {
     PAPER_EPOCHS="$1" PAPER_BATCH="$2"
     EPOCHS="${EPOCHS:-$1}" BATCH_SIZE="${BATCH_SIZE:-$2}"
+    if [[ ${SOURCE:-} == generated:* ]]; then
+        GRAPHS="$(cut -d : -f 2 <<< "$SOURCE")"
+    fi
 }
 
 # updates [EPOCHS]: updates in so many epochs, the last batch of an epoch counted.
@@ -77,10 +81,11 @@ cosine() {
         "--lr-period-updates $(($(updates) - $2)) --max-epoch $EPOCHS"
 }
 
-# plateau RATE PATIENCE STOP: halved after so many epochs without a better one; ends at STOP.
+# plateau RATE PATIENCE STOP: halved after so many epochs without a better one, fewer where
+# EPOCHS are fewer than the paper's; ends at STOP.
 plateau() {
     echo "--lr $1 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0" \
-        "--lr-patience $2 --stop-min-lr $3 --max-epoch $EPOCHS"
+        "--lr-patience $(($2 * EPOCHS / PAPER_EPOCHS)) --stop-min-lr $3 --max-epoch $EPOCHS"
 }
 
 # pretrained_by BENCHMARK/RECIPE: sets `pretrained`, the flags to start from the checkpoint
@@ -144,7 +149,7 @@ recipe() {
     mkdir -p "$SAVE_DIR"
 
     local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "${TASK:-graph_prediction}")
-    train+=(--dataset-name "$DATASET" ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
+    train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"} ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
     train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
     train+=(--best-checkpoint-metric "$METRIC" --no-epoch-checkpoints)
     [[ ${DIRECTION:-min} == min ]] || train+=(--maximize-best-checkpoint-metric)

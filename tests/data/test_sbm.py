@@ -145,6 +145,7 @@ def test_generated_stores(tmp_path, options, name, classes, symbols):
     assert store.target.shape == (store.manifest["counts"]["nodes"],)
     assert f"{name} (generated, seed 5)" in describe(store)
     assert get_store(options(name, "generated:20", seed=6)).path != store.path
+    assert get_store(options(name, "generated:20:5", seed=6)).path == store.path
 
 
 def one_hot(graph, symbols):
@@ -184,7 +185,7 @@ def test_what_is_wrong_is_said(tmp_path, options):
         DatasetError, match="comes from pyg.ogb .official files. or gen"
     ):
         get_store(options("cluster", "rdkit"))
-    for source in ("generated:", "generated:many", "generated:0"):
+    for source in ("generated:", "generated:many", "generated:0", "generated:1:2:3"):
         with pytest.raises(DatasetError, match=f"--dataset-source {source}: "):
             get_store(options("cluster", source))
     made = ClusterGraphs({"train": 3}, 1)

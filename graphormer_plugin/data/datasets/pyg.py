@@ -334,22 +334,22 @@ SBM = {
 
 def _sbm_source(options: DatasetOptions) -> DatasetOptions:
     """Options with source ``pyg``, or ``generated:N`` and the seed that counts then."""
-    source, _, count = options.source.partition(":")
+    source, *numbers = options.source.split(":")
     if source == "generated":
-        official = sbm.OFFICIAL_COUNTS[options.name]["train"]
-        if not count.isdecimal() and options.source != source:
+        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
             raise DatasetError(
-                f"--dataset-source {options.source}: expected generated, or "
-                "generated:N with a number N of training graphs"
+                f"--dataset-source {options.source}: expected generated, generated:N "
+                "with a number N of training graphs, or generated:N:SEED"
             )
-        number = int(count or official)
-        if number < 1:
+        defaults = [sbm.OFFICIAL_COUNTS[options.name]["train"], options.seed]
+        count, seed = [*map(int, numbers), *defaults[len(numbers) :]]
+        if count < 1:
             raise DatasetError(f"--dataset-source {options.source}: no training graphs")
-        return dataclasses.replace(options, source=f"generated:{number}")
+        return dataclasses.replace(options, source=f"generated:{count}", seed=seed)
     if options.source not in ("", "pyg", "ogb"):
         raise DatasetError(
             f"dataset {options.name!r} comes from pyg|ogb (official files) or "
-            f"generated[:N], not from {options.source!r}"
+            f"generated[:N[:SEED]], not from {options.source!r}"
         )
     return dataclasses.replace(options, source="pyg", seed=0)
 
@@ -364,7 +364,8 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
     """PATTERN or CLUSTER: official files, or generated ones of any size.
 
     ``--dataset-source generated`` makes as many graphs as the benchmark has, from
-    ``--seed``; ``generated:N`` N for training and the others in proportion.
+    ``--seed``; ``generated:N`` N for training and the others in proportion;
+    ``generated:N:SEED`` the same ones whatever ``--seed`` is.
     """
     generator = sbm.GENERATORS[options.name]
     if options.source.startswith("generated"):

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# molhiv, GT, the model for ZINC, from scratch: no paper reports it.
+# Settings: ours, see from_scratch.sh.
+set -euo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
+
+DATASET=ogbg-molhiv ARCH=gt_zinc
+source "$EXAMPLES/from_scratch.sh"
