@@ -10,15 +10,26 @@ from typing import Optional
 
 import numpy as np
 from rdkit import Chem, rdBase
+from rdkit.Chem import rdDepictor
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import CsvTable, parse_smiles
-from graphormer_plugin.drawing import Map, Molecule, Panel, Section, draw, page
+from graphormer_plugin.drawing import (
+    VIRTUAL,
+    Group,
+    Map,
+    Molecule,
+    Panel,
+    Section,
+    draw,
+    page,
+)
 from graphormer_plugin.explanation import attention_modules
 from graphormer_plugin.modules import ChromaticAttention
 
 MOST = 200
+FEW = 10  # molecules of the largest page that shows channels unasked
 
 
 def parser() -> argparse.ArgumentParser:
@@ -48,7 +59,21 @@ def parser() -> argparse.ArgumentParser:
         "--layer",
         type=int,
         help="also draw every head, or channel of chromatic attention, of this layer, "
-        "counted from 1; default: 1 for chromatic attention, else none",
+        "counted from 1; default: none, or 1 for chromatic attention and at most "
+        f"{FEW} molecules",
+    )
+    add(
+        "--channels",
+        metavar="N,N",
+        help="of that layer, these channels or heads only, counted from 1",
+    )
+    add(
+        "--atoms",
+        metavar="N,N",
+        help="also draw the molecule coloured by what these atoms attend to, numbered "
+        "from 1 in the order of the SMILES; by each channel or head if --layer is drawn, "
+        "else by each layer; default: none, or for the channels of chromatic attention "
+        "the atom of the largest gradient x input",
     )
     add(
         "--user-data-dir",
@@ -66,6 +91,8 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     kind = output.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png", "html"):
         raise ValueError(f"{output}: expected a name that ends in .svg, .png or .html")
+    if not output.parent.is_dir():
+        raise ValueError(f"{output}: there is no folder {output.parent}")
     with rdBase.BlockLogs():  # what it says about a SMILES is more than one line
         smiles = read_molecules(arguments.molecules, arguments.smiles_column)
     if kind != "html" and len(smiles) > 1:
@@ -73,14 +100,23 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
-    explain = Explainer(predictor, arguments.target, arguments.layer)
+    explain = Explainer(
+        predictor,
+        arguments.target,
+        arguments.layer,
+        numbers(arguments.channels, "--channels"),
+        numbers(arguments.atoms, "--atoms"),
+        few=len(smiles) <= FEW,
+    )
+    explain.check_atoms(smiles)
     sections = [explain(string) for string in smiles]
     if kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).name}"
         output.write_text(page(title, explain.introduction, sections), encoding="utf-8")
     else:
-        panels = [panel for _, group in sections[0].groups for panel in group]
-        output.write_bytes(draw(panels, kind))
+        (section,) = sections
+        (_, panels), *rest = section.groups
+        output.write_bytes(draw([(section.text, panels), *rest], kind))
     for section in sections:
         print(f"{section.title}\t{section.text}")
     print(output)
@@ -111,7 +147,8 @@ def read_molecules(arguments: Sequence[str], column: str = "") -> list[str]:
             lines = iter([(None, argument)])
         for line, string in lines:
             try:
-                parse_smiles(string)
+                if not len(parse_smiles(string).x):
+                    raise ValueError("it has no atom")
             except ValueError as error:
                 place = "" if line is None else f"{path}, line {line}: "
                 raise ValueError(f"{place}SMILES {string!r}: {error}") from None
@@ -123,20 +160,44 @@ def read_molecules(arguments: Sequence[str], column: str = "") -> list[str]:
     return smiles
 
 
+def numbers(text: Optional[str], flag: str) -> list[int]:
+    """Numbers from 1, of a list with commas; none of None.
+
+    Raises:
+        ValueError: something else; names the flag.
+    """
+    if text is None:
+        return []
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"{flag} {text}: expected numbers from 1, such as 1,5")
+    return [int(part) for part in parts]
+
+
 class Explainer:
     """Panels of a molecule.
 
     Args:
         predictor: a model that predicts graphs.
         target: name of the target; None: the first.
-        layer: counted from 1, whose maps are drawn one by one.
+        layer: counted from 1, whose maps are drawn one by one; None: none, or the first
+            for chromatic attention and `few` molecules.
+        channels: of that layer, counted from 1; none: all.
+        atoms: counted from 1, whose rows of the maps are drawn on the molecule.
+        few: whether it is about few molecules.
 
     Raises:
-        ValueError: no such target or layer.
+        ValueError: no such target, layer or channel.
     """
 
     def __init__(
-        self, predictor: hub.Predictor, target: Optional[str], layer: Optional[int]
+        self,
+        predictor: hub.Predictor,
+        target: Optional[str],
+        layer: Optional[int],
+        channels: Sequence[int],
+        atoms: Sequence[int],
+        few: bool,
     ) -> None:
         self.predictor = predictor
         names = list(predictor.targets.names)
@@ -149,74 +210,115 @@ class Explainer:
             isinstance(module, ChromaticAttention) and module.kind != "mono"
             for module in modules
         )
-        if layer is None and chromatic:
+        if layer is None and chromatic and (few or channels):
             layer = 1
         if layer is not None and not 1 <= layer <= len(modules):
             raise ValueError(
                 f"--layer {layer}: the model has {len(modules)} layers with attention"
             )
+        if atoms and not modules:
+            chosen = ",".join(map(str, atoms))
+            raise ValueError(f"--atoms {chosen}: the model has no attention maps")
+        if channels and layer is None:
+            raise ValueError("--channels needs --layer")
         self.has_attention = bool(modules)
+        self.virtual = self.has_attention and bool(predictor.model.virtual_node)
         self.layer = layer
+        self.channels = channels
+        self.atoms = atoms
+        self.choose_atom = chromatic and layer is not None and not atoms
         self.part = "channel" if chromatic else "head"
 
     @property
     def introduction(self) -> str:
         """What the pictures of a page show."""
-        signs = "Gradient x input: red atoms raise the prediction, blue ones lower it."
-        if not self.has_attention:
-            return signs
-        return (
-            f"{signs} Attention maps: row i has the weights with which i sums over all; "
-            f"the mean over {self.part}s, white is 0."
+        signs = (
+            "Gradient x input: red atoms raise the prediction, blue ones lower it. Atoms "
+            "are numbered in the order of the SMILES."
         )
+        if not self.has_attention:
+            return f"{signs} The model has no attention to draw."
+        first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
+        return (
+            f"{signs} Attention maps: row i has the weights with which i sums over all "
+            f"columns; of a layer, the mean over its {self.part}s.{first}"
+        )
+
+    def check_atoms(self, smiles: Sequence[str]) -> None:
+        """Raises:
+        ValueError: a molecule lacks one of the chosen atoms.
+        """
+        for string in smiles:
+            count = Chem.MolFromSmiles(string).GetNumAtoms()
+            for atom in self.atoms:
+                if atom > count:
+                    has = f"{count} atom{'s' * (count > 1)}"
+                    raise ValueError(
+                        f"--atoms {atom}: {string} has {has}, numbered from 1"
+                    )
 
     def __call__(self, smiles: str) -> Section:
         """Explains a prediction."""
         predictor, targets = self.predictor, self.predictor.targets
         (row,) = predictor.predict([smiles])
-        output = self.output
+        output, unit = self.output, "logit"
         if targets.kind == "multiclass":
             output = int(row.argmax())
             text = f"{self.name}: class {output}, probability {row[output]:.3f}"
         elif targets.kind == "binary":
             text = f"{self.name}: probability {row[output]:.3f}"
         else:
-            text = f"{self.name}: {row[output]:.4g} {targets.unit}".rstrip()
+            unit = targets.unit.replace("dimensionless", "")
+            text = f"{self.name}: {row[output]:.4g} {unit}".rstrip()
         (dependence,) = predictor.gradient_times_input([smiles], output)
         mol = Chem.MolFromSmiles(smiles)
-        molecules: list[Panel] = [Molecule("gradient x input", mol, dependence)]
-        groups = [("", molecules)]
+        rdDepictor.Compute2DCoords(mol)  # once for all panels
+        title = f"gradient x input, {unit}" if unit else "gradient x input"
+        molecules: list[Panel] = [Molecule(title, mol, dependence, signed=True)]
+        groups: list[Group] = [("", molecules)]
         if self.has_attention:
             (attention,) = predictor.attention([smiles])
-            virtual = bool(predictor.model.virtual_node)
-            molecules.insert(0, received(mol, attention, virtual))
-            groups += self.maps(mol, attention, virtual)
+            molecules.insert(0, received(mol, attention, self.virtual))
+            atoms = [atom - 1 for atom in self.atoms]
+            if self.choose_atom:
+                atoms = [int(np.abs(dependence).argmax())]
+            groups += self.maps(mol, attention, atoms)
         return Section(smiles, text, groups)
 
     def maps(
-        self, mol: Chem.Mol, attention: np.ndarray, virtual: bool
-    ) -> list[tuple[str, list[Panel]]]:
-        """Adjacency and attention, [layers, heads or channels, T, T]."""
-        labels = [atom.GetSymbol() for atom in mol.GetAtoms()]
+        self, mol: Chem.Mol, attention: np.ndarray, atoms: Sequence[int]
+    ) -> list[Group]:
+        """Adjacency and attention, [layers, heads or channels, T, T], and rows of the
+        most detailed maps, of atoms that are counted from 0, on the molecule."""
+        virtual = self.virtual
+        symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
         adjacency = Chem.GetAdjacencyMatrix(mol).astype(float)
         if virtual:
-            labels.insert(0, "*")
             adjacency = np.pad(adjacency, (1, 0))
-
-        def one(title: str, matrix: np.ndarray) -> Map:
-            title = f"{title}, at most {matrix.max():.2g}"
-            return Map(title, matrix, labels, virtual)
-
-        layers: list[Panel] = [Map("bonds", adjacency, labels, virtual)]
-        for number, maps in enumerate(attention, 1):
-            layers.append(one(f"layer {number}", maps.mean(0)))
-        groups = [("attention of each layer", layers)]
+        named = {f"layer {at}": maps.mean(0) for at, maps in enumerate(attention, 1)}
+        panels = [Map("bonds", adjacency, symbols, virtual)]
+        panels += [Map(*item, symbols, virtual) for item in named.items()]
+        groups: list[Group] = [("attention of each layer", panels)]
+        what = f"mean over {self.part}s"
         if self.layer:
-            parts: list[Panel] = [
-                one(f"{self.part} {number}", matrix)
-                for number, matrix in enumerate(attention[self.layer - 1], 1)
+            maps = attention[self.layer - 1]
+            chosen = self.channels or range(1, len(maps) + 1)
+            if max(chosen) > len(maps):
+                raise ValueError(
+                    f"--channels {max(chosen)}: layer {self.layer} has {len(maps)} "
+                    f"{self.part}s"
+                )
+            named = {f"{self.part} {number}": maps[number - 1] for number in chosen}
+            what = f"{self.part}s of layer {self.layer}"
+            panels = [Map(*item, symbols, virtual) for item in named.items()]
+            groups.append((what, panels))
+        for atom in atoms:
+            heading = f"what atom {atom + 1} ({symbols[atom]}) attends to, {what}"
+            rows = [
+                Molecule(title, mol, matrix[virtual:, virtual:][atom], marked=atom)
+                for title, matrix in named.items()
             ]
-            groups.append((f"{self.part}s of layer {self.layer}", parts))
+            groups.append((heading, rows))
         return groups
 
 

@@ -8,7 +8,8 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli.explain import MOST, main
+from graphormer_plugin.cli import explain
+from graphormer_plugin.cli.explain import FEW, MOST, main
 from graphormer_plugin.data import rings as rings_module
 
 USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
@@ -30,9 +31,11 @@ def checkpoint(tmp_path_factory):
         arguments = f"""--user-dir {USER_DIR} --task graph_prediction --arch {arch}
             --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
             --prepare-workers 1 --num-workers 0 --criterion l1_loss --optimizer adam
-            --encoder-layers 2 --encoder-embed-dim 16 --encoder-attention-heads 2
+            --encoder-layers 2 --encoder-embed-dim 16
             --batch-size 8 --max-update 1 --disable-validation --no-epoch-checkpoints
             --save-dir {save_dir} --no-progress-bar --cpu"""
+        if arch != "gin":
+            more += ("--encoder-attention-heads", "2")
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", ["fairseq-train", *arguments.split(), *more])
             metrics.reset()
@@ -65,11 +68,87 @@ def test_page_of_every_model(model, tmp_path, capsys):
     virtual = predictor.model.virtual_node
     source = "the virtual node" if virtual else "all atoms"
     expected = [f"attention from {source}", "gradient x input", "bonds"]
+    expected[1] += ", eV"
     expected += ["layer 1", "layer 2"]
-    if "cgt" in model:
-        expected += [f"channel {number}" for number in range(1, 17)]
-    found = [alt.split(",")[0] for alt in alts(out.read_text())]
-    assert found == 2 * expected
+    if "cgt" in model:  # its maps, and what one atom attends to
+        expected += 2 * [f"channel {number}" for number in range(1, 17)]
+    assert alts(out.read_text()) == 2 * expected
+
+
+def test_model_without_attention(checkpoint, tmp_path, capfd):
+    path, out = checkpoint("gin"), tmp_path / "page.html"
+    assert main([path, "CCO", str(out)]) == 0
+    text = out.read_text()
+    assert alts(text) == ["gradient x input, eV"]
+    assert "The model has no attention to draw." in text
+    capfd.readouterr()
+    assert main([path, "CCO", str(out), "--atoms", "1"]) == 2
+    err = capfd.readouterr().err
+    assert err == "error: --atoms 1: the model has no attention maps\n"
+
+
+def drawn(arguments, monkeypatch):
+    """Groups of panels that the command draws."""
+    seen = []
+    monkeypatch.setattr(
+        explain, "draw", lambda groups, kind: seen.append(groups) or b""
+    )
+    assert main(arguments) == 0
+    return seen[0]
+
+
+def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch):
+    """Figure 3 of CSA: maps of channels, and rows of them on the molecule."""
+    path = checkpoint("cgt_zinc", "--rwse-dim", "4")
+    options = "--layer 2 --channels 3,16 --atoms 2,13,4".split()
+    *_, maps, two, thirteen, four = drawn(
+        [path, ASPIRIN, str(tmp_path / "a.png"), *options], monkeypatch
+    )
+    (attention,) = hub.load(path).attention([ASPIRIN])
+    channels = attention[1, [2, 15]]
+    assert maps[0] == "channels of layer 2"
+    np.testing.assert_array_equal([panel.matrix for panel in maps[1]], channels)
+    for (heading, panels), atom, symbol in zip(
+        (two, thirteen, four), (1, 12, 3), ("C", "O", "O")
+    ):
+        name = f"{atom + 1} ({symbol})"
+        assert heading == f"what atom {name} attends to, channels of layer 2"
+        assert [panel.title for panel in panels] == ["channel 3", "channel 16"]
+        assert {panel.marked for panel in panels} == {atom}
+        np.testing.assert_array_equal([p.values for p in panels], channels[:, atom])
+
+
+def test_attention_of_an_atom_by_layer(checkpoint, tmp_path, monkeypatch):
+    """The virtual node, first in the maps, is no atom of the molecule."""
+    path = checkpoint("grpe_tiny")
+    *_, (heading, panels) = drawn(
+        [path, "OCC", str(tmp_path / "a.png"), "--atoms", "1"], monkeypatch
+    )
+    (attention,) = hub.load(path).attention(["OCC"])
+    assert heading == "what atom 1 (O) attends to, mean over heads"
+    rows = attention.mean(1)[:, 1, 1:]
+    np.testing.assert_array_equal([panel.values for panel in panels], rows)
+
+
+def test_channels_show_the_atom_that_matters_most(checkpoint, tmp_path, monkeypatch):
+    path = checkpoint("cgt_zinc", "--rwse-dim", "4")
+    *_, (_, panels) = drawn([path, ASPIRIN, str(tmp_path / "a.svg")], monkeypatch)
+    (gradient,) = hub.load(path).gradient_times_input([ASPIRIN])
+    assert {panel.marked for panel in panels} == {int(np.abs(gradient).argmax())}
+    # A page of many molecules is about layers, unless one asks.
+    page = tmp_path / "page.html"
+    many = ["CCO"] * (FEW + 1)
+    assert main([path, *many, str(page)]) == 0
+    assert "channel 1" not in alts(page.read_text())
+    assert main([path, *many, str(page), "--channels", "1"]) == 0
+    assert alts(page.read_text()).count("channel 1") == 2 * len(many)
+
+
+@pytest.mark.parametrize("smiles", ["C", "[Na+].[Cl-]", "C" * 70])
+def test_unusual_molecules(model, tmp_path, smiles):
+    out = tmp_path / "out.png"
+    assert main([model, smiles, str(out), "--atoms", "1"]) == 0
+    assert out.stat().st_size > 1000
 
 
 def test_predictor(model):
@@ -135,7 +214,17 @@ def test_files_of_molecules(checkpoint, tmp_path):
         (["gone.csv", "a.html"], "gone.csv"),
         (["CCO", "a.html", "--target", "mu"], "--target mu: expected one of gap"),
         (["CCO", "a.html", "--layer", "3"], "--layer 3: the model has 2 layers"),
-        (["CCO", "no_folder/a.html"], "no_folder/a.html"),
+        (["CCO", "a.html", "--channels", "1"], "--channels needs --layer"),
+        (
+            ["CCO", "a.html", "--layer", "1", "--channels", "2,3"],
+            "--channels 3: layer 1 has 2 heads",
+        ),
+        (["CCO", "a.png", "--atoms", "4"], "--atoms 4: CCO has 3 atoms"),
+        (["CCO", "C", "a.html", "--atoms", "2"], "--atoms 2: C has 1 atom,"),
+        (["CCO", "a.png", "--atoms", "0"], "--atoms 0: expected numbers from 1"),
+        (["CCO", "a.png", "--atoms", "1,x"], "--atoms 1,x: expected numbers from 1"),
+        (["", "a.png"], "SMILES '': it has no atom"),
+        (["CCO", "no_folder/a.html"], "no_folder/a.html: there is no folder no_folder"),
     ],
 )
 def test_bad_input_is_one_line(
