@@ -111,13 +111,17 @@ choose_devices() {
     if command -v nvidia-smi rocm-smi > /dev/null; then
         gpus="$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')"
     fi
-    DEVICES="${DEVICES:-${WORLD_SIZE:-$((gpus > 0 ? gpus : 1))}}"
+    # torchrun says how many processes there are, Slurm too: fairseq wants to be told.
+    local processes="${WORLD_SIZE:-}"
+    ((${SLURM_STEP_NUM_TASKS:-1} == 1)) || processes="$SLURM_STEP_NUM_TASKS"
+    DEVICES="${DEVICES:-${processes:-$((gpus > 0 ? gpus : 1))}}"
     DEVICE_BATCH="${DEVICE_BATCH:-$((BATCH_SIZE / DEVICES))}"
     local at_once=$((DEVICES * DEVICE_BATCH))
     ((at_once > 0 && BATCH_SIZE % at_once == 0)) || fail "batch size $BATCH_SIZE" \
         "is no multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH)"
     devices=(--batch-size "$DEVICE_BATCH" --update-freq $((BATCH_SIZE / at_once)))
     ((gpus > 0)) || devices+=(--cpu)
+    [[ -z $processes ]] || devices+=(--distributed-world-size "$processes")
 }
 
 # Later flags win in fairseq, so these come after the recipe's own.

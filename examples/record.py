@@ -116,7 +116,7 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
         "batch": batch,
         "device": device_name(),
         "devices": devices,
-        "seconds": round(extra["previous_training_time"]),
+        "seconds": round(float(extra["previous_training_time"])),
     }
 
 
