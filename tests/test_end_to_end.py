@@ -376,9 +376,9 @@ TABLE_5 = [
 
 @pytest.mark.parametrize("number", range(len(TABLE_5)))
 def test_rows_of_the_ablation(train, tmp_path, number):
-    """The flags that the README gives for each row of Graphormer's Table 5."""
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = readme.partition("| node relation | centrality | edges | flags |\n")[2]
+    """The flags that the page gives for each row of Graphormer's Table 5."""
+    page = (ROOT / "examples/models/README.md").read_text(encoding="utf-8")
+    table = page.partition("| node relation | centrality | edges | flags |\n")[2]
     rows = table.partition("\n\n")[0].splitlines()[1:]
     assert len(rows) == len(TABLE_5)
     flags = rows[number].split("|")[4].strip(" `").split()

@@ -84,11 +84,12 @@ def test_without_a_checksum_nothing_is_downloaded(places, server, monkeypatch):
     assert list(places[2].iterdir()) == []
 
 
-def test_the_readme_has_all_of_them():
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+def test_the_page_has_all_of_them():
+    page = Path(__file__).parents[1] / "examples/published/README.md"
+    text = page.read_text(encoding="utf-8")
     for name, model in pretrained.PUBLISHED.items():
         assert model.address.endswith(f"/{model.file}")
-        assert f"| `{name}` | {model.address} |" in readme
+        assert f"| `{name}` | {model.address} |" in text
 
 
 def test_unknown_name(places):

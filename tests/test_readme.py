@@ -1,143 +1,303 @@
-"""What README.md tells people to type exists and works."""
+"""What README.md and the pages under examples/ tell people to type exists and works.
 
-import itertools
+The shell and Python blocks of a page are run in order by bash, in a copy of the
+repository. In front of PATH are commands that run in forks of one Python process
+(recipe_server.py), after the wrappers below have made them short.
+"""
+
+import importlib
 import os
 import re
-import shlex
+import shutil
+import socket
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from benchmark_files import SMILES, write_all
+from recipe_server import COMMANDS, shims
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-# Flags of pip and of `python -m graphormer_plugin`.
-OTHER_FLAGS = {"--no-build-isolation", "--path"}
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", *sorted(ROOT.glob("examples/**/README.md")))
+}
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCKS = {page: BLOCK.findall(text) for page, text in PAGES.items()}
+TEXT = "\n".join(PAGES.values())
+# Flags of pip, of torchrun and srun, and of `python -m graphormer_plugin`.
+OTHER_FLAGS = set(
+    """--no-build-isolation --path --standalone --nnodes --nproc-per-node --no-python
+    --rdzv-backend --rdzv-endpoint --nodes --ntasks-per-node --gpus-per-node""".split()
+)
+
+# What the tests do not run as it stands, and why.
+WRAPPERS = {
+    # Packages: .ci/run installs them. make says what it would do.
+    "pip": """[[ $1 == install ]]""",
+    "make": """exec "$(type -ap make | sed -n 2p)" --dry-run "$@" """,
+    # Two updates of a tiny model. These flags come last, so they win.
+    "fairseq-train": """
+        [[ " $* " != *" --help "* ]] || exec "$SHIMS/fairseq-train" "$@"
+        more=(--max-update 2 --batch-size 8 --update-freq 1 --num-workers 0 --cpu)
+        more+=(--prepare-workers 1 --encoder-layers 3 --encoder-embed-dim 32)
+        more+=(--encoder-ffn-embed-dim 48 --encoder-attention-heads 4)
+        [[ " $* " != *" --arch cgt_"* ]] || more+=(--rwse-dim 4)
+        [[ " $* " != *" --freeze-encoder-layers "* ]] || more+=(--freeze-encoder-layers 1)
+        [[ " $* " != *" --dataset-source generated:"* ]] ||
+            more+=(--dataset-source generated:10:1)
+        if [[ -n ${RANK:-} ]]; then # under torchrun fairseq counts GPUs
+            more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
+            more+=(--distributed-no-spawn --distributed-rank "$RANK")
+            more+=(--distributed-world-size "$WORLD_SIZE")
+            more+=(--distributed-init-method "file://$CLONE/meet$MASTER_PORT")
+        elif [[ -n ${SLURM_PROCID:-} ]]; then
+            more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
+        fi
+        exec "$SHIMS/fairseq-train" "${@//29500/$PORT}" "${more[@]}" """,
+    # No data workers: fairseq-validate waits for them at its end.
+    "fairseq-validate": """exec "$SHIMS/fairseq-validate" "$@" --num-workers 0 """,
+    "python": """
+        more=()
+        case "$1" in
+            # Every figure out of a Python of its own, which would take a minute.
+            */attention_memory.py | */path_memory.py) more=(--help) ;;
+            */collate.py) more=(--batch-size 8 --rounds 1) ;;
+            */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
+            */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
+            */prepare.py) more=(--molecules 300 --workers 1) ;;
+            */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
+        esac
+        exec "$SHIMS/python" "$@" "${more[@]}" """,
+    # Two processes in all, on one or two "machines" that are this one.
+    "torchrun": """
+        rm -rf "$SMOKE_DIR"/pcqm4mv2
+        words=("${@/#HOST:29500/127.0.0.1:$PORT}")
+        each=2
+        [[ " $* " != *" --nnodes 2 "* ]] || each=1
+        for ((i = 0; i < $#; i++)); do
+            [[ ${words[i]} != --nproc-per-node ]] || words[i + 1]=$each
+        done
+        running=()
+        for ((i = each; i <= 2; i++)); do
+            "$SHIMS/torchrun" "${words[@]}" &
+            running+=($!)
+        done
+        for one in "${running[@]}"; do wait "$one" || exit 1; done """,
+    # Four processes that believe to be on two machines, each on the first device.
+    "srun": """
+        rm -rf "$SMOKE_DIR"/pcqm4mv2
+        export SLURM_STEP_NODELIST=here SLURM_NNODES=2 SLURM_NTASKS_PER_NODE=2
+        export SLURM_STEP_NUM_TASKS=4 SLURM_LOCALID=0
+        words=("$@")
+        while [[ ${words[0]} == --* ]]; do words=("${words[@]:2}"); done
+        running=()
+        for rank in 0 1 2 3; do
+            SLURM_PROCID=$rank "${words[@]}" &
+            running+=($!)
+        done
+        for one in "${running[@]}"; do wait "$one" || exit 1; done """,
+    "scontrol": "echo 127.0.0.1",
+    # Some of the molecules are enough.
+    "tail": """ "$(type -ap tail | sed -n 2p)" "$@" | head -n 60 """,
+}
+
+LOG = """valid | epoch 001 | valid on 'valid' subset | mae 1 | num_updates 1
+train | epoch 001 | mae 1 | num_updates 1
+"""
 
 
-def blocks(language):
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def csv_file(header):
+    """A file with these columns for some molecules; every third has empty cells."""
+    lines = [",".join(header)]
+    for row, smiles in enumerate(SMILES):
+        cells = {"smiles": smiles, "name": f"number {row}"}
+        cells |= {"solubility": f"{len(smiles)}.5", "gap": str(row)}
+        cells |= {"active": str(row % 2), "toxic": "" if row % 3 else str(row // 3 % 2)}
+        lines.append(",".join(cells[name] for name in header))
+    return "\n".join(lines) + "\n"
 
 
-def commands():
-    """Every command of the shell blocks, as words."""
-    found = []
-    for block in blocks("bash"):
-        block = block.replace("\\\n", " ")
-        block = block.replace('"$(python -m graphormer_plugin --path)"', "PLUGIN")
-        found += [shlex.split(line, comments=True) for line in block.splitlines()]
-    settings = re.compile(r"[A-Z_]+=")  # before the program
-    found = [
-        list(itertools.dropwhile(settings.match, words)) for words in found if words
-    ]
-    return [words for words in found if words]
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A copy of the repository, with data, wrappers and a server for its commands."""
+    folder = tmp_path_factory.mktemp("pages") / "clone"
+    ignored = shutil.ignore_patterns("__pycache__", "*.c", "results.tsv", "runs")
+    for part in ("cython_ext", "examples", "graphormer_plugin"):
+        shutil.copytree(ROOT / part, folder / part, ignore=ignored)
+    for name in ("Makefile", "README.md", "constraints.txt", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    (folder / "tests").mkdir()
+    for name in ("benchmark_files.py", "recipe_server.py"):
+        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
+    (folder / ".venv/bin").mkdir(parents=True)
+    (folder / ".venv/bin/activate").touch()
+    write_all(folder.parent / "data")
+    shims(folder.parent / "shims")
+    wrappers = folder.parent / "bin"
+    wrappers.mkdir()
+    for name, text in WRAPPERS.items():
+        (wrappers / name).write_text(f"#!/usr/bin/env bash\n{text}\n")
+        (wrappers / name).chmod(0o755)
+    return folder
 
 
-def snippet(needle):
-    (found,) = [block for block in blocks("python") if needle in block]
-    return found
+@pytest.fixture(scope="module")
+def environment(clone):
+    """Of the shell, while the server runs."""
+    root = clone.parent
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    found = {
+        **os.environ,
+        "CLONE": str(clone),
+        "GRAPHORMER_DATA_ROOT": str(root / "data"),
+        "OMP_NUM_THREADS": "1",
+        "PATH": f"{root}/bin:{root}/shims:{os.environ['PATH']}",
+        "PORT": str(port),
+        "PYTHONPATH": str(clone),
+        "PYTHONWARNINGS": "ignore",
+        "SHIMS": f"{root}/shims",
+        "SMOKE": "1",
+        "SMOKE_DIR": str(clone / "runs/smoke"),
+    }
+    with subprocess.Popen(
+        [sys.executable, clone / "tests/recipe_server.py"],
+        cwd=clone,
+        env=found,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as server:
+        found["RECIPE_SERVER"] = server.stdout.readline().strip()
+        yield found
+        server.kill()
 
 
-@pytest.fixture
-def parser_of(monkeypatch):
-    """Function: name of a fairseq command to its parser, with the plugin loaded."""
-    from fairseq import options, utils
-
-    monkeypatch.setattr(sys, "argv", ["readme"])
-    utils.import_user_module(Namespace(user_dir=str(ROOT / "graphormer_plugin")))
-    return {
-        "fairseq-train": lambda: options.get_training_parser(),
-        "fairseq-validate": lambda: options.get_validation_parser(),
-    }.__getitem__
-
-
-def parsed(parser, words):
-    from fairseq import options
-
-    return options.parse_args_and_arch(parser, input_args=words[1:])
+def bash(script, clone, environment):
+    """Output of a script, which must succeed."""
+    done = subprocess.run(
+        ["bash", "-euxo", "pipefail", "-c", script],
+        cwd=clone,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+    return done.stdout
 
 
-class TestShell:
-    def test_programs_are_known(self):
-        programs = {words[0] for words in commands()}
-        recipes = {program for program in programs if program.startswith("examples/")}
-        assert recipes and all(os.access(ROOT / path, os.X_OK) for path in recipes)
-        assert programs - recipes == {
-            "make",
-            "source",
-            "pip",
-            "python",
-            "fairseq-train",
-            "fairseq-validate",
-            "graphormer-convert",
-            "graphormer-explain",
-            "graphormer-preprocess",
+def weights_of(path):
+    if not path.is_file():
+        pytest.skip(f"no {path}")
+    with np.load(path) as archive:
+        return {
+            name.removeprefix("state/"): torch.from_numpy(archive[name]).float()
+            for name in archive.files
+            if name.startswith("state/")
         }
 
-    def test_make_targets_exist(self):
-        makefile = (ROOT / "Makefile").read_text()
-        for words in commands():
-            if words[0] == "make":
-                assert re.search(rf"^{words[1]}:", makefile, re.MULTILINE), words
 
-    def test_fairseq_commands_parse(self, parser_of):
-        checked = 0
-        for words in commands():
-            if words[0] not in ("fairseq-train", "fairseq-validate"):
-                continue
-            if "--help" in words:
-                continue
-            args = parsed(parser_of(words[0])(), words)
-            assert args.task == "graph_prediction"
-            assert args.dataset_name in ("molecules.csv", "zinc")
-            checked += 1
-        assert checked == 4
+def provide(page, clone, environment, request):
+    """What a page says that there is."""
+    header = re.search(r"^```csv\n(.*)$", PAGES["examples/own_csv/README.md"], re.M)[1]
+    if page != "README.md":
+        (clone / "molecules.csv").write_text(csv_file(header.split(",")))
+        (clone / "large.csv").write_text(csv_file(["smiles", "gap"]))
+    if page == "examples/README.md":
+        log = clone / "runs/zinc/grpe_small/seed1/train.log"
+        log.parent.mkdir(parents=True)
+        log.write_text(LOG)
+    if page == "examples/explaining/README.md":
+        (training,) = [code for _, code in BLOCKS["README.md"] if "save-dir" in code]
+        bash(training, clone, environment)
+    if page == "examples/published/README.md":
+        golden = request.getfixturevalue("shared_data").parent / "golden"
+        state = weights_of(golden / "graphormer_preln_multi_hop.npz")
+        state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
+        torch.save({"model": state}, clone / "pcqm4mv2_graphormer_base.pt")
+        torch.save(weights_of(golden / "grpe_shared.npz"), clone / "last.pt")
 
-    def test_convert_commands_parse(self):
-        from graphormer_plugin.cli import convert
 
-        ran = [words for words in commands() if words[0] == "graphormer-convert"]
-        sources = {convert.parser().parse_args(words[1:]).source for words in ran}
-        assert sources == set(convert.IMPORTERS)
+def as_shell(language, code):
+    """A block as bash runs it. A module of a user begins with a comment: its path."""
+    if language == "bash":
+        return code
+    path = re.match(r"# (\S+\.py)\n", code)
+    if path is None:
+        return f"python - <<'END_OF_PYTHON'\n{code}END_OF_PYTHON\n"
+    folder = Path(path[1]).parent
+    return (
+        f"mkdir -p {folder}\ncat > {path[1]} <<'END_OF_PYTHON'\n{code}END_OF_PYTHON\n"
+    )
 
-    def test_preprocess_commands_work(self, tmp_path, monkeypatch):
-        from graphormer_plugin.cli import preprocess
 
-        monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path / "data"))
-        datasets = tmp_path / "datasets"
-        datasets.mkdir()
-        (datasets / "rings.py").write_text(snippet("# datasets/rings.py"))
-        monkeypatch.chdir(tmp_path)
-        ran = [w for w in commands() if w[0] == "graphormer-preprocess"]
-        assert len(ran) == 2
-        for words in ran:
-            monkeypatch.setattr(sys, "argv", [*words, "--quiet", "--workers", "1"])
-            assert not preprocess.main()
-        stores = {
-            path.name.split("-")[0] for path in (tmp_path / "data/stores").iterdir()
-        }
-        assert {"nci", "rings"} <= stores
+@pytest.mark.parametrize("page", [page for page, found in BLOCKS.items() if found])
+def test_commands_run(page, clone, environment, request):
+    before = set(clone.iterdir())
+    try:
+        provide(page, clone, environment, request)
+        script = "\n".join(as_shell(*block) for block in BLOCKS[page])
+        output = bash(script, clone, environment)
+    finally:
+        for path in set(clone.iterdir()) - before:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    if page == "README.md":
         # The line that two people compare, with RDKit as constraints.txt pins it.
-        from graphormer_plugin.data.registry import DATASETS, DatasetOptions, get_store
-        from graphormer_plugin.data.store import describe
-
-        assert describe(get_store(DatasetOptions(name="nci"))) in README
-        # The snippet on modules reads the store that was just made.
-        exec(compile(snippet("GRPEEncoder"), "README.md", "exec"), {})
-        del DATASETS["rings"]  # other tests have rings of their own
-
-
-def test_kernels_snippet():
-    exec(compile(snippet("extract_paths"), "README.md", "exec"), {})
+        nci = re.search(r"^    (nci: .*)$", PAGES[page], re.M)[1]
+        assert nci in output
+    if page == "examples/multi_gpu/README.md":
+        ranks = re.findall(r"initialized host \S+ as rank (\d)", output)
+        # torchrun three times and by hand: two processes; Slurm: four
+        assert sorted(ranks) == sorted("01" * 4 + "0123")
 
 
-def test_every_flag_exists(parser_of):
+def test_links_resolve():
+    for page, text in PAGES.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            if re.match(r"https?://", target):
+                continue
+            name, _, anchor = target.partition("#")
+            path = (ROOT / page).parent / name if name else ROOT / page
+            assert path.exists(), (page, target)
+            if anchor:
+                assert anchor in anchors(path.read_text(encoding="utf-8")), target
+
+
+def anchors(text):
+    """GitHub's names of the headings."""
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"^#+ (.*)$", text, re.M)
+    }
+
+
+def test_every_page_can_be_found():
+    linked = {
+        (ROOT / page).parent / target.partition("#")[0]
+        for page, text in PAGES.items()
+        for target in re.findall(r"\]\((?!http)([^)\s]+)\)", text)
+    }
+    linked = {os.path.normpath(path) for path in linked}
+    assert {str(ROOT / page) for page in PAGES} <= linked | {str(ROOT / "README.md")}
+
+
+def test_every_flag_exists(monkeypatch):
     """Flags in tables and text: of the task, the model, or one of the commands."""
-    from fairseq import options
+    from fairseq import options, utils
 
     from graphormer_plugin.__main__ import components
 
+    monkeypatch.setattr(sys, "argv", ["readme"])
+    utils.import_user_module(Namespace(user_dir=str(ROOT / "graphormer_plugin")))
     ours = components()
     base = ["--criterion", "l1_loss", "--optimizer", "adam", "--total-num-update", "1"]
     choices = [("--task", "--arch", task, "grpe_small") for task in ours["tasks"]]
@@ -150,17 +310,24 @@ def test_every_flag_exists(parser_of):
     )
     known = set(OTHER_FLAGS)
     for first, second, one, other, schedule in choices:
-        parser = parser_of("fairseq-train")()
+        parser = options.get_training_parser()
         words = [first, one, second, other, "--lr-scheduler", schedule]
         # all, known or not: the plateau schedule has no --total-num-update
         options.parse_args_and_arch(parser, [*base, *words], parse_known=True)
         known |= set(parser._option_string_actions)
-    known |= set(parser_of("fairseq-validate")()._option_string_actions)
-    from graphormer_plugin.cli import convert, explain, preprocess
-
-    for command in (convert, explain, preprocess):
-        known |= set(command.parser()._option_string_actions)
-    text = re.sub(r"\]\(http[^)]*\)", "", README)
+    known |= set(options.get_validation_parser()._option_string_actions)
+    for command, function in COMMANDS.items():
+        if command.startswith("graphormer-"):
+            module = importlib.import_module(function.partition(":")[0])
+            known |= set(module.parser()._option_string_actions)
+    for script in (
+        "summarise",
+        "plot_training",
+        *(ROOT / "examples/speed").glob("*.py"),
+    ):
+        text = (ROOT / "examples" / script).with_suffix(".py").read_text()
+        known |= set(re.findall(r"\"(--[a-z-]+)\"", text))
+    text = re.sub(r"\]\(http[^)]*\)", "", TEXT)
     flags = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", text))
     assert flags - known == set()
 
@@ -169,7 +336,7 @@ def test_tables_of_architectures_and_datasets_are_complete():
     from graphormer_plugin.__main__ import components
     from graphormer_plugin.data.registry import DATASETS
 
-    table = set(re.findall(r"^\| `([\w-]+)` \|", README, re.MULTILINE))
+    table = set(re.findall(r"^\| `([\w-]+)` \|", PAGES["README.md"], re.MULTILINE))
     # An architecture without a suffix is the model with its default sizes.
     presets = {name for name in components()["architectures"] if "_" in name}
     assert presets <= table
@@ -178,7 +345,8 @@ def test_tables_of_architectures_and_datasets_are_complete():
 
 
 def test_ablation_flags_cover_every_combination():
-    rows = re.findall(r"^\| (yes|no) \| (yes|no) \| (yes|no) \|(.*)\|$", README, re.M)
+    page = PAGES["examples/models/README.md"]
+    rows = re.findall(r"^\| (yes|no) \| (yes|no) \| (yes|no) \|(.*)\|$", page, re.M)
     assert len({row[:3] for row in rows}) == 8
     flags = (
         "--no-topology-attention",

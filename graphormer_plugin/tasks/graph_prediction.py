@@ -140,7 +140,7 @@ class GraphPredictionConfig(FairseqDataclass):
     pretrained_model_name: str = field(
         default=NONE,
         metadata={
-            "help": "published model to start from, a name of the README's, or NAME of "
+            "help": "published model to start from (examples/published), or NAME of "
             "a file NAME.pt in --pretrained-dir; none: do not"
         },
     )
