@@ -3,39 +3,16 @@
 import argparse
 import importlib
 import pkgutil
-import platform
 from collections.abc import Mapping
-from importlib import metadata
 from pathlib import Path
 
 import graphormer_plugin
-
-# Import name of a package, and the name it is installed under.
-DISTRIBUTIONS = {
-    "graphormer_plugin": "graphormer-plugin",
-    "torch": "torch",
-    "fairseq": "fairseq-fixed",
-    "torch_geometric": "torch-geometric",
-    "rdkit": "rdkit",
-    "ogb": "ogb",
-    "numpy": "numpy",
-}
+from graphormer_plugin._versions import versions
 
 
 def plugin_folder() -> Path:
     """The folder to give to fairseq's ``--user-dir``."""
     return Path(graphormer_plugin.__file__).resolve().parent
-
-
-def versions() -> dict[str, str]:
-    """Version of Python and of each package, or 'not installed'."""
-    found = {"python": platform.python_version()}
-    for name, distribution in DISTRIBUTIONS.items():
-        try:
-            found[name] = metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
 
 
 def kernels() -> str:
