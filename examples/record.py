@@ -15,15 +15,18 @@ import logging
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
 import torch
-from fairseq import checkpoint_utils, options
+from fairseq import options
 from fairseq_cli import validate
 
 import graphormer_plugin
 from graphormer_plugin import hub
+from graphormer_plugin.checkpoint import read_checkpoint
+from graphormer_plugin.cli import command
 
 COLUMNS = (
     "recipe variant dataset source fingerprint commit arch parameters seed epochs "
@@ -92,31 +95,30 @@ def commit() -> str:
 
 def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, Any]:
     """All columns but the measured ones."""
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(path))
-    cfg = state["cfg"]
+    model = hub.load(path).model
+    trained = read_checkpoint(path)
+    cfg = trained.state["cfg"]
     last = path.with_name("checkpoint_last.pt")
     if last.is_file():  # the length of the training, not the place of its best epoch
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(last))
-    extra = state["extra_state"]
-    position = extra["train_iterator"]  # after an epoch: the start of the next
-    model = hub.load(path).model
-    batch = cfg.dataset.batch_size * cfg.optimization.update_freq[0] * devices
+        trained = read_checkpoint(last)
+    state = trained.state
+    batch = cfg["dataset"]["batch_size"] * cfg["optimization"]["update_freq"][0]
     return {
         "recipe": recipe,
         "variant": variant,
         "dataset": state["task_state"]["dataset_name"],
-        "source": cfg.task.dataset_source or "",
+        "source": cfg["task"]["dataset_source"] or "",
         "fingerprint": state["task_state"]["fingerprint"][:12],
         "commit": commit(),
-        "arch": cfg.model._name,
+        "arch": trained.arch,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "seed": cfg.common.seed,
-        "updates": state["optimizer_history"][-1]["num_updates"],
-        "epochs": position["epoch"] - (position["iterations_in_epoch"] == 0),
-        "batch": batch,
+        "seed": cfg["common"]["seed"],
+        "updates": trained.updates,
+        "epochs": trained.epochs,
+        "batch": batch * devices,
         "device": device_name(),
         "devices": devices,
-        "seconds": round(float(extra["previous_training_time"])),
+        "seconds": round(float(state["extra_state"]["previous_training_time"])),
     }
 
 
@@ -124,7 +126,7 @@ def read(path: Path) -> list[dict[str, str]]:
     with open(path, newline="", encoding="utf-8") as file:
         rows = csv.DictReader(file, delimiter="\t")
         if rows.fieldnames != COLUMNS:
-            raise SystemExit(f"error: {path} is no table of results: other columns")
+            raise ValueError(f"{path} is no table of results: other columns")
         return list(rows)
 
 
@@ -138,7 +140,8 @@ def append(path: Path, row: dict[str, Any]) -> None:
         writer.writerow(row)
 
 
-def main() -> None:
+@command
+def main(argv: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--subset", default="test")
@@ -147,10 +150,11 @@ def main() -> None:
     parser.add_argument("--variant", default="")
     parser.add_argument("--devices", type=int, default=1, help="it was trained on")
     parser.add_argument("--results", type=Path, required=True)
-    arguments = parser.parse_args()
+    parser.add_argument("--debug", action="store_true", help="show the traceback")
+    arguments = parser.parse_args(argv)
     path = arguments.checkpoint
     if not path.is_file():
-        raise SystemExit(f"error: no checkpoint {path}; did the training finish?")
+        raise FileNotFoundError(f"no checkpoint {path}; did the training finish?")
     with open(path, "rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     if arguments.results.exists():
@@ -161,11 +165,13 @@ def main() -> None:
                 )
                 return
     row = describe(path, arguments.recipe, arguments.variant, arguments.devices)
-    cfg = checkpoint_utils.load_checkpoint_to_cpu(str(path))["cfg"]
-    numbers = measure(path, cfg.task._name, cfg.dataset.batch_size, arguments.subset)
+    cfg = read_checkpoint(path).state["cfg"]
+    numbers = measure(
+        path, cfg["task"]["_name"], cfg["dataset"]["batch_size"], arguments.subset
+    )
     name = f"{arguments.subset}_{arguments.metric}"
     if name not in numbers:
-        raise SystemExit(f"error: no metric {arguments.metric}, have {sorted(numbers)}")
+        raise ValueError(f"no metric {arguments.metric}, have {sorted(numbers)}")
     row |= {"subset": arguments.subset, "metric": arguments.metric}
     row |= {"value": f"{numbers[name]:.6g}", "checkpoint": checksum}
     append(arguments.results, row)

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils
-from fairseq import tasks as fairseq_tasks
-from fairseq.models import BaseFairseqModel
+from fairseq.dataclass.utils import merge_with_parent
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask
+from omegaconf import OmegaConf
 
 import graphormer_plugin  # noqa: F401  (registers the components of checkpoints)
+from graphormer_plugin.checkpoint import complete, read_checkpoint
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.datasets.molecules import parse_smiles
@@ -24,6 +26,7 @@ from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.prepare import MoleculeGraph
 from graphormer_plugin.data.registry import import_user_data
 from graphormer_plugin.explanation import attention_maps, gradient_times_input
+from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
 class Predictor:
@@ -184,21 +187,26 @@ def load(
     """
     if user_data_dir is not None:
         import_user_data(user_data_dir)
-    try:
-        state = checkpoint_utils.load_checkpoint_to_cpu(os.fspath(path))
-        cfg, task_state, weights = state["cfg"], state["task_state"], state["model"]
-        known = {"schema", "targets"} <= task_state.keys()
-    except OSError:
-        raise
-    except Exception as error:  # whatever a file from elsewhere makes torch raise
-        raise ValueError(f"{path} is no checkpoint of fairseq: {error}") from error
-    if not known:
-        raise ValueError(f"{path} is no checkpoint of graphormer_plugin")
-    task = fairseq_tasks.setup_task(cfg.task, from_checkpoint=True)
-    task.load_state_dict(task_state)
-    model = task.build_model(cfg.model, from_checkpoint=True)
-    dtype = torch.float32
-    for weight in weights.values():
-        dtype = torch.promote_types(dtype, weight.dtype)
-    model.to(dtype).load_state_dict(weights, strict=True)
+    checkpoint = read_checkpoint(path)
+    with complete(path):
+        cfg = OmegaConf.create(checkpoint.state["cfg"])
+    # Others of fairseq's would open what files the checkpoint names.
+    task_class = TASK_REGISTRY.get(cfg.task._name, FairseqTask)
+    if not issubclass(task_class, GraphPredictionTask):
+        raise ValueError(f"{path} is of task {cfg.task._name!r}, none of this package")
+    model_class = ARCH_MODEL_REGISTRY.get(checkpoint.arch, BaseFairseqModel)
+    if model_class.__module__.startswith("fairseq."):
+        raise ValueError(
+            f"{path} is of architecture {checkpoint.arch!r}, which is not registered "
+            "in this package"
+        )
+    with complete(path):
+        options = TASK_DATACLASS_REGISTRY[cfg.task._name]()
+        task = task_class(merge_with_parent(options, cfg.task, remove_missing=True))
+        task.load_state_dict(checkpoint.state["task_state"])
+        model = build_model(cfg.model, task, from_checkpoint=True)
+        dtype = torch.float32
+        for weight in checkpoint.weights.values():
+            dtype = torch.promote_types(dtype, weight.dtype)
+        model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
     return Predictor(model, task.schema, task.targets)

@@ -15,7 +15,7 @@ from typing import Any, Optional
 from graphormer_plugin.data.features import TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, data_root_folder
 from graphormer_plugin.data.store import store_lock
-from graphormer_plugin.models import Pretrained, read_checkpoint
+from graphormer_plugin.models import Pretrained, read_pretrained
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ def load_pretrained(
     path = find_file(name, folder, data_root) or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
     try:
-        return read_checkpoint(path)
+        return read_pretrained(path)
     except ValueError:
         if name not in PUBLISHED:
             raise
@@ -175,12 +175,9 @@ def convert(path: Path, published: Published) -> Pretrained:
         ValueError: it holds no weights, or those of another model.
     """
     # It imports this package's components, which import this module.
-    from graphormer_plugin.cli.convert import IMPORTERS, read_weights
+    from graphormer_plugin.cli.convert import import_published
 
-    try:
-        imported = IMPORTERS[published.source](read_weights(path), published.config)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+    imported = import_published(path, published.source, published.config)
     names = [f"output {number}" for number in range(imported.num_outputs)]
     return Pretrained(
         str(path),

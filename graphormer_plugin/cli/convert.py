@@ -1,4 +1,4 @@
-"""``graphormer-convert``: published checkpoints become checkpoints of this project.
+"""``graphormer-convert``: checkpoints become slim or described, published ones ours.
 
 The facts about the released codes' index spaces that the importers rely on:
 
@@ -29,11 +29,19 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
-import graphormer_plugin  # noqa: F401  (registers the architectures)
+from graphormer_plugin import hub
+from graphormer_plugin.checkpoint import (
+    check_output,
+    complete,
+    read_checkpoint,
+    read_file,
+    slim,
+    whole_file,
+)
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import feature_dims
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.models import build_model
+from graphormer_plugin.models import build_model, preset_options, setting
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
 UNREACHABLE_ROW = 511  # of Graphormer's distance table: 510 hops + 1
@@ -423,27 +431,42 @@ IMPORTERS = {
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     """Weights of a published checkpoint, alone or under ``model``.
 
-    Nothing in the file is executed: torch reads tensors and plain containers only.
-
     Raises:
         OSError: there is no such file.
-        ValueError: it holds other things, or no weights.
+        ValueError: it is none of torch's, holds other things, or no weights.
     """
-    try:
-        with torch.serialization.safe_globals([argparse.Namespace]):
-            state = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError:
-        raise
-    except Exception as error:  # torch has no class of its own for a damaged file
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path} is no file of weights: {reason}") from error
+    state = read_file(path)
     if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
+        if "schema" in (state.get("task_state") or {}):
+            raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
         state = state["model"]
-    if not isinstance(state, Mapping) or not all(
-        isinstance(value, Tensor) for value in state.values()
+    if not (
+        isinstance(state, Mapping)
+        and state
+        and all(isinstance(value, Tensor) for value in state.values())
     ):
         raise ValueError(f"{path} holds no weights, alone or under 'model'")
     return dict(state)
+
+
+def import_published(
+    path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
+) -> Imported:
+    """Read a checkpoint of another code.
+
+    Args:
+        path: of the checkpoint.
+        source: whose code it is, a key of `IMPORTERS`.
+        config: what the weights do not tell.
+
+    Raises:
+        OSError, ValueError: see `read_weights`, or the weights are of another model.
+    """
+    weights = read_weights(path)
+    try:
+        return IMPORTERS[source](weights, config)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def checkpoint_of(
@@ -499,12 +522,27 @@ def parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
     result = argparse.ArgumentParser(
         prog="graphormer-convert",
-        description="Turn a published checkpoint into one of this project.",
+        description="Turn a published checkpoint into one of this project, make one "
+        "smaller, or say what is in it.",
     )
+    modes = result.add_mutually_exclusive_group(required=True)
+    modes.add_argument(
+        "--from",
+        dest="source",
+        choices=sorted(IMPORTERS),
+        help="IN is a checkpoint of this published code",
+    )
+    modes.add_argument(
+        "--slim",
+        action="store_true",
+        help="leave out what only a resumed training needs, such as the optimiser",
+    )
+    modes.add_argument("--info", action="store_true", help="print what is in IN")
     add = result.add_argument
-    add("--from", dest="source", required=True, choices=sorted(IMPORTERS))
-    add("input", metavar="IN", help="file of the published checkpoint")
-    add("output", metavar="OUT", help="checkpoint to write")
+    add("input", metavar="IN", help="checkpoint to read")
+    add("output", metavar="OUT", nargs="?", help="checkpoint to write, a new file")
+    published = result.add_argument_group("with --from")
+    add = published.add_argument
     add(
         "--config",
         metavar="FILE.json",
@@ -515,9 +553,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="A,B,...",
         help="names of the outputs; default y, or y0, y1, ...",
     )
-    add("--target-kind", default="regression", choices=("regression", "binary"))
-    add("--target-unit", default="", help="of a regression target, for messages")
-    add("--debug", action="store_true", help="show the traceback of an error")
+    add("--target-kind", choices=("regression", "binary"), help="default: regression")
+    add("--target-unit", help="of a regression target, for messages")
+    result.add_argument(
+        "--debug", action="store_true", help="show the traceback of an error"
+    )
     return result
 
 
@@ -526,26 +566,114 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command; returns its exit code."""
     arguments = parser().parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
+    check_arguments(arguments)
+    if arguments.info:
+        for name, value in describe(arguments.input).items():
+            text = str(value)  # of the file: it may hold what a terminal obeys
+            print(f"{name}: {text if text.isprintable() else ascii(text)}")
+        return 0
+    check_output(arguments.output, arguments.input)
+    if arguments.slim:
+        state = slim(read_checkpoint(arguments.input).state)
+        text = "without what only a resumed training needs"
+    else:
+        state, text = convert(arguments)
+    with whole_file(arguments.output) as file:
+        torch.save(state, file)
+    print(f"{arguments.output}: {text}")
+    if arguments.slim:
+        before, after = map(os.path.getsize, (arguments.input, arguments.output))
+        print(f"before: {before:,} bytes")
+        print(f"after: {after:,} bytes, {after / before:.0%}")
+    return 0
+
+
+def check_arguments(arguments: argparse.Namespace) -> None:
+    """Refuse what the mode has no use for.
+
+    Raises:
+        ValueError: names the argument.
+    """
+    if arguments.info and arguments.output:
+        raise ValueError(f"--info writes no file: leave out {arguments.output}")
+    if not (arguments.info or arguments.output):
+        raise ValueError("no OUT: name the checkpoint to write")
+    for name in ("config", "target_names", "target_kind", "target_unit"):
+        if not arguments.source and getattr(arguments, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} goes with --from only")
+
+
+def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
+    """Convert a published checkpoint.
+
+    Returns:
+        The checkpoint, and a line on it.
+
+    Raises:
+        OSError, ValueError: a file is missing or unfit.
+    """
     config = {}
     if arguments.config:
         config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError(f"{arguments.config} holds no JSON object")
-    imported = IMPORTERS[arguments.source](read_weights(arguments.input), config)
+    imported = import_published(arguments.input, arguments.source, config)
     targets = target_schema(arguments, imported.num_outputs)
-    checkpoint = checkpoint_of(imported, targets, arguments.source)
-    temporary = f"{arguments.output}.tmp"
-    torch.save(checkpoint, temporary)
-    os.replace(temporary, arguments.output)
     count = sum(weight.numel() for weight in imported.state.values())
     sizes = imported.options
-    print(
-        f"{arguments.output}: {imported.arch.partition('_')[0]}, "
+    text = (
+        f"{imported.arch.partition('_')[0]}, "
         f"{sizes['encoder_layers']} layers of width {sizes['encoder_embed_dim']}, "
         f"{sizes['encoder_attention_heads']} heads, {count:,} parameters, "
         f"targets {', '.join(targets.names)}"
     )
-    return 0
+    return checkpoint_of(imported, targets, arguments.source), text
+
+
+def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What is in a checkpoint, by name, for people to read.
+
+    Raises:
+        OSError, ValueError: see `hub.load`.
+    """
+    parameters = sum(weight.numel() for weight in hub.load(path).model.parameters())
+    checkpoint = read_checkpoint(path)
+    state, targets = checkpoint.state, checkpoint.targets
+    cfg, task_state, extra = state["cfg"], state["task_state"], state["extra_state"]
+    with complete(path):
+        unit = {"binary": "0 or 1", "multiclass": f"{targets.num_classes} classes"}.get(
+            targets.kind, targets.unit or "no unit"
+        )
+        preset = preset_options(checkpoint.arch)
+        options = [
+            setting(name, value)
+            for name, value in cfg["model"].items()
+            if name in preset and name != "_name" and value != preset[name]
+        ]
+        result = {
+            "file": path,
+            "size": f"{os.path.getsize(path):,} bytes",
+            "architecture": checkpoint.arch,
+            "options": " ".join(options) or "the preset's",
+            "parameters": f"{parameters:,}",
+            "task": cfg["task"]["_name"],
+            "criterion": cfg["criterion"]["_name"],
+            "dataset": task_state["dataset_name"],
+            "fingerprint": task_state["fingerprint"],
+            "targets": f"{', '.join(targets.names)} ({unit})",
+            "kind": f"{targets.kind}, a prediction per {targets.level}",
+            "epochs": checkpoint.epochs,
+            "updates": checkpoint.updates,
+        }
+        metric = cfg["checkpoint"]["best_checkpoint_metric"]
+        for name, key in ((f"best {metric}", "best"), (f"{metric} here", "val_loss")):
+            if extra.get(key) is not None:
+                result[name] = f"{extra[key]:.6g}"
+        result["optimiser"] = "yes" if state.get("last_optimizer_state") else "no, slim"
+        versions = task_state.get("versions", {})
+        words = [f"{name} {version}" for name, version in versions.items()]
+        result["versions"] = ", ".join(words) or "not stored"
+    return result
 
 
 def target_schema(arguments: argparse.Namespace, num_outputs: int) -> TargetSchema:
@@ -562,7 +690,11 @@ def target_schema(arguments: argparse.Namespace, num_outputs: int) -> TargetSche
                 f"--target-names has {len(names)} names, the checkpoint has "
                 f"{num_outputs} outputs"
             )
-    return TargetSchema(names, unit=arguments.target_unit, kind=arguments.target_kind)
+    return TargetSchema(
+        names,
+        unit=arguments.target_unit or "",
+        kind=arguments.target_kind or "regression",
+    )
 
 
 if __name__ == "__main__":

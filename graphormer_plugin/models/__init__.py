@@ -4,7 +4,14 @@ import importlib
 import pkgutil
 
 from ._base import GraphModel, TransformerConfig, build_model, model_config
-from ._finetune import Pretrained, read_checkpoint, settle_options, translate
+from ._finetune import (
+    Pretrained,
+    preset_options,
+    read_pretrained,
+    setting,
+    settle_options,
+    translate,
+)
 from ._layers import check_optimizer, scaled_learning_rates, set_up_layers
 
 __all__ = [
@@ -14,9 +21,11 @@ __all__ = [
     "build_model",
     "check_optimizer",
     "model_config",
-    "read_checkpoint",
+    "preset_options",
+    "read_pretrained",
     "scaled_learning_rates",
     "set_up_layers",
+    "setting",
     "settle_options",
     "translate",
 ]

@@ -23,6 +23,7 @@ from fairseq.models import (
 from omegaconf import DictConfig, open_dict
 from torch import Tensor, nn
 
+from graphormer_plugin.checkpoint import read_checkpoint
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.vocabulary import RowLabels
 
@@ -65,36 +66,19 @@ class Pretrained:
     weights: Optional[dict[str, Tensor]] = None
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> Pretrained:
+def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
     """Read a checkpoint of this package; the weights stay on disk until they are used.
 
-    Nothing in the file is executed: torch reads tensors, numbers, strings and plain
-    containers only.
-
     Raises:
-        OSError: there is no such file.
-        ValueError: it is something else, or damaged.
+        OSError, ValueError: see `read_checkpoint`.
     """
-    path = os.fspath(path)
-    try:
-        state = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except OSError:
-        raise
-    except Exception as error:  # torch has no class of its own for a damaged file
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(f"{path} is no checkpoint: {reason}") from error
-    task_state = state.get("task_state") if isinstance(state, Mapping) else None
-    if not task_state or not {"schema", "targets"} <= task_state.keys():
-        raise ValueError(
-            f"{path} is no checkpoint of graphormer_plugin; graphormer-convert turns "
-            "published ones into such"
-        )
+    checkpoint = read_checkpoint(path)
     return Pretrained(
-        path,
-        FeatureSchema.from_dict(task_state["schema"]),
-        TargetSchema.from_dict(task_state["targets"]),
-        (state.get("cfg") or {}).get("model") or {},
-        state["model"],
+        os.fspath(path),
+        checkpoint.schema,
+        checkpoint.targets,
+        checkpoint.state["cfg"]["model"],
+        checkpoint.weights,
     )
 
 

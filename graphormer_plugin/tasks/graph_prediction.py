@@ -15,6 +15,7 @@ from omegaconf import II
 
 from graphormer_plugin._broadcast import allow_broadcast, allow_gather
 from graphormer_plugin._errors import one_line_errors
+from graphormer_plugin._versions import versions
 from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
 from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
@@ -28,7 +29,7 @@ from graphormer_plugin.models import (
     GraphModel,
     Pretrained,
     check_optimizer,
-    read_checkpoint,
+    read_pretrained,
     scaled_learning_rates,
     set_up_layers,
     settle_options,
@@ -170,6 +171,7 @@ class GraphPredictionConfig(FairseqDataclass):
     save_dir: str = II("checkpoint.save_dir")
     checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
+    reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
 
 def translate_bonds(
@@ -589,12 +591,12 @@ class GraphPredictionTask(FairseqTask):
             return None, False
         last = os.path.join(save_dir or "", f"checkpoint_last{suffix or ''}.pt")
         if os.path.exists(last):
-            return read_checkpoint(last), True
+            return read_pretrained(last), True
         if name:
             return load_pretrained(name, cfg.pretrained_dir, cfg.data_root), False
-        if not os.path.isfile(path):
+        if not os.path.exists(path):
             raise ValueError(f"--finetune-from-model {path}: no such file")
-        return read_checkpoint(path), False
+        return read_pretrained(path), False
 
     def start_from(self, start: Pretrained, model) -> None:
         """Give a new model the weights of another run.
@@ -686,6 +688,7 @@ class GraphPredictionTask(FairseqTask):
             "fingerprint": self.store.fingerprint,
             "schema": self.schema.to_dict(),
             "targets": self.targets.to_dict(),
+            "versions": versions(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -709,12 +712,18 @@ class GraphPredictionTask(FairseqTask):
         }
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Refuse to resume on other data.
+        """Refuse to resume on other data, or from a checkpoint without the optimiser.
 
         fairseq does not call this with ``--finetune-from-model`` or
         ``--reset-dataloader``, where other data are the point.
         """
         with one_line_errors():
+            if state.get("slim") and not self.cfg.reset_optimizer:
+                raise ValueError(
+                    "the checkpoint is a slim one, without the optimiser's state: "
+                    "start from its weights with --finetune-from-model, or give "
+                    "--reset-optimizer to go on with a new optimiser"
+                )
             if state["fingerprint"] != self.store.fingerprint:
                 raise ValueError(
                     f"the checkpoint was trained on {state['dataset_name']} "

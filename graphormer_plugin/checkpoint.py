@@ -1,0 +1,251 @@
+"""Read and write checkpoints as data.
+
+Nothing in a file is executed: torch's safe loader reads tensors, numbers, strings and
+plain containers, and is never turned off, not by ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD``
+either. What is no checkpoint of this package is refused in one line.
+"""
+
+import contextlib
+import os
+import re
+import warnings
+import zipfile
+from argparse import Namespace
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+
+ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
+IMPORT_HINT = (
+    "graphormer-convert --from reads the published ones of Graphormer and GRPE"
+)
+# What only a resumed training needs.
+OF_THE_TRAINING = ("metrics", "ema", "ema_fp32_params")
+
+
+class Checkpoint(NamedTuple):
+    """A checkpoint of this package.
+
+    Attributes:
+        state: as fairseq has written it; ``cfg`` is a dict.
+        schema: vocabularies of nodes and bonds that the model was trained with.
+        targets: what it predicts.
+    """
+
+    state: dict[str, Any]
+    schema: FeatureSchema
+    targets: TargetSchema
+
+    @property
+    def weights(self) -> dict[str, Tensor]:
+        """The model's state dict."""
+        return self.state["model"]
+
+    @property
+    def arch(self) -> str:
+        """The name for ``--arch``."""
+        return self.state["cfg"]["model"]["_name"]
+
+    @property
+    def epochs(self) -> int:
+        """Epochs that were begun."""
+        # After an epoch it is at the start of the next.
+        position = self.state["extra_state"]["train_iterator"]
+        return position["epoch"] - (position["iterations_in_epoch"] == 0)
+
+    @property
+    def updates(self) -> int:
+        """Updates that were made."""
+        return self.state["optimizer_history"][-1]["num_updates"]
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
+    """Read a checkpoint that was trained or converted here.
+
+    Tensors stay on disk until they are used.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is something else, or damaged.
+    """
+    state = read_file(path)
+    foreign = _foreign(state)
+    if foreign:
+        raise ValueError(
+            f"{path} holds {foreign}, it is no checkpoint of graphormer_plugin; "
+            f"{IMPORT_HINT}"
+        )
+    task_state = state["task_state"]
+    with complete(path):
+        checkpoint = Checkpoint(
+            state,
+            FeatureSchema.from_dict(task_state["schema"]),
+            TargetSchema.from_dict(task_state["targets"]),
+        )
+        names = (checkpoint.arch, state["cfg"]["task"]["_name"])
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("no names of task and model")
+        items = checkpoint.weights.values()
+        if not items or not all(isinstance(item, Tensor) for item in items):
+            raise TypeError("no weights")
+        if min(checkpoint.epochs, checkpoint.updates) < 0:
+            raise ValueError("less than no epochs or updates")
+    return checkpoint
+
+
+@contextlib.contextmanager
+def complete(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Make one line of whatever a part of a file that is missing or unfit raises.
+
+    Raises:
+        ValueError: instead of the exception.
+    """
+    try:
+        yield
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise ValueError(
+            f"{path} is damaged, or of another version: {type(error).__name__}: "
+            f"{reason}"
+        ) from error
+
+
+def read_file(path: str | os.PathLike[str]) -> Any:
+    """What ``torch.save`` has written: plain values and tensors.
+
+    ``argparse.Namespace``, which older checkpoints of fairseq have, is plain as well.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is damaged, of another kind, or holds what could run code.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a checkpoint in it")
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if not path.is_file():  # reading a pipe or a device may never end
+        raise OSError(f"{path} is no regular file")
+    with open(path, "rb") as file:
+        start = file.read(len(ZIP_START))
+    archive = start == ZIP_START
+    try:
+        # torch warns about files of other programs; they are refused below
+        with (
+            warnings.catch_warnings(action="ignore"),
+            torch.serialization.safe_globals([Namespace]),
+        ):
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=archive)
+    except OSError:
+        raise
+    except Exception as error:  # torch has no class of its own for a bad file
+        # Its message speaks of turning the safe loader off.
+        raise ValueError(f"{path} {_defect(path, archive, str(error))}") from error
+
+
+def _defect(path: Path, archive: bool, message: str) -> str:
+    """What is wrong with a file that torch does not load, and what to do."""
+    size = path.stat().st_size
+    if not size:
+        return "is empty; copy or make it again"
+    found = re.search(r"GLOBAL ([\w.]{1,80})|TorchScript", message)
+    if found:
+        name = found[1] or "TorchScript"
+        return (
+            f"holds code or Python objects ({name}); nothing in it was run or loaded: "
+            "tensors, numbers and text alone are read"
+        )
+    if archive:
+        try:
+            with zipfile.ZipFile(path) as file:
+                written = any(name.endswith("/data.pkl") for name in file.namelist())
+        except zipfile.BadZipFile:
+            return f"is cut off after {size:,} bytes; copy or make it again"
+    else:
+        written = "unexpected EOF" in message
+    if written:
+        return "is damaged; copy or make it again"
+    return "is no checkpoint: torch.save has not written it"
+
+
+def _foreign(state: Any) -> str:
+    """What a file holds that is no checkpoint of this package; empty if it is one."""
+    if not isinstance(state, Mapping):
+        return f"a {type(state).__name__}"
+    task_state = state.get("task_state")
+    if isinstance(task_state, Mapping) and {"schema", "targets"} <= task_state.keys():
+        return ""
+    if state and all(isinstance(value, Tensor) for value in state.values()):
+        return "bare weights"
+    if "model" not in state:
+        return "no model"
+    cfg = state.get("cfg")
+    task = cfg.get("task") if isinstance(cfg, Mapping) else None
+    if isinstance(task, Mapping) and isinstance(task.get("_name"), str):
+        return f"a model of task {task['_name'][:80]!r} by another code"
+    return "a model by another code"
+
+
+def slim(state: Mapping[str, Any]) -> dict[str, Any]:
+    """A checkpoint without what only a resumed training needs.
+
+    Left out are the optimiser's state with the loss scale, the state of the schedule,
+    the meters of the log, and fairseq's moving average of the weights, which nothing
+    here reads.
+
+    Args:
+        state: of a checkpoint; not changed.
+    """
+    extra = {}
+    for name, value in state["extra_state"].items():
+        if isinstance(value, Mapping) and "fingerprint" in value:
+            value = {**value, "slim": True}  # the task refuses to resume from it
+        if name not in OF_THE_TRAINING:
+            extra[name] = value
+    history = {**state["optimizer_history"][-1], "lr_scheduler_state": {}}
+    return {
+        **state,
+        "last_optimizer_state": None,
+        "optimizer_history": [history],
+        "extra_state": extra,
+    }
+
+
+def check_output(path: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
+    """Check, before anything is read, that a file can be written.
+
+    Raises:
+        OSError: its folder does not exist, or there is such a file already, perhaps
+            the source itself.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
+    if path.exists() and Path(source).exists() and path.samefile(source):
+        raise FileExistsError(f"{path} is the input; name another file for the output")
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path} exists; remove it, or name another file")
+
+
+@contextlib.contextmanager
+def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write that gets its name when it is complete; otherwise none is left.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,454 @@
+"""Checkpoints: made slim, described, and refused where they are not ours."""
+
+import copy
+import importlib.util
+import os
+import pickle
+import sys
+import zipfile
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+from fairseq_cli import train as fairseq_train
+
+from graphormer_plugin import hub
+from graphormer_plugin.checkpoint import read_checkpoint, whole_file
+from graphormer_plugin.cli import convert, explain, preprocess
+
+ROOT = Path(__file__).parents[2]
+SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
+
+
+def run_fairseq(main, arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["fairseq", *map(str, arguments)])
+        metrics.reset()
+        main()
+
+
+@pytest.fixture(scope="module")
+def train(tmp_path_factory):
+    """Function: name and more arguments to the folder of a training's checkpoints."""
+    folder = tmp_path_factory.mktemp("checkpoints")
+    lines = [f"{'C' * i}O,{i},{-i}" for i in range(1, 41)]
+    (folder / "alcohols.csv").write_text("\n".join(["smiles,gap,dip", *lines]) + "\n")
+    arguments = f"""--user-dir {ROOT}/graphormer_plugin --task graph_prediction
+        --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
+        --target-columns gap,dip --prepare-workers 1 --num-workers 0
+        --arch grpe_tiny --encoder-layers 2 --encoder-embed-dim 16
+        --encoder-attention-heads 2 --criterion l1_loss --optimizer adam --lr 1e-2
+        --batch-size 8 --best-checkpoint-metric mae --no-progress-bar --cpu"""
+
+    def run(name, *more):
+        more = ["--save-dir", folder / name, *more]
+        run_fairseq(fairseq_train.cli_main, [*arguments.split(), *more])
+        return folder / name
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(train):
+    return train("trained", "--max-epoch", 2) / "checkpoint_last.pt"
+
+
+@pytest.fixture(scope="module")
+def slimmed(trained):
+    path = trained.with_name("slim.pt")
+    assert convert.main(["--slim", str(trained), str(path)]) == 0
+    return path
+
+
+def load(path):
+    return torch.load(path, weights_only=True)
+
+
+class TestSlim:
+    def test_predictions_are_equal_bit_by_bit(self, trained, slimmed):
+        before, after = hub.load(trained), hub.load(slimmed)
+        assert np.array_equal(before.predict(SMILES), after.predict(SMILES))
+        for one, other in zip(before.attention(SMILES), after.attention(SMILES)):
+            assert np.array_equal(one, other)
+        assert (before.schema, before.targets) == (after.schema, after.targets)
+
+    def test_only_what_resuming_needs_is_left_out(self, trained, slimmed):
+        full, slim = load(trained), load(slimmed)
+        assert full["last_optimizer_state"] and full["extra_state"]["metrics"]
+        assert slim["last_optimizer_state"] is None
+        for name in ("args", "cfg", "criterion", "task_state"):
+            assert slim[name] == full[name]
+        assert list(slim["model"]) == list(full["model"])
+        for name, weight in full["model"].items():
+            assert weight.dtype == slim["model"][name].dtype
+            assert torch.equal(weight, slim["model"][name])
+        left = set(full["extra_state"]) - set(slim["extra_state"])
+        assert left == {"metrics"}
+        assert slim["extra_state"]["train_iterator"] == (
+            full["extra_state"]["train_iterator"]
+        )
+
+    def test_sizes_are_printed(self, trained, tmp_path, capsys):
+        out = tmp_path / "out.pt"
+        assert convert.main(["--slim", str(trained), str(out)]) == 0
+        sizes = trained.stat().st_size, out.stat().st_size
+        assert sizes[1] < sizes[0] / 2
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0].startswith(f"{out}: ")
+        assert lines[1] == f"before: {sizes[0]:,} bytes"
+        assert lines[2] == f"after: {sizes[1]:,} bytes, {sizes[1] / sizes[0]:.0%}"
+        again = tmp_path / "again.pt"
+        assert convert.main(["--slim", str(out), str(again)]) == 0
+        assert again.read_bytes() != b"" and again.stat().st_size <= sizes[1] + 100
+
+    def test_weights_of_a_moving_average_are_left_out(self, train, tmp_path):
+        path = train("ema", "--max-update", 1, "--store-ema") / "checkpoint_last.pt"
+        assert "ema" in load(path)["extra_state"]
+        assert convert.main(["--slim", str(path), str(tmp_path / "out.pt")]) == 0
+        assert "ema" not in load(tmp_path / "out.pt")["extra_state"]
+
+    def test_resuming_stops_in_one_line(self, train, slimmed, capsys):
+        with pytest.raises(SystemExit) as stopped:
+            train("resumed", "--max-epoch", 3, "--restore-file", slimmed)
+        assert stopped.value.code == 2
+        errors = [
+            line for line in capsys.readouterr().err.splitlines() if "error:" in line
+        ]
+        assert len(errors) == 1 and "--finetune-from-model" in errors[0]
+
+    def test_a_new_optimiser_goes_on(self, train, slimmed):
+        options = ["--restore-file", slimmed, "--reset-optimizer", "--lr", "1e-9"]
+        path = train("reset", "--max-epoch", 3, *options) / "checkpoint_last.pt"
+        assert read_checkpoint(slimmed).epochs == 2
+        assert read_checkpoint(path).epochs == 3
+        old, new = hub.load(slimmed).predict(SMILES), hub.load(path).predict(SMILES)
+        assert np.abs(old - new).max() < 1e-4
+
+    def test_fine_tuning_starts_from_its_weights(self, train, slimmed):
+        options = ["--max-epoch", 1, "--finetune-from-model", slimmed, "--lr", "1e-9"]
+        tuned = train("tuned", *options) / "checkpoint_last.pt"
+        old, new = hub.load(slimmed).predict(SMILES), hub.load(tuned).predict(SMILES)
+        assert np.abs(old - new).max() < 1e-4
+        assert load(tuned)["last_optimizer_state"]
+
+    def test_fairseq_loads_it(self, trained, slimmed):
+        models = [
+            checkpoint_utils.load_model_ensemble_and_task([str(path)])[0][0]
+            for path in (trained, slimmed)
+        ]
+        for one, other in zip(*(model.parameters() for model in models)):
+            assert torch.equal(one, other)
+
+
+class TestOutput:
+    def arguments(self, trained, out):
+        return ["--slim", str(trained), str(out)]
+
+    def test_is_never_overwritten(self, trained, tmp_path, capsys):
+        link = tmp_path / "link.pt"
+        os.link(trained, link)
+        other = tmp_path / "other.pt"
+        other.write_bytes(b"precious")
+        dangling = tmp_path / "dangling.pt"
+        dangling.symlink_to(tmp_path / "nowhere")
+        before = trained.read_bytes()
+        for out, message in [
+            (trained, "is the input"),
+            (link, "is the input"),
+            (other, "exists"),
+            (dangling, "exists"),
+            (tmp_path / "no" / "out.pt", f"there is no folder {tmp_path}/no"),
+        ]:
+            assert convert.main(self.arguments(trained, out)) == 2
+            error = capsys.readouterr().err
+            assert message in error and str(out) in error and error.count("\n") == 1
+        assert trained.read_bytes() == before and other.read_bytes() == b"precious"
+
+    @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt])
+    def test_nothing_half_written_is_left(
+        self, trained, tmp_path, monkeypatch, capsys, error
+    ):
+        def save(state, file):
+            file.write(b"half")
+            assert len(list(tmp_path.iterdir())) == 1
+            raise error
+
+        monkeypatch.setattr(torch, "save", save)
+        code = convert.main(self.arguments(trained, tmp_path / "out.pt"))
+        assert code == (2 if isinstance(error, OSError) else 130)
+        assert capsys.readouterr().err.count("\n") == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_has_the_usual_permissions(self, tmp_path):
+        (tmp_path / "usual").touch()
+        with whole_file(tmp_path / "whole") as file:
+            file.write(b"all")
+        modes = {(tmp_path / name).stat().st_mode for name in ("usual", "whole")}
+        assert len(modes) == 1 and (tmp_path / "whole").read_bytes() == b"all"
+
+
+class TestInfo:
+    def lines(self, path, capsys):
+        assert convert.main(["--info", str(path)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return dict(line.split(": ", 1) for line in lines)
+
+    def test_says_what_it_is(self, trained, slimmed, capsys):
+        full, slim = (self.lines(path, capsys) for path in (trained, slimmed))
+        state = load(trained)
+        count = sum(p.numel() for p in hub.load(trained).model.parameters())
+        assert full["file"] == str(trained)
+        assert full["size"] == f"{trained.stat().st_size:,} bytes"
+        assert full["architecture"] == "grpe_tiny"
+        assert "--encoder-layers 2" in full["options"]
+        assert "_name" not in full["options"] and "dropout" not in full["options"]
+        assert full["parameters"] == f"{count:,}"
+        assert (full["task"], full["criterion"]) == ("graph_prediction", "l1_loss")
+        assert full["dataset"].endswith("alcohols.csv")
+        assert full["fingerprint"] == state["task_state"]["fingerprint"]
+        assert full["targets"] == "gap, dip (eV)"
+        assert (full["epochs"], full["updates"]) == ("2", "8")
+        extra = state["extra_state"]
+        assert float(full["best mae"]) == pytest.approx(extra["best"], rel=1e-5)
+        assert float(full["mae here"]) == pytest.approx(extra["val_loss"], rel=1e-5)
+        assert full["optimiser"] == "yes"
+        assert f"torch {torch.__version__}" in full["versions"]
+        other = {name for name in full if full[name] != slim[name]}
+        assert other == {"file", "size", "optimiser"}
+        assert slim["optimiser"] == "no, slim"
+
+    def test_of_a_converted_one(self, tmp_path, capsys):
+        from tests.cli.test_convert import random_state
+
+        torch.save({"model": random_state()}, tmp_path / "in.pt")
+        arguments = ["--from", "microsoft-graphormer", str(tmp_path / "in.pt")]
+        out = str(tmp_path / "out.pt")
+        assert convert.main([*arguments, out, "--target-kind", "binary"]) == 0
+        capsys.readouterr()
+        lines = self.lines(out, capsys)
+        assert lines["targets"] == "y (0 or 1)" and lines["updates"] == "0"
+        assert lines["versions"] == "not stored" and "best loss" not in lines
+
+    def test_text_of_a_file_gives_the_terminal_no_orders(
+        self, trained, tmp_path, capsys
+    ):
+        state = load(trained)
+        state["task_state"]["dataset_name"] = "\x1b[2Jnci\nparameters: 7"
+        torch.save(state, tmp_path / "in.pt")
+        lines = self.lines(tmp_path / "in.pt", capsys)
+        assert lines["dataset"] == r"'\x1b[2Jnci\nparameters: 7'"
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--info", "a.pt", "b.pt"], "leave out b.pt"),
+        (["--slim", "a.pt"], "name the checkpoint to write"),
+        (["--from", "lenscloth-grpe", "a.pt"], "name the checkpoint to write"),
+        (["--slim", "a.pt", "b.pt", "--target-unit", "eV"], "--target-unit goes with"),
+        (["--info", "a.pt", "--config", "a.json"], "--config goes with --from only"),
+    ],
+)
+def test_what_a_mode_has_no_use_for(arguments, message, capsys):
+    assert convert.main(arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+class Payload:
+    """Creates a folder when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+class Indirect(Payload):
+    def __reduce__(self):
+        return eval, (f"__import__('os').mkdir({str(self.path)!r})",)
+
+
+def foreign(kind, trained, path, marker):
+    """Write a file of a kind; returns what the line says of it."""
+    whole, state = trained.read_bytes(), load(trained)
+    legacy = {"_use_new_zipfile_serialization": False}
+    code = "holds code or Python objects"
+    mkdir = f"{code} ({os.mkdir.__module__ or 'posix'}.mkdir)"
+    if kind in ("code", "code of builtins", "code in ours", "code in an old format"):
+        payload = Indirect(marker) if "builtins" in kind else Payload(marker)
+        content = (
+            {**state, "x": payload} if kind.endswith("ours") else {"model": payload}
+        )
+        torch.save(content, path, **(legacy if kind.endswith("format") else {}))
+        return code if "builtins" in kind else mkdir
+    if kind.startswith("pickle"):
+        path.write_bytes(pickle.dumps(Payload(marker), protocol=int(kind[-1])))
+        return "torch.save has not written it" if kind[-1] == "4" else mkdir
+    if kind == "folder":
+        path.mkdir()
+        return "is a folder"
+    if kind == "missing":
+        return "no such file"
+    files = {
+        "empty": (b"", "is empty"),
+        "text": (b"smiles,y\nCCO,1\n", "torch.save has not written it"),
+        "zeros": (bytes(1000), "torch.save has not written it"),
+        "cut off": (whole[: len(whole) // 2], f"cut off after {len(whole) // 2:,}"),
+        "short": (whole[:10], "cut off after 10 bytes"),
+        "flipped": (whole.replace(b"optimizer_history", b"\xff" * 17), "is damaged"),
+    }
+    if kind in files:
+        path.write_bytes(files[kind][0])
+        return files[kind][1]
+    if kind == "another archive":
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("sheet.xml", "<sheet/>")
+        return "torch.save has not written it"
+    if kind == "TorchScript":
+        torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
+        return f"{code} (TorchScript)"
+    published = {"model": {"a": torch.zeros(2)}, "args": Namespace(arch="x")}
+    language = {**published, "args": None, "cfg": {"task": {"_name": "translation"}}}
+    content, message = {
+        "state dict": (state["model"], "holds bare weights"),
+        "module": (torch.nn.Linear(2, 2), f"{code} (torch.nn.modules.linear.Linear)"),
+        "list": ([1], "holds a list"),
+        "published": (published, "holds a model by another code"),
+        "of another task": (language, "task 'translation' by another code"),
+        "no config": ({**state, "cfg": None}, "is damaged, or of another version"),
+        "no weights": ({**state, "model": {}}, "is damaged, or of another version"),
+    }[kind]
+    torch.save(content, path)
+    return message
+
+
+KINDS = """code|code of builtins|code in ours|code in an old format|pickle 0|pickle 2
+    |pickle 4|folder|missing|empty|text|zeros|cut off|short|flipped|another archive
+    |TorchScript|state dict|module|list|published|of another task|no config|no weights"""
+
+# Reading is the same for all; a training takes a second.
+TRIED_IN_A_TRAINING = ("code", "code in ours", "cut off", "state dict", "missing")
+
+
+def recorder():
+    """`main` of examples/record.py."""
+    path = ROOT / "examples" / "record.py"
+    spec = importlib.util.spec_from_file_location("record", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.main
+
+
+@pytest.mark.parametrize("kind", [kind.strip() for kind in KINDS.split("|")])
+def test_a_foreign_file_is_one_line(
+    kind, trained, train, tmp_path, monkeypatch, capsys
+):
+    # It switches the safe loader off where a caller does not say what it wants.
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    path, marker = tmp_path / "foreign.pt", tmp_path / "ran"
+    message = foreign(kind, trained, path, marker)
+    out = tmp_path / "out.pt"
+    results = ["--metric", "mae", "--recipe", "r", "--results", str(tmp_path / "r.tsv")]
+    commands = {
+        "info": lambda: convert.main(["--info", str(path)]),
+        "slim": lambda: convert.main(["--slim", str(path), str(out)]),
+        "explain": lambda: explain.main([str(path), "CCO", str(tmp_path / "out.svg")]),
+        "record": lambda: recorder()([str(path), *results]),
+    }
+    if kind not in ("state dict", "published", "of another task", "no config"):
+        arguments = ["--from", "microsoft-graphormer", str(path), str(out)]
+        commands["from"] = lambda: convert.main(arguments)
+    for name, command in commands.items():
+        assert command() == 2, name
+        captured = capsys.readouterr()
+        assert captured.err.count("\n") == 1 and captured.err.startswith(
+            "error: "
+        ), name
+        assert str(path) in captured.err and captured.out == "", name
+        if name in ("info", "slim", "explain"):
+            assert message in captured.err, name
+    with pytest.raises((ValueError, OSError), match="foreign.pt"):
+        hub.load(path)
+    assert {file.name for file in tmp_path.iterdir()} <= {"foreign.pt"}
+    if kind not in TRIED_IN_A_TRAINING:
+        return
+    with pytest.raises(SystemExit) as stopped:
+        train("never", "--max-epoch", 1, "--finetune-from-model", path)
+    error = capsys.readouterr().err
+    assert stopped.value.code == 2 and "Traceback" not in error
+    assert len([line for line in error.splitlines() if "error: " in line]) == 1
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("kind", ["code", "code in ours", "pickle 2", "pickle 4"])
+def test_fairseq_itself_runs_nothing(kind, trained, tmp_path, monkeypatch):
+    """What fairseq-train and fairseq-validate load a checkpoint with."""
+    monkeypatch.delenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", raising=False)
+    path, marker = tmp_path / "foreign.pt", tmp_path / "ran"
+    foreign(kind, trained, path, marker)
+    with pytest.raises(pickle.UnpicklingError):
+        checkpoint_utils.load_checkpoint_to_cpu(str(path))
+    assert not marker.exists()
+    # The payload is one: without the safe loader it runs.
+    if kind.startswith("pickle"):
+        pickle.loads(path.read_bytes())
+        assert marker.exists()
+
+
+def changed(state, place, value):
+    """A copy in which one item has another value, or is absent for None."""
+    state = item = copy.copy(state)
+    for name in place[:-1]:
+        item[name] = copy.copy(item[name])
+        item = item[name]
+    item[place[-1]] = value
+    if value is None:
+        del item[place[-1]]
+    return state
+
+
+@pytest.mark.parametrize(
+    "place, value, message",
+    [
+        (("cfg", "task", "_name"), "translation", "of task 'translation', none of"),
+        (("cfg", "task", "_name"), "unheard_of", "of task 'unheard_of', none of"),
+        (("cfg", "model", "_name"), "transformer", "'transformer', which is not"),
+        (("cfg", "model", "_name"), "unheard_of", "'unheard_of', which is not"),
+        (("cfg", "model", "encoder_layers"), 3, "is damaged, or of another version"),
+        (("cfg", "model", "encoder_layers"), "x", "is damaged, or of another version"),
+        (("cfg", "task", "bucket_ratio"), -1.0, "--bucket-ratio -1.0: expected 0"),
+        (("task_state", "schema", "node_dims"), None, "damaged.* Missing key"),
+        (("task_state", "targets"), 3, "is damaged, or of another version"),
+        (("extra_state", "train_iterator"), None, "KeyError: 'train_iterator'"),
+        (("optimizer_history",), [], "IndexError"),
+        (("model", "head.bias"), None, 'Missing key.* "head.bias"'),
+        (("model", "head.bias"), [1.0], "no weights"),
+    ],
+)
+def test_parts_that_do_not_fit(place, value, message, trained, tmp_path, capsys):
+    torch.save(changed(load(trained), place, value), tmp_path / "in.pt")
+    with pytest.raises(ValueError, match=message) as refused:
+        hub.load(tmp_path / "in.pt")
+    assert "in.pt" in str(refused.value) and len(str(refused.value)) < 500
+    assert convert.main(["--info", str(tmp_path / "in.pt")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "main, arguments, error",
+    [
+        (convert.main, ["--info", "nowhere.pt"], FileNotFoundError),
+        (explain.main, ["nowhere.pt", "CCO", "out.svg"], FileNotFoundError),
+        (preprocess.main, ["--dataset-name", "nowhere.csv"], (OSError, ValueError)),
+    ],
+)
+def test_debug_shows_the_traceback(main, arguments, error, capsys):
+    assert main(arguments) == 2
+    assert "nowhere" in capsys.readouterr().err
+    with pytest.raises(error, match="nowhere"):
+        main([*arguments, "--debug"])
