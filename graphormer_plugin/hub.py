@@ -7,7 +7,8 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Optional
 
 import numpy as np
 import torch
@@ -19,31 +20,57 @@ from omegaconf import OmegaConf
 import graphormer_plugin  # noqa: F401  (registers the components of checkpoints)
 from graphormer_plugin.checkpoint import complete, read_checkpoint
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import columns_of_graphs
-from graphormer_plugin.data.datasets.molecules import parse_smiles
+from graphormer_plugin.data.columns import columns_of_chunk
+from graphormer_plugin.data.datasets import FEATURISERS
 from graphormer_plugin.data.derived import derived_columns
 from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.data.prepare import MoleculeGraph
+from graphormer_plugin.data.prepare import (
+    Parser,
+    captured_rdkit_log,
+    chunks_of_graphs,
+)
 from graphormer_plugin.data.registry import import_user_data
+from graphormer_plugin.data.writer import GraphChunk
+from graphormer_plugin.embedding import layer_vectors
 from graphormer_plugin.explanation import attention_maps, gradient_times_input
+from graphormer_plugin.modules.dropout import dropout_switched_on
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
+
+# SMILES and PyG `Data`, or graphs in arrays.
+Inputs = Sequence[Any] | GraphChunk
+# A row a graph, or an array [N, ...] a graph.
+Rows = np.ndarray | list[np.ndarray]
+Batch = dict[str, torch.Tensor]
+
+# A batch has at most as many pairs of nodes as so many molecules of 64 atoms.
+MOST_PAIRS = 256 * 64 * 64
 
 
 class Predictor:
     """A trained model with all that prediction needs beside it.
 
+    Its methods take SMILES, or graphs: PyG `Data` with the features that the model was
+    trained on, or a `GraphChunk` of them.
+
     Args:
         model: in evaluation mode after this.
         schema: vocabularies of nodes and bonds that it was trained on.
         targets: names, kind, unit and standardisation of its outputs.
+        featuriser: key of `FEATURISERS`, what made graphs of SMILES in training; empty:
+            only graphs can be given.
     """
 
     def __init__(
-        self, model: BaseFairseqModel, schema: FeatureSchema, targets: TargetSchema
+        self,
+        model: BaseFairseqModel,
+        schema: FeatureSchema,
+        targets: TargetSchema,
+        featuriser: str = "",
     ) -> None:
         self.model = model.eval()
         self.schema = schema
         self.targets = targets
+        self.featuriser = featuriser
 
     def to(self, device: torch.device | str) -> "Predictor":
         """Move the model; returns this object."""
@@ -55,37 +82,94 @@ class Predictor:
         self.model.double()
         return self
 
-    @torch.no_grad()
-    def predict(self, smiles: Sequence[str], batch_size: int = 128) -> np.ndarray:
-        """Predict for molecules.
+    def predict(self, inputs: Inputs, batch_size: int = 128) -> Rows:
+        """Predict for molecules or graphs.
 
         Args:
-            smiles: one molecule each, featurised as `ogb.utils.smiles2graph` does.
-            batch_size: molecules a batch, >= 1.
+            inputs: one molecule or graph each.
+            batch_size: graphs a batch, >= 1; fewer of large ones.
 
         Returns:
-            float [len(smiles), outputs], rows in input order: regression in the
-            targets' unit, else probabilities (per class for a multiclass target).
+            float [len(inputs), outputs], rows in input order: regression in the
+            targets' unit, else probabilities (per class for a multiclass target). From
+            a model of nodes a list of such arrays [N, outputs], one per graph.
 
         Raises:
-            ValueError: a SMILES that RDKit refuses, or a model of other features, of
-                3D positions, or of substructures that are not registered.
+            ValueError: a SMILES that RDKit refuses, features outside the vocabularies,
+                SMILES for a model of other features or of 3D positions, or a model of
+                substructures that are not registered.
         """
-        out = np.empty((len(smiles), self.targets.num_outputs))
-        graphs = _parse(smiles)
-        order = np.argsort([len(graph.x) for graph in graphs], kind="stable")
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            batch = self._batch([graphs[row] for row in rows])
-            out[rows] = self._units(self.model(batch))
-        return out
+        return self._predict(self._columns(inputs), batch_size)
 
-    @torch.no_grad()
-    def attention(self, smiles: Sequence[str]) -> list[np.ndarray]:
-        """Attention within molecules.
+    def sample(
+        self, inputs: Inputs, count: int, seed: int = 1, batch_size: int = 128
+    ) -> np.ndarray:
+        """Predict several times with dropout switched on.
+
+        Gal & Ghahramani 2016 (arXiv:1506.02142): mean and standard deviation over the
+        samples say how sure the model is. BatchNorm keeps the statistics of training.
+
+        Args:
+            inputs: one molecule or graph each.
+            count: samples, >= 1.
+            seed: of torch's generators, which are put back afterwards.
+            batch_size: graphs a batch, >= 1.
 
         Returns:
-            For each molecule [layers, heads or channels, T, T], row i the weights with
+            float [count, len(inputs), outputs], see `predict`.
+
+        Raises:
+            ValueError: as `predict`; a model of nodes, or one without dropout.
+        """
+        if self.targets.level != "graph":
+            raise ValueError("only predictions of graphs can be sampled")
+        if count < 1:
+            raise ValueError(f"{count} samples, expected at least 1")
+        columns = self._columns(inputs)
+        with dropout_switched_on(self.model), torch.random.fork_rng():
+            torch.manual_seed(seed)
+            samples = [self._predict(columns, batch_size) for _ in range(count)]
+        return np.stack(samples)
+
+    @torch.no_grad()
+    def embed(
+        self,
+        inputs: Inputs,
+        layers: int = 1,
+        nodes: bool = False,
+        batch_size: int = 128,
+    ) -> Rows:
+        """Vectors of graphs or of their nodes, to be used as fingerprints.
+
+        Args:
+            inputs: one molecule or graph each.
+            layers: the last so many layers, 1 to all, whose vectors stand side by side,
+                those of the last layer at the end.
+            nodes: vectors of nodes instead of graphs.
+            batch_size: graphs a batch, >= 1.
+
+        Returns:
+            float [len(inputs), layers * D], the virtual node of each graph, or without
+            one the model's read-out of its nodes. With `nodes` a list of arrays
+            [N, layers * D], one per graph, without the virtual node.
+
+        Raises:
+            ValueError: as `predict`; no such number of layers.
+        """
+
+        def vectors(batch: Batch) -> np.ndarray:
+            found = layer_vectors(self.model, batch, layers, nodes)
+            return found.float().cpu().numpy()
+
+        width = layers * self.model.embed_dim
+        return self._collect(self._columns(inputs), batch_size, vectors, width, nodes)
+
+    @torch.no_grad()
+    def attention(self, inputs: Inputs) -> list[np.ndarray]:
+        """Attention within molecules or graphs.
+
+        Returns:
+            For each of them [layers, heads or channels, T, T], row i the weights with
             which node i sums over all nodes: the virtual node first, then the atoms in
             the order of the SMILES; T = N atoms where the model has no virtual node.
 
@@ -93,17 +177,15 @@ class Predictor:
             ValueError: as `predict`, or a model without attention.
         """
         return [
-            attention_maps(self.model, self._batch([graph])).double().cpu().numpy()
-            for graph in _parse(smiles)
+            attention_maps(self.model, batch).double().cpu().numpy()
+            for _, batch in self._batches(self._columns(inputs), 1)
         ]
 
-    def gradient_times_input(
-        self, smiles: Sequence[str], output: int = 0
-    ) -> list[np.ndarray]:
+    def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
         """Gradient x input of an output for each atom of each molecule.
 
         Args:
-            smiles: one molecule each.
+            inputs: one molecule or graph each.
             output: column of `predict`.
 
         Returns:
@@ -124,29 +206,80 @@ class Predictor:
             zero = self.targets.restore(torch.zeros(1, self.targets.num_outputs))
             scale = float((units - zero)[output, output])
         return [
-            gradient_times_input(self.model, self._batch([graph]), output)
+            gradient_times_input(self.model, batch, output)
             .mul(scale)
             .double()
             .cpu()
             .numpy()
-            for graph in _parse(smiles)
+            for _, batch in self._batches(self._columns(inputs), 1)
         ]
 
-    def _batch(self, graphs: Sequence[MoleculeGraph]) -> dict[str, torch.Tensor]:
-        """The fields that the model reads, on its device."""
-        if "pos" in self.model.batch_spec.fields:
-            raise ValueError("the model reads 3D positions, which SMILES do not have")
-        columns = columns_of_graphs(graphs, self.schema)
-        spec = self.model.batch_spec
-        collator = GraphCollator(
-            columns | derived_columns(columns, spec),
-            np.full((len(graphs), 1), np.nan),
-            num_bond_types=self.schema.num_bond_types,
-            spec=spec,
+    @torch.no_grad()
+    def _predict(self, columns: Mapping[str, np.ndarray], batch_size: int) -> Rows:
+        return self._collect(
+            columns,
+            batch_size,
+            lambda batch: self._units(self.model(batch)),
+            self.targets.num_outputs,
+            self.targets.level == "node",
         )
-        batch = collator(np.arange(len(graphs)))["net_input"]["batch"]
+
+    def _columns(self, inputs: Inputs) -> dict[str, np.ndarray]:
+        """Flat columns of graphs, as a store has them."""
+        if isinstance(inputs, str):
+            raise ValueError("expected a list of SMILES, got one string")
+        if not len(inputs):
+            return {"node_offset": np.zeros(1, np.int64)}
+        if not isinstance(inputs, GraphChunk):
+            graphs = parsed(inputs, self.featuriser)
+            inputs = GraphChunk.joined(
+                list(chunks_of_graphs(graphs, with_target=False, progress=False))
+            )
+        if "pos" in self.model.batch_spec.fields and inputs.pos is None:
+            raise ValueError("the model reads 3D positions, which are not given")
+        columns = columns_of_chunk(inputs, self.schema)
+        return columns | derived_columns(columns, self.model.batch_spec)
+
+    def _batches(
+        self, columns: Mapping[str, np.ndarray], batch_size: int, by_size: bool = False
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Numbers of graphs, and the fields that the model reads, on its device."""
+        if batch_size < 1:
+            raise ValueError(f"batch size {batch_size}, expected at least 1")
+        sizes = np.diff(columns["node_offset"])
+        collator = GraphCollator(
+            dict(columns),
+            np.full((len(sizes), 1), np.nan),
+            num_bond_types=self.schema.num_bond_types,
+            spec=self.model.batch_spec,
+        )
         device = next(self.model.parameters()).device
-        return {name: field.to(device) for name, field in batch.items()}
+        order = np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes))
+        while len(order):
+            window = order[:batch_size]
+            pairs = sizes[window] ** 2 * np.arange(1, len(window) + 1)
+            rows = window[: max(1, np.count_nonzero(pairs <= MOST_PAIRS))]
+            order = order[len(rows) :]
+            batch = collator(rows)["net_input"]["batch"]
+            yield rows, {name: field.to(device) for name, field in batch.items()}
+
+    def _collect(
+        self,
+        columns: Mapping[str, np.ndarray],
+        batch_size: int,
+        function: Callable[[Batch], np.ndarray],
+        width: int,
+        nodes: bool,
+    ) -> Rows:
+        """Rows [G, width] that a function makes of batches; with `nodes` a list."""
+        sizes = np.diff(columns["node_offset"])
+        found: list[Optional[np.ndarray]] = [None] * len(sizes)
+        for rows, batch in self._batches(columns, batch_size, by_size=True):
+            for row, values in zip(rows, function(batch), strict=True):
+                found[row] = values[: sizes[row]] if nodes else values
+        if nodes:
+            return found
+        return np.stack(found) if found else np.empty((0, width))
 
     def _units(self, logits: torch.Tensor) -> np.ndarray:
         """Probabilities, or values in the targets' unit."""
@@ -158,14 +291,38 @@ class Predictor:
         return self.targets.restore(logits).cpu().numpy()
 
 
-def _parse(smiles: Sequence[str]) -> list[MoleculeGraph]:
+def parsed(inputs: Sequence[Any], featuriser: str) -> list[Any]:
+    """Graphs of the SMILES among molecules; the others are graphs already.
+
+    Raises:
+        ValueError: a SMILES that is refused, named by its number, or no featuriser.
+    """
     graphs = []
-    for number, string in enumerate(smiles):
-        try:
-            graphs.append(parse_smiles(string))
-        except ValueError as error:
-            raise ValueError(f"SMILES {number}, {string!r}: {error}") from None
+    with captured_rdkit_log() as messages:
+        for number, item in enumerate(inputs):
+            if isinstance(item, str):
+                messages.clear()
+                try:
+                    item = parser_of(featuriser)(item)
+                except ValueError as error:
+                    reason = " ".join((messages or [str(error)])[0].split())
+                    raise ValueError(f"SMILES {number}, {item!r}: {reason}") from None
+            graphs.append(item)
     return graphs
+
+
+def parser_of(featuriser: str) -> Parser:
+    """What makes graphs of SMILES.
+
+    Raises:
+        ValueError: nothing does.
+    """
+    if featuriser not in FEATURISERS:
+        raise ValueError(
+            "the model was trained on graphs that are not made of SMILES here; give "
+            "graphs with the same features"
+        )
+    return FEATURISERS[featuriser]
 
 
 def load(
@@ -209,4 +366,5 @@ def load(
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)
         model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
-    return Predictor(model, task.schema, task.targets)
+    featuriser = checkpoint.state["task_state"].get("featuriser", "")
+    return Predictor(model, task.schema, task.targets, featuriser)

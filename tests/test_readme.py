@@ -216,7 +216,7 @@ def provide(page, clone, environment, request):
         log = clone / "runs/zinc/grpe_small/seed1/train.log"
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
-    if page == "examples/explaining/README.md":
+    if page in ("examples/explaining/README.md", "examples/predicting/README.md"):
         (training,) = [code for _, code in BLOCKS["README.md"] if "save-dir" in code]
         bash(training, clone, environment)
     if page == "examples/published/README.md":

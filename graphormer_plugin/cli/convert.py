@@ -495,6 +495,7 @@ def checkpoint_of(
     with warnings.catch_warnings():  # about fairseq's use of Hydra
         warnings.simplefilter("ignore", UserWarning)
         cfg = convert_namespace_to_omegaconf(namespace)
+    vocabularies = (imported.schema.node_dims, imported.schema.bond_dims)
     return {
         "args": None,
         "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
@@ -502,6 +503,7 @@ def checkpoint_of(
         "task_state": {
             "dataset_name": source,
             "fingerprint": "unknown",
+            "featuriser": "ogb" if vocabularies == feature_dims() else "",
             "schema": imported.schema.to_dict(),
             "targets": targets.to_dict(),
         },

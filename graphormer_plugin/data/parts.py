@@ -45,14 +45,7 @@ def joined(batches: Sequence[Batch]) -> Batch:
             result.extras.setdefault(name, []).extend(values)
     chunks = [batch.chunk for batch in batches if batch.chunk is not None]
     if chunks:
-        arrays = {
-            name: np.concatenate(
-                [getattr(chunk, name) for chunk in chunks],
-                axis=1 if name == "edge_index" else 0,
-            )
-            for name in _CHUNK_FIELDS
-        }
-        result.chunk = GraphChunk(**arrays)
+        result.chunk = GraphChunk.joined(chunks)
     return result
 
 

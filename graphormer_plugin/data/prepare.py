@@ -122,10 +122,7 @@ def featurise(
         smoothing=0.05,
     )
     with bar:
-        if count == 0:
-            results = (_featurise_rows(parser, *piece) for piece in pieces())
-        else:
-            results = _in_pool(count, parser, pieces())
+        results = featurise_pieces(pieces(), parser, count)
         number, waiting = first // part_rows(), []
         for batch in results:
             if parts is not None:
@@ -139,10 +136,27 @@ def featurise(
             bar.update(batch.rows)
 
 
-def _in_pool(
-    workers: int, parser: Parser, pieces: Iterator[tuple[list[int], list[str]]]
+def featurise_pieces(
+    pieces: Iterable[tuple[list[int], list[str]]], parser: Parser, workers: int = 0
 ) -> Iterator[Batch]:
-    """Results in order; a window of pieces is under way, so memory is bounded."""
+    """Parses pieces of work in their order, with a bounded number of them under way.
+
+    Args:
+        pieces: Rows and their SMILES, at most `CHUNK_ROWS` or so.
+        parser: See `featurise`.
+        workers: Processes; 0: this one.
+
+    Raises:
+        WorkerError: A worker died.
+    """
+    if workers == 0:
+        return (_featurise_rows(parser, *piece) for piece in pieces)
+    return _in_pool(workers, parser, pieces)
+
+
+def _in_pool(
+    workers: int, parser: Parser, pieces: Iterable[tuple[list[int], list[str]]]
+) -> Iterator[Batch]:
     # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
     # The fork server imports this package once and forks clean workers.
     method = "forkserver"

@@ -134,6 +134,8 @@ class DatasetSource:
         node_dims: Number of values per node column; None: found from the data (always
             known for SMILES with the default parser).
         bond_dims: Likewise for bond columns.
+        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES;
+            default: ogb for SMILES with the default parser, else none.
         exclude: Rows that are known to be unusable and are left out silently.
         label: Name for humans; default: the dataset's.
     """
@@ -150,6 +152,7 @@ class DatasetSource:
     num_classes: int = 0
     node_dims: Optional[list[int]] = None
     bond_dims: Optional[list[int]] = None
+    featuriser: str = ""
     exclude: Iterable[int] = ()
     label: str = ""
 
@@ -542,6 +545,7 @@ def _build_from_smiles(
             kind=source.kind or options.target_kind,
             num_classes=source.num_classes,
             skipped=len(failures),
+            featuriser=source.featuriser or ("" if source.parser else "ogb"),
             **identity,
         )
 
@@ -630,6 +634,7 @@ def _build_from_graphs(
             unit=source.unit,
             kind=kind,
             num_classes=source.num_classes,
+            featuriser=source.featuriser,
             **identity,
         )
 

@@ -63,7 +63,7 @@ from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 logger = logging.getLogger(__name__)
 
 FORMAT = "graphormer_plugin.GraphStore"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 
 _CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
@@ -80,6 +80,8 @@ class GraphStore:
         splits: Graph numbers, int64 arrays by split name, in the source's order.
         manifest: As written; ``options``, ``source`` and ``counts`` tell where the
             store comes from.
+        featuriser: Name of what makes such graphs of SMILES, for prediction; empty
+            where nothing does.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Two stores with the same fingerprint hold the
             same graphs in the same order, wherever they were built.
@@ -100,6 +102,7 @@ class GraphStore:
         self.splits = splits
         self.schema = FeatureSchema.from_dict(manifest["schema"])
         self.targets = TargetSchema.from_dict(manifest["targets"])
+        self.featuriser: str = manifest["featuriser"]
         self.fingerprint: str = manifest["fingerprint"]
 
     @classmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import logging
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Optional
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 _UNSIGNED = ("<u1", "<u2", "<i4")
 _FEATURES = ("<u1", "<i2", "<i4")
 _SIGNED = ("<i1", "<i2", "<i4")
-_HEADER_BYTES = (
+NPY_HEADER_BYTES = (
     128  # room for any shape, so that the header can be rewritten at the end
 )
 _BLOCK_ROWS = 1 << 20
@@ -74,6 +75,17 @@ class GraphChunk:
 
     def __len__(self) -> int:
         return len(self.num_nodes)
+
+    @classmethod
+    def joined(cls, chunks: Sequence[GraphChunk]) -> GraphChunk:
+        """Consecutive chunks, at least one, as one. All have the same arrays."""
+        arrays = {}
+        for entry in dataclasses.fields(cls):
+            parts = [getattr(chunk, entry.name) for chunk in chunks]
+            if parts[0] is not None:
+                axis = 1 if entry.name == "edge_index" else 0
+                arrays[entry.name] = np.concatenate(parts, axis=axis)
+        return cls(**arrays)
 
 
 class StoreWriter:
@@ -212,6 +224,7 @@ class StoreWriter:
         source: Optional[Mapping[str, Any]] = None,
         options: Optional[Mapping[str, Any]] = None,
         skipped: int = 0,
+        featuriser: str = "",
     ) -> Path:
         """Completes the store and puts it in place.
 
@@ -227,6 +240,7 @@ class StoreWriter:
                 differs from what is asked for is stale.
             options: Likewise.
             skipped: Rows of the source that became no graph.
+            featuriser: What makes such graphs of SMILES; see `GraphStore`.
 
         Returns:
             The store's folder.
@@ -289,6 +303,7 @@ class StoreWriter:
                 "graphs_in_no_split": int((~covered).sum()),
                 **{f"split_{name}": len(rows) for name, rows in numbers.items()},
             },
+            "featuriser": featuriser,
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
             "files": files,
@@ -521,7 +536,7 @@ class _Column:
         self.tail: Optional[tuple[int, ...]] = None
         self.rows = 0
         self.file: BinaryIO = open(path, "wb")
-        self.file.write(bytes(_HEADER_BYTES))
+        self.file.write(bytes(NPY_HEADER_BYTES))
 
     def append(self, values: np.ndarray, largest: Optional[int] = None) -> None:
         if self.tail is None:
@@ -553,8 +568,8 @@ class _Column:
             self.file.close()
             wide = self.path.with_suffix(".wide")
             with open(self.path, "rb") as old, open(wide, "wb") as new:
-                old.seek(_HEADER_BYTES)
-                new.write(bytes(_HEADER_BYTES))
+                old.seek(NPY_HEADER_BYTES)
+                new.write(bytes(NPY_HEADER_BYTES))
                 while block := old.read(_BLOCK_ROWS * self.dtype.itemsize):
                     new.write(np.frombuffer(block, self.dtype).astype(dtype).tobytes())
             os.replace(wide, self.path)
@@ -567,18 +582,18 @@ class _Column:
             return
         shape = (self.rows, *(self.tail or ()))
         self.file.seek(0)
-        self.file.write(_npy_header(self.dtype, shape))
+        self.file.write(npy_header(self.dtype, shape))
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
 
 
-def _npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     """Header of the .npy format, version 1.0, of a fixed length."""
     fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     text = repr(fields).encode("ascii")
     magic = b"\x93NUMPY\x01\x00"
-    length = _HEADER_BYTES - len(magic) - 2
+    length = NPY_HEADER_BYTES - len(magic) - 2
     return magic + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
 
 

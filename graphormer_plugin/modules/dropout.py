@@ -1,5 +1,8 @@
 """Dropout with sixteen random bits an element."""
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
 
@@ -71,3 +74,29 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+@contextlib.contextmanager
+def dropout_switched_on(model: nn.Module) -> Iterator[None]:
+    """A model in evaluation mode that drops as in training; all else stays as it is.
+
+    Raises:
+        ValueError: there is nothing to drop.
+    """
+    # Either dropout itself, or a module that applies what it has as `dropout`.
+    modules = [
+        module
+        for module in model.modules()
+        if isinstance(module, (Dropout, nn.Dropout)) or hasattr(module, "dropout")
+    ]
+    rates = [getattr(module, "p", getattr(module, "dropout", 0)) for module in modules]
+    if not any(isinstance(rate, (int, float)) and rate > 0 for rate in rates):
+        raise ValueError("the model has no dropout, so all samples would be equal")
+    before = [module.training for module in modules]
+    for module in modules:
+        module.training = True
+    try:
+        yield
+    finally:
+        for module, training in zip(modules, before):
+            module.training = training

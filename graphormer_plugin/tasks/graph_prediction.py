@@ -686,6 +686,7 @@ class GraphPredictionTask(FairseqTask):
         return {
             "dataset_name": self.cfg.dataset_name,
             "fingerprint": self.store.fingerprint,
+            "featuriser": self.store.featuriser,
             "schema": self.schema.to_dict(),
             "targets": self.targets.to_dict(),
             "versions": versions(),

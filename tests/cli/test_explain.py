@@ -1,49 +1,15 @@
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from fairseq.logging import metrics
-from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.explain import FEW, MOST, main
 from graphormer_plugin.data import rings as rings_module
 
-USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
-
-
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory):
-    """Function: an architecture to a checkpoint after one update."""
-    folder = tmp_path_factory.mktemp("explain")
-    lines = [f"{'C' * i}O,{i}" for i in range(1, 41)]
-    (folder / "alcohols.csv").write_text("\n".join(["smiles,gap", *lines]) + "\n")
-    done = {}
-
-    def train(arch, *more):
-        save_dir = folder / arch
-        if arch in done:
-            return done[arch]
-        arguments = f"""--user-dir {USER_DIR} --task graph_prediction --arch {arch}
-            --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
-            --prepare-workers 1 --num-workers 0 --criterion l1_loss --optimizer adam
-            --encoder-layers 2 --encoder-embed-dim 16
-            --batch-size 8 --max-update 1 --disable-validation --no-epoch-checkpoints
-            --save-dir {save_dir} --no-progress-bar --cpu"""
-        if arch != "gin":
-            more += ("--encoder-attention-heads", "2")
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sys, "argv", ["fairseq-train", *arguments.split(), *more])
-            metrics.reset()
-            fairseq_train.cli_main()
-        done[arch] = str(save_dir / "checkpoint_last.pt")
-        return done[arch]
-
-    return train
 
 
 @pytest.fixture(params=["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"])

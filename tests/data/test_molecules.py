@@ -311,7 +311,11 @@ class TestCsv:
             ("\n\n", {}, "the file is empty"),
             ("smiles,y\n", {}, "no rows below the header"),
             ("smiles,y,y\nC,1,2\n", {}, "column 'y' appears twice"),
-            ("mol,y\nC,1\n", {}, "no column 'smiles', the header has 'mol', 'y'"),
+            (
+                "mol,y\nC,1\n",
+                {},
+                "Name it with --smiles-column; the header has 'mol', 'y'",
+            ),
             ("smiles;y\nC;1\n", {}, "must be separated by commas"),
             ("smiles,y\nC,1\n", dict(smiles_column="S"), "no column 'S'"),
             ("smiles,y\nC,1\n", dict(target_columns="y,z"), "no column 'z'"),

@@ -2,4 +2,7 @@
 
 from graphormer_plugin.data.datasets import molecules, ogb, pyg
 
-__all__ = ["molecules", "ogb", "pyg"]
+# What makes a graph of a SMILES, by the name that checkpoints carry.
+FEATURISERS = {"ogb": molecules.parse_smiles, "zinc": pyg.parse_zinc_smiles}
+
+__all__ = ["FEATURISERS", "molecules", "ogb", "pyg"]

@@ -246,6 +246,7 @@ def nci() -> DatasetSource:
         parser=_parse_with_solubility,
         node_dims=feature_dims()[0],
         bond_dims=feature_dims()[1],
+        featuriser="ogb",
         targets=_standardised_solubility,
         target_names=["penalised_logp"],
         unit="dimensionless",
@@ -503,23 +504,31 @@ class CsvTable:
     def require(self, name: str) -> str:
         """The name, if it is a column."""
         if name not in self.header:
-            hint = ""
-            if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t"):
-                hint = " (cells must be separated by commas)"
-            raise DatasetError(
-                f"{self.path}: no column {name!r}, the header has "
-                f"{_listed(self.header)}{hint}"
-            )
+            raise DatasetError(f"{self.path}: no column {name!r}, {self._has()}")
         return name
 
     def find_smiles(self, asked: str) -> str:
-        """The SMILES column: as asked, else the one called smiles in any case."""
+        """The SMILES column: as asked, else the one called smiles in any case, else the
+        only one with smiles in its name (canonical_smiles)."""
         if asked:
             return self.require(asked)
-        found = [name for name in self.header if name.lower() == "smiles"]
-        if len(found) != 1:
-            return self.require("smiles")
-        return found[0]
+        lower = [name.lower() for name in self.header]
+        for found in (
+            [name == "smiles" for name in lower],
+            ["smiles" in name and not {";", "\t"} & {*name} for name in lower],
+        ):
+            if sum(found) == 1:
+                return self.header[found.index(True)]
+        raise DatasetError(
+            f"{self.path}: which column has the SMILES? Name it with --smiles-column; "
+            f"{self._has()}"
+        )
+
+    def _has(self) -> str:
+        hint = ""
+        if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t"):
+            hint = " (cells must be separated by commas)"
+        return f"the header has {_listed(self.header)}{hint}"
 
     def find_split(self, asked: str) -> Optional[str]:
         """The column that ``column:NAME`` names; by default one called split."""

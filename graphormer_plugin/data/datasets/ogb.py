@@ -159,6 +159,7 @@ def _pcqm(
         parser=parse_any_smiles,
         node_dims=node_dims,
         bond_dims=bond_dims,
+        featuriser="ogb",
         targets=gap[:, None],
         target_names=["homolumogap"],
         unit="eV",
@@ -244,7 +245,11 @@ class MoleculeBenchmark:
         }
         node_dims, bond_dims = feature_dims()
         shared = dict(
-            node_dims=node_dims, bond_dims=bond_dims, kind="binary", splits=splits
+            node_dims=node_dims,
+            bond_dims=bond_dims,
+            featuriser="ogb",
+            kind="binary",
+            splits=splits,
         )
         names = task_names(folder / _MAPPING, self.tasks, official.name)
         if official is self.smiles:

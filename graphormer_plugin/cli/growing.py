@@ -1,0 +1,180 @@
+"""Files that grow block by block, and from which a killed run goes on."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from graphormer_plugin.data.writer import NPY_HEADER_BYTES, npy_header
+
+
+class GrowingFiles:
+    """A CSV table, and `.npy` arrays beside it.
+
+    Until they are complete, they are called as in the end with `.part` behind. A block
+    is on disk before a record (`.part.json` of the table) says how long the files are.
+
+    Args:
+        table: the CSV file.
+        header: its first line.
+        arrays: type and shape without the first dimension of each array, by path.
+        key: what the content depends on.
+        resume: go on with files that are there, if their key is the same.
+
+    Attributes:
+        rows: of the table.
+        failed: of them, as `append` is told.
+
+    Raises:
+        ValueError: a file exists already; files of a run that was interrupted are there
+            and are not resumed, or have another key; another process writes them.
+    """
+
+    def __init__(
+        self,
+        table: Path,
+        header: Sequence[str],
+        arrays: Mapping[Path, tuple[Any, tuple[int, ...]]],
+        key: str,
+        resume: bool,
+    ) -> None:
+        self.arrays = dict(arrays)
+        self.paths = [table, *arrays]
+        self.record = part_record(table)
+        self.key = key
+        self.rows = self.failed = 0
+        self.files: dict[Path, BinaryIO] = {}
+        if self.record.exists():
+            self._go_on(resume)
+            return
+        for path in self.paths:
+            if path.exists():
+                raise ValueError(
+                    f"{path} exists already; remove it, or name another file"
+                )
+        for path in self.paths:
+            self._open(path, 0)
+            if path in self.arrays:
+                self.files[path].write(bytes(NPY_HEADER_BYTES))
+        self.files[table].write(_csv_lines([header]))
+        self._save()
+
+    def append(
+        self, rows: Sequence[Sequence[str]], arrays: Sequence[np.ndarray], failed: int
+    ) -> None:
+        """Adds rows to the table, and to each array those that belong to them."""
+        contents = [_csv_lines(rows)]
+        for values, (dtype, tail) in zip(arrays, self.arrays.values(), strict=True):
+            assert values.shape[1:] == tail, (values.shape, tail)
+            contents.append(np.ascontiguousarray(values, dtype).tobytes())
+        for path, content in zip(self.paths, contents, strict=True):
+            self.files[path].write(content)
+        self.rows += len(rows)
+        self.failed += failed
+        self._save()
+
+    def finish(self) -> None:
+        """Gives the files their names."""
+        for path in [*self.arrays, self.paths[0]]:
+            if path not in self.files:  # by an earlier run, which was killed then
+                continue
+            if path in self.arrays:
+                dtype, tail = self.arrays[path]
+                count = self.files[path].tell() - NPY_HEADER_BYTES
+                row_bytes = np.dtype(dtype).itemsize * int(np.prod(tail))
+                shape = (count // row_bytes, *tail)
+                with open(_part(path), "r+b") as file:
+                    file.write(npy_header(np.dtype(dtype), shape))
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.replace(_part(path), path)
+        self.record.unlink()
+        self.close()
+
+    def close(self) -> None:
+        """Leaves the files for a run that goes on; without rows, removes them."""
+        for file in self.files.values():
+            file.close()
+        if self.files and not self.rows:
+            for path in (self.record, *map(_part, self.paths)):
+                path.unlink(missing_ok=True)
+        self.files = {}
+
+    def _go_on(self, resume: bool) -> None:
+        if not resume:
+            raise ValueError(
+                f"{self.record} is of a run that was interrupted; go on with --resume, "
+                "or remove that file to start again"
+            )
+        try:
+            state = json.loads(self.record.read_text(encoding="utf-8"))
+            key, sizes = state["key"], list(map(int, state["bytes"]))
+            self.rows, self.failed = int(state["rows"]), int(state["failed"])
+        except (ValueError, TypeError, KeyError):
+            raise ValueError(
+                f"{self.record} is damaged; remove it to start again"
+            ) from None
+        if key != self.key:
+            raise ValueError(
+                f"{self.record} is of a run with other input, checkpoints or options; "
+                "give the same ones, or remove that file to start again"
+            )
+        for path, size in zip(self.paths, sizes, strict=True):
+            part = _part(path)
+            if path.exists() and not part.exists():
+                continue
+            if not part.exists() or part.stat().st_size < size:
+                raise ValueError(
+                    f"{part} is missing or too short; remove {self.record} to start "
+                    "again"
+                )
+            self._open(path, size)
+
+    def _open(self, path: Path, size: int) -> None:
+        part = _part(path)
+        part.touch()
+        file = open(part, "r+b")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"{part}: another process is writing it") from None
+        file.truncate(size)
+        file.seek(size)
+        self.files[path] = file
+
+    def _save(self) -> None:
+        for file in self.files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        state = {
+            "key": self.key,
+            "rows": self.rows,
+            "failed": self.failed,
+            "bytes": [self.files[path].tell() for path in self.paths],
+        }
+        temporary = self.record.with_name(self.record.name + ".tmp")
+        temporary.write_text(json.dumps(state), encoding="utf-8")
+        os.replace(temporary, self.record)
+
+
+def part_record(table: Path) -> Path:
+    """The record of a run that has not finished."""
+    return table.with_name(table.name + ".part.json")
+
+
+def _part(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()

@@ -1,0 +1,41 @@
+"""Trained models for the commands that use them."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from fairseq.logging import metrics
+from fairseq_cli import train as fairseq_train
+
+USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory):
+    """Function: an architecture to a checkpoint after one update."""
+    folder = tmp_path_factory.mktemp("trained")
+    lines = [f"{'C' * i}O,{i}" for i in range(1, 41)]
+    (folder / "alcohols.csv").write_text("\n".join(["smiles,gap", *lines]) + "\n")
+    done = {}
+
+    def train(arch, *more):
+        key = (arch, *more)
+        if key in done:
+            return done[key]
+        save_dir = folder / f"{arch}{len(done)}"
+        arguments = f"""--user-dir {USER_DIR} --task graph_prediction --arch {arch}
+            --dataset-name {folder}/alcohols.csv --data-root {folder} --target-unit eV
+            --prepare-workers 1 --num-workers 0 --criterion l1_loss --optimizer adam
+            --encoder-layers 2 --encoder-embed-dim 16
+            --batch-size 8 --max-update 1 --disable-validation --no-epoch-checkpoints
+            --save-dir {save_dir} --no-progress-bar --cpu"""
+        if arch != "gin":
+            more += ("--encoder-attention-heads", "2")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["fairseq-train", *arguments.split(), *more])
+            metrics.reset()
+            fairseq_train.cli_main()
+        done[key] = str(save_dir / "checkpoint_last.pt")
+        return done[key]
+
+    return train

@@ -1,0 +1,312 @@
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import predict
+from graphormer_plugin.cli.predict import main
+
+SMILES = ["CCO", "c1ccccc1O", "CC(=O)[O-].[Na+]", "C1CC", "", "CCN"]
+
+
+@pytest.fixture
+def inputs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = ["name,SMILES,note", *(f'm{i},{s},"a, {i}"' for i, s in enumerate(SMILES))]
+    Path("in.csv").write_text("\ufeff" + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """5 blocks of rows, some of which cannot be read."""
+    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    lines = [
+        "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
+    ]
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join(["smiles", *lines]) + "\n")
+    return str(path)
+
+
+def rows(path):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_table(checkpoint, inputs, capsys):
+    path = checkpoint("grpe_tiny")
+    assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("out.csv: 6 rows, 2 without prediction; gap (eV); ")
+    found = rows("out.csv")
+    assert list(found[0]) == ["name", "SMILES", "note", "gap", "reason"]
+    assert [row["SMILES"] for row in found] == SMILES
+    assert [row["note"] for row in found] == [f"a, {i}" for i in range(6)]
+    assert "unclosed ring" in found[3]["reason"] and found[4]["reason"] == "no SMILES"
+    good = [row for row in found if not row["reason"]]
+    assert [row["gap"] for row in found if row["reason"]] == ["", ""]
+    expected = hub.load(path).predict([row["SMILES"] for row in good])[:, 0]
+    np.testing.assert_allclose([float(row["gap"]) for row in good], expected, rtol=1e-5)
+    assert sorted(os.listdir()) == ["in.csv", "out.csv"]
+
+
+def test_columns_of_the_input_are_kept(checkpoint, inputs):
+    """Also where they are called as the new ones."""
+    Path("in.csv").write_text("canonical_smiles,gap,reason\nCCO,7,why\n")
+    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]) == 0
+    (row,) = rows("out.csv")
+    assert list(row)[3:] == ["gap_predicted", "reason_predicted"]
+    assert (row["gap"], row["reason"], row["reason_predicted"]) == ("7", "why", "")
+
+
+def test_ensemble(checkpoint, inputs):
+    paths = [checkpoint("grpe_tiny"), checkpoint("gt_zinc")]
+    assert main([*paths, "in.csv", "out.csv", "--quiet"]) == 0
+    found = rows("out.csv")[0]
+    both = [hub.load(path).predict(["CCO"])[0, 0] for path in paths]
+    assert float(found["gap"]) == pytest.approx(np.mean(both), rel=1e-5)
+    assert float(found["gap_std"]) == pytest.approx(np.std(both, ddof=1), rel=1e-5)
+
+
+def test_mc_dropout(checkpoint, inputs):
+    path = checkpoint("grpe_tiny")
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        arguments = ["--mc-dropout", "4", "--seed", str(seed), "--quiet"]
+        assert main([path, "in.csv", f"{name}.csv", *arguments]) == 0
+    a, b, c = (rows(f"{name}.csv")[0] for name in "abc")
+    assert a == b and a["gap"] != c["gap"] and float(a["gap_std"]) > 0
+
+
+def test_embeddings(checkpoint, inputs):
+    path = checkpoint("grpe_tiny")
+    more = ["--embeddings", "e.npy", "--layers", "2", "--quiet"]
+    assert main([path, "in.csv", "out.csv", *more]) == 0
+    found = np.load("e.npy")
+    assert found.shape == (6, 32) and found.dtype == np.float32
+    assert np.isnan(found).all(1).tolist() == [False] * 3 + [True, True, False]
+    good = [0, 1, 2, 5]
+    smiles = [SMILES[row] for row in good]
+    predictor = hub.load(path)
+    np.testing.assert_allclose(found[good], predictor.embed(smiles, 2), atol=1e-5)
+    more = ["--embeddings", "n.npy", "--nodes", "--quiet"]
+    assert main([path, "in.csv", "out2.csv", *more]) == 0
+    counts = np.load("n.count.npy")
+    assert counts.tolist() == [3, 7, 5, 0, 0, 3]
+    nodes = predictor.embed(smiles, nodes=True)
+    np.testing.assert_allclose(np.load("n.npy"), np.concatenate(nodes), atol=1e-5)
+
+
+def test_classes(checkpoint, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [f"{'C' * i}O,{i % 3}" for i in range(1, 41)]
+    Path("classes.csv").write_text("\n".join(["smiles,kind", *lines]) + "\n")
+    path = checkpoint(
+        "grpe_tiny",
+        *"--dataset-name classes.csv --target-kind multiclass".split(),
+        *"--target-unit= --criterion multiclass_cross_entropy".split(),
+    )
+    assert main([path, "classes.csv", "out.csv", "--quiet"]) == 0
+    (expected,) = hub.load(path).predict(["CO"])
+    row = rows("out.csv")[0]
+    assert list(row)[2:] == [
+        "kind_predicted",
+        *(f"kind_probability_{number}" for number in range(3)),
+        "reason",
+    ]
+    assert row["kind_predicted"] == str(expected.argmax())
+    assert float(row["kind_probability_1"]) == pytest.approx(expected[1], rel=1e-5)
+
+
+def run_until(files, path, many, blocks, monkeypatch, *more):
+    """A run that is interrupted after so many blocks."""
+    append, done = predict.GrowingFiles.append, []
+
+    def interrupted(self, *arguments):
+        if len(done) == blocks:
+            raise KeyboardInterrupt
+        done.append(append(self, *arguments))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict.GrowingFiles, "append", interrupted)
+        return main([path, many, *files, "--quiet", *more])
+
+
+def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
+    """Equal to the bytes of a run that was not interrupted, with random numbers too."""
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint("grpe_tiny")
+    more = ["--mc-dropout", "2"]
+    assert (
+        main([path, many, "whole.csv", "--quiet", "--embeddings", "w.npy", *more]) == 0
+    )
+    files = ["out.csv", "--embeddings", "e.npy"]
+    capsys.readouterr()
+    assert run_until(files, path, many, 2, monkeypatch, *more) == 130
+    err = capsys.readouterr().err
+    assert err == "the first 1,024 rows are kept; go on with --resume\ninterrupted\n"
+    assert not Path("out.csv").exists() and not Path("e.npy").exists()
+    with open("out.csv.part", "a") as file:
+        file.write("half a li")  # what a kill leaves behind
+    again = [path, many, *files, "--quiet", *more]
+    assert main(again) == 2
+    assert "go on with --resume, or remove that file" in capsys.readouterr().err
+    assert main([*again[:-1], "3", "--resume"]) == 2
+    assert "other input, checkpoints or options" in capsys.readouterr().err
+    assert main([*again, "--resume"]) == 0
+    assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
+    np.testing.assert_array_equal(np.load("e.npy"), np.load("w.npy"))
+    assert not [name for name in os.listdir() if "part" in name]
+    assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
+    assert main([*again, "--resume"]) == 0
+    assert capsys.readouterr().out == "out.csv is finished\n"
+
+
+def test_killed_while_it_finishes(checkpoint, many, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint("grpe_tiny")
+    command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]
+    replace = os.replace
+
+    def killed(source, target):
+        if str(target).endswith("out.csv"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", killed)
+        assert main(command) == 130
+    assert Path("e.npy").exists() and not Path("out.csv").exists()
+    assert main([*command, "--resume"]) == 0
+    assert len(rows("out.csv")) == len(np.load("e.npy")) == 1100
+    assert not [name for name in os.listdir() if "part" in name]
+
+
+def test_kill_9(checkpoint, many, tmp_path):
+    """A process that is killed for real, and one that goes on, in processes that read
+    SMILES."""
+    path = checkpoint("grpe_tiny")
+    code = (
+        "import time\n"
+        "from graphormer_plugin.cli import predict\n"
+        "predict.BLOCK_ROWS = 256\n"
+        "append = predict.GrowingFiles.append\n"
+        "def slow(*arguments):\n"
+        "    append(*arguments)\n"
+        "    time.sleep(0.5)\n"
+        "predict.GrowingFiles.append = slow\n"
+        "if __name__ == '__main__':\n"
+        "    raise SystemExit(predict.main())\n"
+    )
+    script = tmp_path / "slow.py"
+    script.write_text(code)
+    out = tmp_path / "out.csv"
+    command = [path, many, str(out), "--quiet", "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    process = subprocess.Popen([sys.executable, script, *command], env=environment)
+    record = tmp_path / "out.csv.part.json"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if record.exists() and json.loads(record.read_text())["rows"]:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert 0 < json.loads(record.read_text())["rows"] < 1100
+    assert main([*command, "--resume"]) == 0
+    assert main([path, many, str(tmp_path / "whole.csv"), "--quiet"]) == 0
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def test_nothing_is_left_of_a_run_without_rows(checkpoint, many, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint("grpe_tiny")
+    assert run_until(["out.csv"], path, many, 0, monkeypatch) == 130
+    assert os.listdir() == ["many.csv"]
+
+
+def test_no_molecule_at_all(checkpoint, inputs, capsys):
+    path = checkpoint("grpe_tiny")
+    more = ["--smiles-column", "name", "--quiet"]
+    assert main([path, "in.csv", "out.csv", *more]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: nothing in column 'name' could be predicted")
+    assert all(row["gap"] == "" and row["reason"] for row in rows("out.csv"))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["in.csv", "out.txt"], "out.txt: expected a name that ends in .csv"),
+        (["in.csv", "in.csv"], "in.csv exists already"),
+        (["in.csv", "no/out.csv"], "no/out.csv: there is no folder no"),
+        (["gone.csv", "out.csv"], "gone.csv: No such file"),
+        (["empty.csv", "out.csv"], "empty.csv: the file is empty"),
+        (["head.csv", "out.csv"], "head.csv: there are no rows below the header"),
+        (["short.csv", "out.csv"], "short.csv: row 1 (line 3) has 1 cells, expected 2"),
+        (["two.csv", "out.csv"], "two.csv: which column has the SMILES? Name it with"),
+        (["in.csv", "out.csv", "--smiles-column", "mol"], "in.csv: no column 'mol'"),
+        (["in.csv", "out.csv", "--batch-size", "0"], "--batch-size 0, expected 1"),
+        (["in.csv", "out.csv", "--mc-dropout", "1"], "--mc-dropout 1 has no spread"),
+        (["in.csv", "out.csv", "--mc-dropout", "-1"], "--mc-dropout -1, expected 0"),
+        (["in.csv", "out.csv", "--seed", "-1"], "--seed -1, expected 0 or more"),
+        (["in.csv", "out.csv", "--layers", "2"], "--layers belong to --embeddings"),
+        (["in.csv", "out.csv", "--embeddings", "e.txt"], "e.txt: expected a name that"),
+        (["in.csv", "out.csv", "--embeddings", "o.npy"], "o.npy exists already"),
+        (
+            ["in.csv", "out.csv", "--embeddings", "e.npy", "--layers", "3"],
+            "checkpoint_last.pt: 3 layers, expected 1 to 2, the model's",
+        ),
+        (["in.csv", "out.csv", "--device", "cuda:9"], "--device cuda:9 cannot be used"),
+        (["in.csv", "out.csv", "--device", "gpu"], "--device gpu cannot be used"),
+        (["in.csv", "out.csv", "--workers", "-1"], "workers must be 0 or more"),
+    ],
+)
+def test_bad_input_is_one_line(checkpoint, inputs, capfd, arguments, message):
+    path = checkpoint("grpe_tiny")
+    Path("empty.csv").write_text("")
+    Path("head.csv").write_text("smiles\n")
+    Path("short.csv").write_text("smiles,a\nCCO,1\nCC\n")
+    Path("two.csv").write_text("smiles_a,smiles_b\nCCO,1\n")
+    Path("o.npy").write_text("mine")
+    before = {name: Path(name).read_bytes() for name in os.listdir()}
+    capfd.readouterr()
+    assert main([path, *arguments, "--quiet"]) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("error: ") and err.count("\n") == 1 and message in err
+    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+def test_models_that_do_not_fit_together(checkpoint, inputs, capsys):
+    one = checkpoint("grpe_tiny")
+    other = checkpoint("graphormer_slim", "--target-unit", "kJ")
+    assert main([one, other, "in.csv", "out.csv"]) == 2
+    assert "predict different things: unit 'kJ' and 'eV'" in capsys.readouterr().err
+    more = ["--embeddings", "e.npy"]
+    assert main([one, one, "in.csv", "out.csv", *more]) == 2
+    assert "is for one checkpoint, not for an ensemble" in capsys.readouterr().err
+
+
+def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint("grpe_tiny")
+    append, seen = predict.GrowingFiles.append, []
+
+    def append_and_start_another(self, *arguments):
+        append(self, *arguments)
+        if not seen:
+            seen.append(None)
+            seen.append(main([path, many, "out.csv", "--quiet", "--resume"]))
+
+    monkeypatch.setattr(predict.GrowingFiles, "append", append_and_start_another)
+    assert main([path, many, "out.csv", "--quiet"]) == 0
+    assert seen == [None, 2]
+    assert "another process is writing it" in capsys.readouterr().err
+    assert len(rows("out.csv")) == 1100

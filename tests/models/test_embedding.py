@@ -1,0 +1,58 @@
+"""Vectors out of the layers of every architecture."""
+
+import pytest
+import torch
+from test_architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
+from torch import nn
+
+from graphormer_plugin.embedding import layer_vectors
+from graphormer_plugin.models.cgt import CGTModel
+from graphormer_plugin.modules import read_out
+
+
+@pytest.fixture(
+    params=[*((arch, {}) for arch in SMALLEST), *NODES_ONLY],
+    ids=lambda param: param[0],
+)
+def model(request):
+    arch, options = request.param
+    torch.manual_seed(1)
+    return tiny_model(arch, **options).double().eval()
+
+
+@torch.no_grad()
+def test_the_last_layer_is_what_the_head_reads(model):
+    batch = make_batch(model, range(4))
+    vectors = layer_vectors(model, batch)
+    if isinstance(model, CGTModel):  # reads graphs out of its hidden layer
+        nodes = model.head.hidden(layer_vectors(model, batch, nodes=True))
+        hidden = read_out(nodes, batch["node_mask"], model.readout)
+        torch.testing.assert_close(model.head.projection(hidden), model(batch))
+    else:
+        torch.testing.assert_close(model.head(vectors), model(batch))
+
+
+@torch.no_grad()
+def test_layers_stand_side_by_side(model):
+    """The first columns are those of the same model without its last layer."""
+    batch = make_batch(model, range(4))
+    width, count = model.embed_dim, len(model.encoder.layers)
+    assert count >= 2
+    both = layer_vectors(model, batch, layers=2)
+    nodes = layer_vectors(model, batch, layers=2, nodes=True)
+    last = layer_vectors(model, batch)
+    assert both.shape == (len(last), 2 * width)
+    torch.testing.assert_close(both[:, width:], last)
+    with pytest.raises(ValueError, match=f"{count + 1} layers, expected 1 to {count}"):
+        layer_vectors(model, batch, layers=count + 1)
+    model.encoder.layers = model.encoder.layers[:-1]
+    if hasattr(model.encoder, "final_norm"):
+        model.encoder.final_norm = nn.Identity()
+    torch.testing.assert_close(both[:, :width], layer_vectors(model, batch))
+    assert not torch.allclose(both[:, :width], last)
+    mask = batch["node_mask"]
+    shorter = layer_vectors(model, batch, nodes=True)
+    assert nodes.shape == (*mask.shape, 2 * width)
+    torch.testing.assert_close(nodes[..., :width][mask], shorter[mask])
+    if not model.virtual_node:
+        torch.testing.assert_close(both, read_out(nodes, mask, model.readout))

@@ -1,0 +1,226 @@
+"""`hub.Predictor` on graphs and SMILES, embeddings and sampling."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from benchmark_files import write_zinc
+from torch_geometric.data import Data
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.batching import GraphDataset
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.datasets import sbm
+from graphormer_plugin.data.datasets.molecules import feature_dims, parse_smiles
+from graphormer_plugin.data.derived import stored_columns
+from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.models import build_model
+
+OGB = FeatureSchema(9, *feature_dims())
+TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])
+SIZES = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_attention_heads": 2}
+SMILES = ["CCO", "c1ccccc1C(=O)[O-].[Na+]", "C", "CC(C)(C)C#N"]
+
+
+def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", **more):
+    torch.manual_seed(1)
+    model = build_model(arch, schema, targets, **{**SIZES, **more})
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, std=0.3)
+    return hub.Predictor(model, schema, targets, featuriser).double()
+
+
+def as_data(smiles):
+    x, edge_index, edge_attr, _ = parse_smiles(smiles)
+    arrays = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr}
+    return Data(**{name: torch.as_tensor(array) for name, array in arrays.items()})
+
+
+def batch_of(store, predictor, rows):
+    """The same graphs through the store and the training data path."""
+    columns = dict(store.columns) | stored_columns(store, predictor.model.batch_spec)
+    collator = GraphCollator(
+        columns,
+        store.target,
+        num_bond_types=store.schema.num_bond_types,
+        spec=predictor.model.batch_spec,
+    )
+    dataset = GraphDataset(rows, store.sizes, collator)
+    return dataset.collater(list(range(len(rows))))["net_input"]["batch"]
+
+
+@pytest.mark.parametrize("arch", ["grpe_tiny", "gt_zinc", "cgt_zinc"])
+def test_graphs_and_smiles_are_one(arch):
+    more = {"rwse_dim": 4} if arch == "cgt_zinc" else {}
+    one = predictor(arch, **more)
+    expected = one.predict(SMILES)
+    assert expected.shape == (4, 1) and np.ptp(expected) > 1e-3
+    mixed = [as_data(SMILES[0]), SMILES[1], as_data(SMILES[2]), SMILES[3]]
+    np.testing.assert_allclose(one.predict(mixed, batch_size=3), expected, atol=1e-9)
+    np.testing.assert_allclose(
+        one.embed(mixed, layers=2), one.embed(SMILES, layers=2), atol=1e-9
+    )
+    nodes = one.embed(SMILES, layers=2, nodes=True)
+    assert [array.shape for array in nodes] == [(n, 32) for n in (3, 10, 1, 6)]
+    alone = one.embed([SMILES[3]], layers=2, nodes=True)
+    np.testing.assert_allclose(nodes[3], alone[0], atol=1e-6)
+    assert one.predict([]).shape == (0, 1) and one.embed([], 2).shape == (0, 32)
+
+
+def test_nodes_of_generated_graphs(tmp_path):
+    """Node level: as the model itself says of batches of the store."""
+    options = DatasetOptions(
+        "pattern", source="generated:4", data_root=str(tmp_path), progress=False
+    )
+    store = get_store(options)
+    assert store.featuriser == ""
+    counts = {split: len(store.splits[split]) for split in ("train", "valid", "test")}
+    made = list(sbm.PatternGraphs(counts, 1))
+    graphs = [
+        Data(x=torch.as_tensor(g.x), edge_index=torch.as_tensor(g.edge_index))
+        for g in made
+    ]
+    one = predictor(
+        "gt_sbm", store.schema, store.targets, store.featuriser, lap_pe_dim=2
+    )
+    with torch.no_grad():
+        batch = batch_of(store, one, np.arange(len(made)))
+        expected = one.model(batch).softmax(-1).numpy()
+    found = one.predict(graphs, batch_size=2)
+    for array, row, graph in zip(found, expected, made, strict=True):
+        assert array.shape == (len(graph.x), 2)
+        np.testing.assert_allclose(array, row[: len(array)], atol=1e-6)
+    with pytest.raises(ValueError, match="only predictions of graphs can be sampled"):
+        one.sample(graphs, 2)
+    with pytest.raises(ValueError, match="SMILES 0, 'CCO': the model was trained on"):
+        one.predict(["CCO"])
+
+
+def test_smiles_of_a_benchmark_with_features_of_its_own(tmp_path):
+    smiles = ["CCO", "c1ccccc1N", "CC(=O)[O-]", "CS", "CCl"]
+    pairs = [(string, float(number)) for number, string in enumerate(smiles)]
+    write_zinc(tmp_path, {"train": pairs[:3], "val": pairs[3:4], "test": pairs[4:]})
+    store = get_store(DatasetOptions("zinc", data_root=str(tmp_path), progress=False))
+    one = predictor("grpe_tiny", store.schema, store.targets, store.featuriser)
+    with torch.no_grad():
+        batch = batch_of(store, one, np.arange(5))
+        expected = store.targets.restore(one.model(batch)).numpy()
+    np.testing.assert_allclose(one.predict(smiles), expected, atol=1e-9)
+    with pytest.raises(ValueError, match="atom type 'Si H2' is not in the vocabulary"):
+        one.predict(["C[SiH2]C"])
+
+
+def test_positions(rng):
+    one = predictor("graphormer_slim", gaussian_kernels=8)
+    graphs = [as_data("CCO"), as_data("CC")]
+    with pytest.raises(ValueError, match="reads 3D positions, which are not given"):
+        one.predict(graphs)
+    for graph in graphs:
+        graph.pos = torch.as_tensor(rng.normal(size=(len(graph.x), 3)))
+    found = one.predict(graphs)
+    for graph in graphs:
+        graph.pos = graph.pos * 2
+    assert np.abs(one.predict(graphs) - found).min() > 1e-9
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (
+            {"x": torch.zeros(3, 8, dtype=torch.int64)},
+            "graph 1: x has 8 columns, expec",
+        ),
+        (
+            {"x": torch.full((3, 9), 200)},
+            "graph 1: node 0 has 200 in column 0, expected",
+        ),
+        ({"x": None}, "graph 1: Data has no x"),
+        ({"edge_attr": torch.full((4, 3), 7)}, "graph 1: edge_attr column 0 is 7, exp"),
+        (
+            {"edge_index": torch.full((2, 4), 3)},
+            "graph 1: edge_index names node 3, exp",
+        ),
+        ({"x": torch.zeros(3, 9)}, "graph 1: x has dtype float32, but that of graph 0"),
+    ],
+)
+def test_wrong_graphs_are_named(change, message):
+    graph = as_data("CCO")
+    for name, value in change.items():
+        setattr(graph, name, value)
+    with pytest.raises(ValueError, match=message):
+        predictor().predict(["CC", graph])
+
+
+def test_wrong_arguments():
+    one = predictor()
+    with pytest.raises(ValueError, match="expected a list of SMILES, got one string"):
+        one.predict("CCO")
+    with pytest.raises(ValueError, match="batch size 0"):
+        one.predict(["CCO"], batch_size=0)
+    with pytest.raises(ValueError, match="SMILES 1, 'C1CC': .*unclosed ring"):
+        one.predict(["CCO", "C1CC"])
+    with pytest.raises(ValueError, match="0 samples"):
+        one.sample(["CCO"], 0)
+
+
+def test_large_graphs_make_small_batches(monkeypatch):
+    one = predictor()
+    expected = one.predict(SMILES)
+    seen = []
+    one.model.register_forward_pre_hook(
+        lambda _, args: seen.append(tuple(args[0]["x"].shape[:2]))
+    )
+    monkeypatch.setattr(hub, "MOST_PAIRS", 80)
+    found = one.predict(SMILES)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    assert seen == [(2, 3), (1, 6), (1, 10)]
+
+
+def test_samples_are_those_of_training_mode():
+    """GRPE has LayerNorm only, so that training mode differs in dropout alone."""
+    one = predictor(dropout=0.4, attention_dropout=0.2, act_dropout=0.3)
+    state = torch.get_rng_state()
+    samples = one.sample(SMILES, 3, seed=7)
+    assert torch.equal(state, torch.get_rng_state())
+    assert not any(module.training for module in one.model.modules())
+    assert samples.shape == (3, 4, 1) and (samples.std(0) > 0).all()
+    np.testing.assert_array_equal(samples, one.sample(SMILES, 3, seed=7))
+    assert not np.array_equal(samples, one.sample(SMILES, 3, seed=8))
+    columns = one._columns(SMILES)
+    ((rows, batch),) = one._batches(columns, 128, by_size=True)
+    one.model.train()
+    torch.manual_seed(7)
+    with torch.no_grad():
+        first = TARGETS.restore(one.model(batch)).numpy()
+    np.testing.assert_allclose(samples[0][rows], first, atol=1e-12)
+
+
+def test_sampling_leaves_batch_statistics_alone():
+    one = predictor("gt_zinc", dropout=0.5, norm="batch")
+    before = {name: value.clone() for name, value in one.model.state_dict().items()}
+    one.sample(SMILES, 2)
+    for name, value in one.model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    without = predictor("gt_zinc", dropout=0.0, attention_dropout=0.0)
+    with pytest.raises(ValueError, match="the model has no dropout"):
+        without.sample(SMILES, 2)
+
+
+def test_classes():
+    """Probabilities that sum to one; a probability per task."""
+    targets = TargetSchema(["toxic"], kind="multiclass", num_classes=3)
+    found = predictor(targets=targets).predict(SMILES)
+    assert found.shape == (4, 3)
+    np.testing.assert_allclose(found.sum(1), 1)
+    found = predictor(targets=TargetSchema(["a", "b"], kind="binary")).predict(SMILES)
+    assert found.shape == (4, 2) and (0 < found).all() and (found < 1).all()
+
+
+def test_anything_with_the_right_attributes_is_a_graph():
+    x, edge_index, edge_attr, _ = parse_smiles("CCO")
+    graph = SimpleNamespace(x=x, edge_index=edge_index, edge_attr=edge_attr)
+    one = predictor()
+    np.testing.assert_array_equal(one.predict([graph]), one.predict(["CCO"]))
