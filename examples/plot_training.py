@@ -47,8 +47,10 @@ def of_line(line: str) -> tuple[str, dict[str, float]]:
     """Split and numbers of a line that closes an epoch; no numbers for other lines."""
     found = re.search(r"epoch \d+ \| (?:valid on '([^']*)' subset \| )?(.*)", line)
     if found:
-        pairs = re.findall(r"(?:^| \| )(\w+) (\S+)(?= \||\s*$)", found[2])
-        return found[1] or "train", numbers(dict(pairs))
+        # A name may have spaces in it.
+        pairs = (part.rsplit(maxsplit=1) for part in found[2].split(" | "))
+        stats = {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
+        return found[1] or "train", numbers(stats)
     found = re.search(r'\{"epoch": .*\}\s*$', line)
     if found:
         stats = json.loads(found[0])

@@ -3,11 +3,14 @@
 import importlib.util
 import io
 import logging
+import re
 import struct
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+import tqdm
 from fairseq.logging import metrics, progress_bar
 from fairseq_cli import train as fairseq_train
 from PIL import Image
@@ -22,7 +25,7 @@ SPEC.loader.exec_module(plot_training)
 PLAIN = """\
 2026-01-01 10:00:00 | INFO | train_inner | epoch 001:    2 / 6 loss=1.2, num_updates=2
 2026-01-01 10:00:00 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 0.5 \
-| mae 9.5 | wps 0 | num_updates 6
+| mae 9.5 | mae_mu (D) 3 | wps 0 | num_updates 6
 2026-01-01 10:00:01 | INFO | train | epoch 001 | loss 1.5 | mae 26 | wps 1344.7 \
 | num_updates 6 | lr 0.001 | train_wall 0 | wall 2
 epoch 002 | valid on 'valid' subset | loss 0.25 | mae nan | num_updates 12 | best_mae 9
@@ -30,6 +33,7 @@ epoch 002 | valid on 'valid' subset | loss 0.25 | mae nan | num_updates 12 | bes
 JSON = """\
 x | INFO | train_inner | {"epoch": 1, "update": 0.3, "loss": "1.2", "num_updates": "2"}
 x | INFO | valid | {"epoch": 1, "valid_loss": "0.5", "valid_mae": "9.5", \
+"valid_mae_mu (D)": "3", \
 "valid_num_updates": "6"}
 x | INFO | train | {"epoch": 1, "train_loss": "1.5", "train_mae": "26", \
 "train_num_updates": "6", "train_lr": "0.001", "train_train_wall": "0"}
@@ -40,7 +44,8 @@ x | INFO | train | {"epoch": 1, "train_loss": "1.5", "train_mae": "26", \
 @pytest.mark.parametrize("text", [PLAIN, JSON, 2 * PLAIN.replace("\n", "\r")])
 def test_reads_what_fairseq_prints(text):
     curves = plot_training.read(text)
-    assert set(curves) == {"loss", "mae", "lr"}
+    assert set(curves) == {"loss", "mae", "mae_mu (D)", "lr"}
+    assert curves["mae_mu (D)"] == {"valid": [(6, 3)]}
     assert curves["loss"] == {"valid": [(6, 0.5), (12, 0.25)], "train": [(6, 1.5)]}
     assert curves["mae"]["valid"][0] == (6, 9.5) and len(curves["mae"]["valid"]) == 2
     assert curves["lr"] == {"train": [(6, 0.001)]}
@@ -72,13 +77,19 @@ def scalars(folder):
     return found
 
 
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
 def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
-    rows = "\n".join(f"{'C' * (i % 9 + 1)}O,{i}" for i in range(60))
-    (tmp_path / "alcohols.csv").write_text(f"smiles,gap\n{rows}\n")
+    rows = "\n".join(f"{'C' * (i % 9 + 1)}O,{i},{i % 7}" for i in range(60))
+    (tmp_path / "alcohols.csv").write_text(f"smiles,gap,mu/D\n{rows}\n")
     arguments = f"""--user-dir {ROOT}/graphormer_plugin --task graph_prediction
         --dataset-name {tmp_path}/alcohols.csv --data-root {tmp_path}
-        --prepare-workers 1 --num-workers 0 --criterion l1_loss --optimizer adam
-        --arch grpe_tiny --encoder-layers 1 --encoder-embed-dim 16
+        --target-columns gap,mu/D --prepare-workers 1 --num-workers 0
+        --criterion l1_loss --optimizer adam --arch grpe_tiny
+        --encoder-layers 1 --encoder-embed-dim 16
         --batch-size 16 --max-epoch 2 --no-save --save-dir {tmp_path}/save --cpu
         --log-interval 1 --log-file {tmp_path}/train.log
         --tensorboard-logdir {tmp_path}/board"""
@@ -88,7 +99,11 @@ def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
     progress_bar.logger.manager._clear_cache()
     metrics.reset()
     progress_bar._tensorboard_writers.clear()
-    fairseq_train.cli_main()
+    terminal = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal)
+        patch.setattr("tqdm.tqdm", partial(tqdm.tqdm, mininterval=0))  # every update
+        fairseq_train.cli_main()
     progress_bar._close_writers()  # as at the end of a process
     progress_bar._tensorboard_writers.clear()
     for handler in set(progress_bar.logger.handlers) - set(handlers):
@@ -99,8 +114,20 @@ def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
         path.name for path in (tmp_path / "board").iterdir()
     }
     board = {split: scalars(tmp_path / "board" / split) for split in ("train", "valid")}
-    assert {"loss", "mae", "rmse", "lr", "gnorm", "ups"} <= set(board["train"])
-    assert {"loss", "mae", "rmse"} <= set(board["valid"])
+    errors = {"mae", "mae_gap", "mae_mu_D", "rmse", "rmse_gap", "rmse_mu_D"}
+    speed = {"wps", "ups", "wpb", "bsz", "train_wall", "wall"}
+    text = {"sys.argv/text_summary"}
+    train = errors | speed | text | {"loss", "lr", "gnorm"}
+    valid = errors | text | {"loss", "best_loss", "wps", "wpb", "bsz"}
+    assert {split: set(tags) for split, tags in board.items()} == {
+        "train": train,
+        "valid": valid,
+    }
+    # The bar: updates done, time spent and left, rate, loss and metrics.
+    bar = (
+        r"epoch 002: .* [12]/3 \[\d\d:\d\d<\d\d:\d\d, +[\d.]+(it/s|s/it), loss=[\d.]+, "
+    )
+    assert re.search(bar + r"mae=[\d.]+, rmse=[\d.]+, mae_gap=", terminal.getvalue())
 
     out = tmp_path / "curves.png"
     log = str(tmp_path / "train.log")
@@ -108,7 +135,8 @@ def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
     assert plot_training.main() == 0
     assert Image.open(out).size[0] > 1000
     curves = plot_training.read(Path(log).read_text())
-    for name in ("loss", "mae", "rmse"):
+    assert set(curves) == errors | {"loss", "lr"}
+    for name in ("loss", *errors):
         for split in ("train", "valid"):
             points = [point for pair in board[split][name] for point in pair]
             drawn = [point for pair in curves[name][split] for point in pair]

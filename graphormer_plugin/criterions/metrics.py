@@ -12,6 +12,7 @@ says why.
 
 import logging
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -79,6 +80,17 @@ def mean_of_defined(values: Sequence[float]) -> float:
     return math.fsum(defined) / len(defined) if defined else math.nan
 
 
+def metric_names(columns: Sequence[str]) -> list[str]:
+    """Names of targets as parts of a metric's name: letters, digits and ``_``.
+
+    Logs, JSON, TensorBoard (which would make groups of ``mu/D``) and
+    ``--best-checkpoint-metric`` then have one name for it. Targets whose names would
+    become the same keep them.
+    """
+    names = [re.sub(r"\W+", "_", column).strip("_") for column in columns]
+    return names if all(names) and len({*names}) == len(names) else list(columns)
+
+
 def log_mean_error(
     name: str,
     columns: Sequence[str],
@@ -89,8 +101,8 @@ def log_mean_error(
     """Log an error that is averaged per target over everything seen so far.
 
     Logs ``name``, the mean over targets of each target's own mean, and with several
-    targets also ``name_<target>`` each. A target that never occurs is left out of the
-    mean and is itself NaN.
+    targets also ``name_<target>`` each, spelt as in `metric_names`. A target that never
+    occurs is left out of the mean and is itself NaN.
 
     Args:
         name: of the metric, e.g. ``mae``.
@@ -106,7 +118,7 @@ def log_mean_error(
 
     derived = {name: lambda total, count: mean_of_defined(per_target(total, count))}
     if len(columns) > 1:
-        for index, column in enumerate(columns):
+        for index, column in enumerate(metric_names(columns)):
             derived[f"{name}_{column}"] = lambda total, count, index=index: per_target(
                 total, count
             )[index]

@@ -16,6 +16,7 @@ from graphormer_plugin.criterions.metrics import (
     log_accuracy,
     log_mean_error,
     log_ranking,
+    metric_names,
     roc_auc,
 )
 
@@ -71,6 +72,12 @@ def test_errors_equal_ogb(ogb, rng):
     evaluator.num_tasks = 3
     expected = evaluator.eval({"y_true": target, "y_pred": output})["rmse"]
     assert values["rmse"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_names_of_metrics_are_words_and_stay_different():
+    assert metric_names(["gap (eV)", "mu/D", "α"]) == ["gap_eV", "mu_D", "α"]
+    for columns in (["a/b", "a b"], ["a", "%"]):
+        assert metric_names(columns) == columns
 
 
 def test_accuracy_equals_ogb(ogb, rng):
