@@ -662,6 +662,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "criterion": cfg["criterion"]["_name"],
             "dataset": task_state["dataset_name"],
             "fingerprint": task_state["fingerprint"],
+            "featuriser": task_state.get("featuriser") or "none: graphs, not SMILES",
             "targets": f"{', '.join(targets.names)} ({unit})",
             "kind": f"{targets.kind}, a prediction per {targets.level}",
             "epochs": checkpoint.epochs,

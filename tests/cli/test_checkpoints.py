@@ -18,7 +18,7 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.checkpoint import read_checkpoint, whole_file
-from graphormer_plugin.cli import convert, explain, preprocess
+from graphormer_plugin.cli import convert, explain, predict, preprocess
 
 ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
@@ -214,6 +214,7 @@ class TestInfo:
         assert full["dataset"].endswith("alcohols.csv")
         assert full["fingerprint"] == state["task_state"]["fingerprint"]
         assert full["targets"] == "gap, dip (eV)"
+        assert full["featuriser"] == "ogb"
         assert (full["epochs"], full["updates"]) == ("2", "8")
         extra = state["extra_state"]
         assert float(full["best mae"]) == pytest.approx(extra["best"], rel=1e-5)
@@ -356,11 +357,13 @@ def test_a_foreign_file_is_one_line(
     path, marker = tmp_path / "foreign.pt", tmp_path / "ran"
     message = foreign(kind, trained, path, marker)
     out = tmp_path / "out.pt"
+    molecules = [str(trained.parents[1] / "alcohols.csv"), str(tmp_path / "out.csv")]
     results = ["--metric", "mae", "--recipe", "r", "--results", str(tmp_path / "r.tsv")]
     commands = {
         "info": lambda: convert.main(["--info", str(path)]),
         "slim": lambda: convert.main(["--slim", str(path), str(out)]),
         "explain": lambda: explain.main([str(path), "CCO", str(tmp_path / "out.svg")]),
+        "predict": lambda: predict.main([str(path), *molecules]),
         "record": lambda: recorder()([str(path), *results]),
     }
     if kind not in ("state dict", "published", "of another task", "no config"):
@@ -373,7 +376,7 @@ def test_a_foreign_file_is_one_line(
             "error: "
         ), name
         assert str(path) in captured.err and captured.out == "", name
-        if name in ("info", "slim", "explain"):
+        if name in ("info", "slim", "explain", "predict"):
             assert message in captured.err, name
     with pytest.raises((ValueError, OSError), match="foreign.pt"):
         hub.load(path)
@@ -447,6 +450,7 @@ def test_parts_that_do_not_fit(place, value, message, trained, tmp_path, capsys)
     [
         (convert.main, ["--info", "nowhere.pt"], FileNotFoundError),
         (explain.main, ["nowhere.pt", "CCO", "out.svg"], FileNotFoundError),
+        (predict.main, ["nowhere.pt", "nowhere.csv", "out.csv"], FileNotFoundError),
         (preprocess.main, ["--dataset-name", "nowhere.csv"], (OSError, ValueError)),
     ],
 )
