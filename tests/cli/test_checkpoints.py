@@ -450,7 +450,7 @@ def test_parts_that_do_not_fit(place, value, message, trained, tmp_path, capsys)
     [
         (convert.main, ["--info", "nowhere.pt"], FileNotFoundError),
         (explain.main, ["nowhere.pt", "CCO", "out.svg"], FileNotFoundError),
-        (predict.main, ["nowhere.pt", "nowhere.csv", "out.csv"], FileNotFoundError),
+        (predict.main, ["nowhere.pt", "nowhere.csv", "out.csv"], (OSError, ValueError)),
         (preprocess.main, ["--dataset-name", "nowhere.csv"], (OSError, ValueError)),
     ],
 )
