@@ -70,7 +70,8 @@ def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
 def device_name() -> str:
     if torch.cuda.is_available():
         return torch.cuda.get_device_name()
-    return f"{torch.get_num_threads()} threads of {platform.machine()}"
+    threads = torch.get_num_threads()
+    return f"{threads} thread{'s'[: threads > 1]} of {platform.machine()}"
 
 
 def commit() -> str:

@@ -5,11 +5,13 @@
     python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
 
 `papers.tsv` holds what the papers report. A table stands between the lines
-`<!-- results: zinc -->` and `<!-- end -->` of a README.
+`<!-- results: zinc -->` and `<!-- end -->` of a README, and the order of the models of
+each benchmark at `<!-- results: order -->`.
 """
 
 import argparse
 import csv
+import itertools
 import re
 import statistics
 import sys
@@ -20,7 +22,7 @@ from typing import Optional
 import plot_training
 
 EXAMPLES = Path(__file__).resolve().parent
-PAGES = [*sorted(EXAMPLES.glob("*/README.md")), EXAMPLES.parent / "README.md"]
+PAGES = [*sorted(EXAMPLES.glob("**/README.md")), EXAMPLES.parent / "README.md"]
 MARKED = re.compile(
     r"(<!-- results: ([a-z0-9_ /-]+) -->\n).*?(<!-- end -->)", re.DOTALL
 )
@@ -60,9 +62,13 @@ def budget(rows: list[Row]) -> str:
     row = rows[0]
     minutes = statistics.fmean(float(row["seconds"]) for row in rows) / 60
     where = row["device"] + (f" x {row['devices']}" if row["devices"] != "1" else "")
-    return (
-        f"{row['epochs']} epochs, {row['updates']} updates, {minutes:.0f} min, {where}"
-    )
+    return f"{training(row)}, {row['updates']} updates, {minutes:.0f} min, {where}"
+
+
+def training(row: Row) -> str:
+    """What equal training is: the length, and the data if they are not the benchmark's."""
+    length = f"{row['epochs']} epoch" + ("s" if row["epochs"] != "1" else "")
+    return f"{length} of {row['source']}" if row["source"] else length
 
 
 def paper_cell(paper: Optional[Row]) -> list[str]:
@@ -128,11 +134,54 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def orders(papers: list[Row], results: list[Row]) -> str:
+    """The models of each benchmark, best first: in the papers, and here after equal
+    training, the one that most of them have had."""
+    lines = [
+        "| benchmark | in the papers, best first | measured here | pairs in the same "
+    ]
+    lines[0] += "order | after |"
+    lines.append("|---" * 5 + "|")
+    reported = {row["recipe"]: row for row in papers if not row["variant"]}
+    runs: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for group in groups(row for row in results if not row["variant"]).values():
+        row = group[0]
+        if row["recipe"] in reported and reported[row["recipe"]]["value"]:
+            same = "fingerprint batch epochs subset metric".split()
+            key = (row["recipe"].split("/")[0], *(row[name] for name in same))
+            runs.setdefault(key, {})[row["recipe"]] = group
+    chosen: dict[str, dict[str, list[Row]]] = {}
+    for (benchmark, *_), found in runs.items():
+        if len(found) > max(1, len(chosen.get(benchmark, ()))):
+            chosen[benchmark] = found
+    for benchmark, found in sorted(chosen.items()):
+        row = next(iter(found.values()))[0]
+        sign = -1 if row["metric"] in PERCENT else 1  # the best one is the least
+        paper = {name: sign * float(reported[name]["value"]) for name in found}
+        here = {
+            name: sign * statistics.fmean(float(run["value"]) for run in group)
+            for name, group in found.items()
+        }
+        pairs = list(itertools.combinations(found, 2))
+        agree = [(paper[a] < paper[b]) == (here[a] < here[b]) for a, b in pairs]
+        cells = [
+            " ".join(f"`{name.split('/')[1]}`" for name in sorted(of, key=of.get))
+            for of in (paper, here)
+        ]
+        cells = [benchmark, *cells, f"{sum(agree)} of {len(agree)}", training(row)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     """A page with its tables made anew."""
-    return MARKED.sub(
-        lambda found: found[1] + table(found[2], papers, results) + found[3], text
-    )
+
+    def made(found: re.Match) -> str:
+        what = found[2]
+        new = orders(papers, results) if what == "order" else None
+        return found[1] + (new or table(what, papers, results)) + found[3]
+
+    return MARKED.sub(made, text)
 
 
 def draw(out: Path, logs: list[Path], metric: str) -> None:
@@ -184,6 +233,7 @@ def main(argv: Optional[list[str]] = None) -> int:
                 text = page.read_text(encoding="utf-8")
                 page.write_text(fill(text, papers, results), encoding="utf-8")
             return 0
+        print(f"## order\n\n{orders(papers, results)}")
         recipes = {row["recipe"] for row in papers + results}
         for what in sorted({recipe.split("/")[0] for recipe in recipes}):
             print(f"## {what}\n\n{table(what, papers, results)}")

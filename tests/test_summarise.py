@@ -87,6 +87,31 @@ def test_variants_have_a_table_of_their_own():
     assert row[0] == "`plain`" and row[4] == "0.2000"
 
 
+def test_order_of_the_models():
+    """Of the training that most models have had; less is better for an error only."""
+    values = {"a": 0.1, "b": 0.2, "c": 0.3}
+    papers = [{**PAPER, "recipe": f"zinc/{n}", "value": v} for n, v in values.items()]
+    results = [
+        result(value, seed, recipe=f"zinc/{name}")
+        for name, *both in (("a", 0.5, 0.7), ("b", 0.9, 0.9), ("c", 0.8, 0.8))
+        for seed, value in enumerate(both)
+    ]
+    results += [result(0.1, recipe=f"zinc/{name}", epochs="20") for name in "ab"]
+    results += [result(0.1, recipe="zinc/unreported")]
+    (row,) = cells(summarise.orders(papers, results))
+    assert row == ["zinc", "`a` `b` `c`", "`a` `c` `b`", "2 of 3", "10 epochs"]
+    for row in papers + results:
+        row["metric"] = "roc_auc"
+    for row in results:
+        row["source"] = "generated:9"
+    (row,) = cells(summarise.orders(papers, results))
+    assert row[1:3] == ["`c` `b` `a`", "`b` `c` `a`"]
+    assert row[4] == "10 epochs of generated:9"
+    assert cells(summarise.orders(papers, results[:1])) == []
+    page = "<!-- results: order -->\n<!-- end -->"
+    assert "`b` `c` `a`" in summarise.fill(page, papers, results)
+
+
 def test_unmeasured_is_empty():
     (row,) = cells(summarise.table("zinc", [PAPER], []))
     assert row[4:] == ["", "", "", ""]
