@@ -319,8 +319,8 @@ def parser_of(featuriser: str) -> Parser:
     """
     if featuriser not in FEATURISERS:
         raise ValueError(
-            "the model was trained on graphs that are not made of SMILES here; give "
-            "graphs with the same features"
+            "the checkpoint does not say how SMILES become such graphs as the model was "
+            "trained on; give graphs with the same features"
         )
     return FEATURISERS[featuriser]
 
