@@ -14,7 +14,8 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.molecules import CsvTable, parse_smiles
+from graphormer_plugin.data.datasets.molecules import CsvTable
+from graphormer_plugin.data.prepare import Parser
 from graphormer_plugin.drawing import (
     VIRTUAL,
     Group,
@@ -93,13 +94,14 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         raise ValueError(f"{output}: expected a name that ends in .svg, .png or .html")
     if not output.parent.is_dir():
         raise ValueError(f"{output}: there is no folder {output.parent}")
-    with rdBase.BlockLogs():  # what it says about a SMILES is more than one line
-        smiles = read_molecules(arguments.molecules, arguments.smiles_column)
-    if kind != "html" and len(smiles) > 1:
-        raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
+    parse = hub.parser_of(predictor.featuriser)
+    with rdBase.BlockLogs():  # what it says about a SMILES is more than one line
+        smiles = read_molecules(arguments.molecules, arguments.smiles_column, parse)
+    if kind != "html" and len(smiles) > 1:
+        raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")
     explain = Explainer(
         predictor,
         arguments.target,
@@ -123,11 +125,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     return 0
 
 
-def read_molecules(arguments: Sequence[str], column: str = "") -> list[str]:
+def read_molecules(arguments: Sequence[str], column: str, parse: Parser) -> list[str]:
     """SMILES from the command line and from the files that it names.
 
     Raises:
-        ValueError: no molecule, too many, or one that RDKit refuses; names file and
+        ValueError: no molecule, too many, or one that `parse` refuses; names file and
             line.
     """
     smiles: list[str] = []
@@ -147,7 +149,7 @@ def read_molecules(arguments: Sequence[str], column: str = "") -> list[str]:
             lines = iter([(None, argument)])
         for line, string in lines:
             try:
-                if not len(parse_smiles(string).x):
+                if not len(parse(string).x):
                     raise ValueError("it has no atom")
             except ValueError as error:
                 place = "" if line is None else f"{path}, line {line}: "

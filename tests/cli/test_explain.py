@@ -208,6 +208,21 @@ def test_bad_input_is_one_line(
     assert not list(tmp_path.glob("a.*"))
 
 
+def test_vocabulary_of_the_model(checkpoint, tmp_path, monkeypatch, capfd):
+    """A molecule that the model cannot read is named by its place."""
+    predictor = hub.load(checkpoint("grpe_tiny"))
+    monkeypatch.setattr(hub, "load", lambda *_: predictor)
+    monkeypatch.chdir(tmp_path)
+    Path("in.smi").write_text("CCO\nC[As]\n")
+    for featuriser, message in (
+        ("zinc", "in.smi, line 2: SMILES 'C[As]': atom type 'As' is not in the"),
+        ("", "the model was trained on graphs that are not made of SMILES here"),
+    ):
+        predictor.featuriser = featuriser
+        assert main(["x.pt", "in.smi", "a.html"]) == 2
+        assert capfd.readouterr().err.startswith(f"error: {message}")
+
+
 def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
     """Trained with them, the model predicts where their folder is given."""
     names = dict(rings_module.SUBSTRUCTURES)
