@@ -95,7 +95,9 @@ def test_nodes_of_generated_graphs(tmp_path):
         np.testing.assert_allclose(array, row[: len(array)], atol=1e-6)
     with pytest.raises(ValueError, match="only predictions of graphs can be sampled"):
         one.sample(graphs, 2)
-    with pytest.raises(ValueError, match="SMILES 0, 'CCO': the checkpoint does not say"):
+    with pytest.raises(
+        ValueError, match="SMILES 0, 'CCO': the checkpoint does not say"
+    ):
         one.predict(["CCO"])
 
 

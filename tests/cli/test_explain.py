@@ -216,7 +216,7 @@ def test_vocabulary_of_the_model(checkpoint, tmp_path, monkeypatch, capfd):
     Path("in.smi").write_text("CCO\nC[As]\n")
     for featuriser, message in (
         ("zinc", "in.smi, line 2: SMILES 'C[As]': atom type 'As' is not in the"),
-        ("", "the model was trained on graphs that are not made of SMILES here"),
+        ("", "the checkpoint does not say how SMILES become such graphs"),
     ):
         predictor.featuriser = featuriser
         assert main(["x.pt", "in.smi", "a.html"]) == 2
