@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import html
 import math
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Optional
@@ -263,7 +265,20 @@ def _text(
 ) -> None:
     canvas.SetColour((0.0, 0.0, 0.0))
     canvas.SetFontSize(size)
-    canvas.DrawString(text, Point2D(x, y), place, True)
+    canvas.DrawString(in_ascii(text), Point2D(x, y), place, True)
+
+
+def in_ascii(text: str) -> str:
+    """Text as RDKit can draw it, which leaves out all other letters of a unit.
+
+    >>> in_ascii("Å², µM, °C, mol·L⁻¹")
+    'A^2, uM, degC, mol L^-1'
+    """
+    text = re.sub("[⁺⁻⁰¹²³⁴-⁹]+", lambda power: f"^{power[0]}", text)
+    text = text.translate(str.maketrans({"µ": "u", "μ": "u", "°": "deg", "·": " "}))
+    plain = unicodedata.normalize("NFKD", text.replace("−", "-")).replace("−", "-")
+    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    return plain.encode("ascii", "replace").decode()
 
 
 @dataclass

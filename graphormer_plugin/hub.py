@@ -303,10 +303,13 @@ def parsed(inputs: Sequence[Any], featuriser: str) -> list[Any]:
             if isinstance(item, str):
                 messages.clear()
                 try:
-                    item = parser_of(featuriser)(item)
+                    graph = parser_of(featuriser)(item)
+                    if not len(graph.x):
+                        raise ValueError("no atoms")
                 except ValueError as error:
                     reason = " ".join((messages or [str(error)])[0].split())
                     raise ValueError(f"SMILES {number}, {item!r}: {reason}") from None
+                item = graph
             graphs.append(item)
     return graphs
 

@@ -22,6 +22,7 @@ from graphormer_plugin.drawing import (
     Section,
     _part_fragments,
     draw,
+    in_ascii,
     page,
 )
 
@@ -142,6 +143,27 @@ def test_parts_of_a_salt_are_apart():
     gaps = [np.linalg.norm(p[:4] - p[4], axis=1).min() for p in (places, parted)]
     assert gaps[1] > gaps[0] + 0.5
     np.testing.assert_allclose(np.diff(parted[:4], axis=0), np.diff(places[:4], axis=0))
+
+
+@pytest.mark.parametrize(
+    "unit, drawn",
+    [
+        ("Å²", "A^2"),
+        ("µM", "uM"),
+        ("\u03bcM", "uM"),
+        ("°C", "degC"),
+        ("mol·L⁻¹", "mol L^-1"),
+        ("Debye", "Debye"),
+    ],
+)
+def test_units_in_the_letters_that_rdkit_has(unit, drawn):
+    assert in_ascii(unit) == drawn
+    mol = Chem.MolFromSmiles("CCO")
+    one, other = (
+        draw([("", [Molecule(title, mol, np.zeros(3))])], "svg")
+        for title in (unit, drawn)
+    )
+    assert one == other
 
 
 def test_picture_that_is_too_tall_is_refused():

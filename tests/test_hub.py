@@ -164,6 +164,8 @@ def test_wrong_arguments():
         one.predict(["CCO"], batch_size=0)
     with pytest.raises(ValueError, match="SMILES 1, 'C1CC': .*unclosed ring"):
         one.predict(["CCO", "C1CC"])
+    with pytest.raises(ValueError, match="SMILES 0, '': no atoms"):
+        one.predict([""])
     with pytest.raises(ValueError, match="0 samples"):
         one.sample(["CCO"], 0)
 
