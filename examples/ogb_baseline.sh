@@ -5,5 +5,5 @@ paper_budget 100 256
 
 recipe --criterion l1_loss "${flags[@]}" --dropout 0 \
     "${adam[@]}" --weight-decay 0 \
-    --lr 1e-3 --lr-scheduler step --lr-deacy-period "$(updates 30)" --lr-decay 0.25 \
+    --lr 1e-3 --lr-scheduler step --lr-deacy-period "$(scaled_epochs 30)" --lr-decay 0.25 \
     --warmup-updates 0 --max-epoch "$EPOCHS" "$@"

@@ -44,6 +44,11 @@ fail() {
 paper_budget() {
     PAPER_EPOCHS="$1" PAPER_BATCH="$2"
     EPOCHS="${EPOCHS:-$1}" BATCH_SIZE="${BATCH_SIZE:-$2}"
+    local setting
+    for setting in EPOCHS BATCH_SIZE; do
+        [[ ${!setting} =~ ^[1-9][0-9]*$ ]] ||
+            fail "$setting=${!setting} is no whole number above 0"
+    done
     if [[ ${SOURCE:-} == generated:* ]]; then
         GRAPHS="$(cut -d : -f 2 <<< "$SOURCE")"
     fi
@@ -77,8 +82,9 @@ linear_decay() {
 
 # cosine RATE WARMUP: up to the rate in so many updates, then half a cosine to the end.
 cosine() {
+    local period=$(($(updates) - $2))
     echo "--lr $1 --lr-scheduler cosine --warmup-updates $2" \
-        "--lr-period-updates $(($(updates) - $2)) --max-epoch $EPOCHS"
+        "--lr-period-updates $((period > 0 ? period : 1)) --max-epoch $EPOCHS"
 }
 
 # plateau RATE PATIENCE STOP: halved after so many epochs without a better one, fewer where
@@ -111,9 +117,10 @@ choose_devices() {
     if command -v nvidia-smi rocm-smi > /dev/null; then
         gpus="$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')"
     fi
-    # torchrun says how many processes there are, Slurm too: fairseq wants to be told.
+    # torchrun says how many processes there are, Slurm too: fairseq wants to be told, and
+    # believes torchrun, which Slurm may have started once per machine.
     local processes="${WORLD_SIZE:-}"
-    ((${SLURM_STEP_NUM_TASKS:-1} == 1)) || processes="$SLURM_STEP_NUM_TASKS"
+    [[ -n $processes ]] || ((${SLURM_STEP_NUM_TASKS:-1} == 1)) || processes="$SLURM_STEP_NUM_TASKS"
     DEVICES="${DEVICES:-${processes:-$((gpus > 0 ? gpus : 1))}}"
     DEVICE_BATCH="${DEVICE_BATCH:-$((BATCH_SIZE / DEVICES))}"
     local at_once=$((DEVICES * DEVICE_BATCH))
@@ -164,7 +171,7 @@ recipe() {
     train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
     echo "\$ ${train[*]}"
     "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"
-    [[ ${SLURM_PROCID:-${RANK:-0}} == 0 ]] || return 0
+    [[ ${RANK:-${SLURM_PROCID:-0}} == 0 ]] || return 0
 
     "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_best.pt" \
         --subset "${TEST_SUBSET:-test}" --metric "$METRIC" --results "$RESULTS" \

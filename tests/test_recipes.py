@@ -123,6 +123,8 @@ def test_header(recipe):
     header = " ".join(
         line[2:] for line in text.splitlines()[1:] if line.startswith("# ")
     )
+    assert "Settings: " in header
+    assert re.search(r"Hardware|hardware not stated|one V100|8 V100", header)
     found = re.findall(
         r"(?:MAE|accuracy|AUC|AP) (\d+\.\d+)(?: \+- (\d+\.\d+))?", header
     )
@@ -153,6 +155,82 @@ def test_one_for_real(tmp_path):
     with open(results, newline="") as file:
         (row,) = csv.DictReader(file, delimiter="\t")
     assert row["seed"] == "7" and row["epochs"] == "1" and row["metric"]
+
+
+@pytest.fixture
+def flags(tmp_path):
+    """Runs a recipe with commands that do nothing; what it would call."""
+    for name in ("fairseq-train", "python"):
+        path = tmp_path / name
+        path.write_text('#!/bin/sh\ncase "$1" in *record.py) echo recorded ;; esac\n')
+        path.chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PRETRAINED": "none"}
+    environment |= {"SAVE_DIR": str(tmp_path / "run")}
+    return lambda recipe, more: run(recipe, environment | more).stdout
+
+
+@pytest.mark.parametrize(
+    "recipe, schedule, settings",
+    [
+        (
+            "zinc/graphormer_slim",
+            "--warmup-updates 40000 --total-num-update 400000",
+            {},
+        ),
+        (
+            "zinc/graphormer_slim",
+            "--warmup-updates 40 --total-num-update 400",
+            {"EPOCHS": 10},
+        ),
+        (
+            "zinc/grpe_small",
+            "--warmup-updates 160 --total-num-update 1565",
+            {"EPOCHS": 5, "BATCH_SIZE": 32},
+        ),
+        ("pcqm4mv2/grpe_large", "--warmup-updates 9900 --total-num-update 1320000", {}),
+        (
+            "pcqm4m/graphormer_base",
+            "--warmup-updates 2000 --total-num-update 33333",
+            {"EPOCHS": 10},
+        ),
+        ("zinc/cgt_zinc", "--warmup-updates 15650 --lr-period-updates 610350", {}),
+        ("zinc/cgt_zinc", "--warmup-updates 7 --lr-period-updates 306", {"EPOCHS": 1}),
+        (
+            "pattern/cgt_pattern",
+            "--warmup-updates 1 --lr-period-updates 1",
+            {"EPOCHS": 1, "SOURCE": "generated:9:1"},
+        ),
+        (
+            "pattern/grpe_small",
+            "--warmup-updates 320 --total-num-update 3200",
+            {"SOURCE": "generated:1000:1"},
+        ),
+        ("cluster/gt_sbm", "--lr-patience 1 --stop-min-lr 1e-6", {"EPOCHS": 100}),
+        ("pcqm4m/gcn", "--lr-deacy-period 356880", {}),
+        ("pcqm4m/gcn", "--lr-deacy-period 35688", {"EPOCHS": 10}),
+        ("molhiv/graphormer_base", "--warmup-updates 123 --total-num-update 2064", {}),
+    ],
+)
+def test_schedule(recipe, schedule, settings, flags):
+    """That of the paper; scaled where there are fewer epochs, graphs or larger batches."""
+    line = flags(recipe, {name: str(value) for name, value in settings.items()})
+    assert f" {schedule} " in line and line.endswith("recorded\n")
+
+
+@pytest.mark.parametrize("setting", ["EPOCHS=0", "EPOCHS=1.5", "BATCH_SIZE=many"])
+def test_refused_setting(setting, flags):
+    line = flags("zinc/gin", dict([setting.split("=")]))
+    assert line == f"error: zinc/gin: {setting} is no whole number above 0\n"
+
+
+def test_torchrun_started_by_slurm(flags):
+    """One task a machine, four processes each: the ranks are torchrun's."""
+    slurm = {"SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2", "DEVICE_BATCH": "32"}
+    line = flags("zinc/gin", slurm | {"RANK": "1", "WORLD_SIZE": "4"})
+    assert " --batch-size 32 --update-freq 1 " in line
+    assert " --distributed-world-size 4 " in line and "recorded" not in line
+    slurm["SLURM_PROCID"] = "1"
+    assert "recorded" in flags("zinc/gin", slurm | {"RANK": "0", "WORLD_SIZE": "4"})
 
 
 def test_batch_size_of_the_paper_on_several_devices():
