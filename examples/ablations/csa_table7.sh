@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # CSA, heads: Menegaux et al. 2023, Table 7, test MAE on ZINC; as many heads as channels
-# is the same with and without colour.
+# is the same with and without colour. The paper seems to have the names of the table's two
+# columns the wrong way round, see README.md.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Graphormer, encodings: Ying et al. 2021, Table 5, validation MAE on PCQM4M, 12 layers,
-# 100,000 updates.
+# 100,000 updates; the warm-up, which is not stated, has the same share of them as in Table 7.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../sweep.sh"
 

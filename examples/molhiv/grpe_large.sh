@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # molhiv, GRPE-Large fine-tuned: no value in Park et al. 2022.
-# Settings: rates, decay and L from the paper; batch size, epochs, warm-up and dropout, which
-# it does not state, from Graphormer (its Table 9). Hardware, time: not stated.
+# Settings: rates, decay and L from the paper; all else, which it does not state, from
+# Graphormer (its Table 9). Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# molhiv, GRPE-Standard fine-tuned: Park et al. 2022, Table 3, test ROC-AUC 81.39 +- 0.49 % (5 runs).
-# Settings: rates, decay and L from the paper; batch size, epochs, warm-up and dropout, which
-# it does not state, from Graphormer (its Table 9). Hardware, time: not stated.
+# molhiv, GRPE-Standard fine-tuned: Park et al. 2022, Table 3, test ROC-AUC
+# 81.39 +- 0.49 % (5 runs).
+# Settings: rates, decay and L from the paper; all else, which it does not state, from
+# Graphormer (its Table 9). Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

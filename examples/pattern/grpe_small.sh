@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # PATTERN, GRPE-Small: Park et al. 2022, Table 5, weighted accuracy 87.020 +- 0.042 % (5 runs).
-# Settings: rates, decay and L from the paper; batch size and epochs, which it does not state,
-# from Menegaux et al. 2023 (Table 6); warm-up, weight decay, dropout as for ZINC. Hardware,
-# time: not stated.
+# Settings: rates, decay and L from the paper; of the rest, which it does not state, batch
+# size and epochs from Menegaux et al. 2023 (Table 6), and warm-up, weight decay, dropout
+# and clipping as for ZINC. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PCQM4Mv2, GCN-VN: Park et al. 2022, Table 8, validation MAE 0.1153 eV (one run).
-# Settings: those of OGB's baselines, which the paper refers to. Hardware, time: not stated.
+# Settings: those for PCQM4M; the paper states none. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # PCQM4Mv2, Graphormer: Menegaux et al. 2023, Table 3, validation MAE 0.0864 eV, not trained
-# by its authors. Settings: those for PCQM4M, Table 7 of Ying et al. 2021.
+# by its authors.
+# Settings: those for PCQM4M, Table 7 of Ying et al. 2021. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # PCQM4Mv2, Graphormer-small: no value in the four papers, which train it on PCQM4M.
-# Settings: those for PCQM4M, Table 7 of Ying et al. 2021.
+# Settings: those for PCQM4M, Table 7 of Ying et al. 2021. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # PCQM4Mv2, GRPE-Large: Park et al. 2022, Table 8, validation MAE 0.0866 eV.
-# Settings: epochs, warm-up, rates and L from the paper; batch size and dropout, which it does
-# not state, from Graphormer (its Table 7). Hardware, time: not stated.
+# Settings: epochs, warm-up, rates and L from the paper; all else, which it does not state,
+# from Graphormer (its Table 7). Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
