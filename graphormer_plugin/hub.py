@@ -230,12 +230,17 @@ class Predictor:
             raise ValueError("expected a list of SMILES, got one string")
         if not len(inputs):
             return {"node_offset": np.zeros(1, np.int64)}
+        reads_positions = "pos" in self.model.batch_spec.fields
         if not isinstance(inputs, GraphChunk):
+            if reads_positions and any(isinstance(item, str) for item in inputs):
+                raise ValueError(
+                    "the model reads 3D positions, which SMILES do not have"
+                )
             graphs = parsed(inputs, self.featuriser)
             inputs = GraphChunk.joined(
                 list(chunks_of_graphs(graphs, with_target=False, progress=False))
             )
-        if "pos" in self.model.batch_spec.fields and inputs.pos is None:
+        if reads_positions and inputs.pos is None:
             raise ValueError("the model reads 3D positions, which are not given")
         columns = columns_of_chunk(inputs, self.schema)
         return columns | derived_columns(columns, self.model.batch_spec)

@@ -415,10 +415,8 @@ def points():
 """)
     more = [*GRAPHORMER, "--gaussian-kernels", 3, "--target-columns", ""]
     more += ["--dataset-name", "end_to_end_points", "--user-data-dir", tmp_path]
-    more += [
-        "--encoder-layers",
-        2,
-    ]  # the read-out sees pairs of nodes from the second on
+    # The read-out sees pairs of nodes from the second layer on.
+    more += ["--encoder-layers", 2]
     train("run", *more, "--max-epoch", 2)
     # Distances reach the bias: its Gaussians have moved.
     state = weights(tmp_path / "run/checkpoint_last.pt")["model"]
