@@ -7,6 +7,7 @@ import pickle
 import sys
 import zipfile
 from argparse import Namespace
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -220,7 +221,7 @@ class TestInfo:
         assert float(full["best mae"]) == pytest.approx(extra["best"], rel=1e-5)
         assert float(full["mae here"]) == pytest.approx(extra["val_loss"], rel=1e-5)
         assert full["optimiser"] == "yes"
-        assert f"torch {torch.__version__}" in full["versions"]
+        assert f"torch {version('torch')}" in full["versions"]
         other = {name for name in full if full[name] != slim[name]}
         assert other == {"file", "size", "optimiser"}
         assert slim["optimiser"] == "no, slim"
