@@ -14,10 +14,13 @@
 #     SOURCE           --dataset-source; generated:N:SEED counts as N training graphs
 #     DATA_ROOT        downloads and prepared data; default as for fairseq-train
 #     PRETRAINED       checkpoint to start from, where the recipe fine-tunes; none: do not
-#     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>
+#     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>.
+#                      A run that was interrupted goes on from there; one that is complete
+#                      is not trained again
 #     RESULTS          table of results; default examples/results.tsv
 #     VARIANT          name of the row, where one recipe makes several
-#     DEVICES          processes that train together; default the visible GPUs, or 1
+#     DEVICES          devices that train together; default the visible GPUs, or as many of
+#                      them as share BATCH_SIZE evenly, or 1
 #     DEVICE_BATCH     graphs that a device takes at once; default BATCH_SIZE / DEVICES
 #     WORKERS=2        data workers per process
 #     SMOKE=1          two updates of a tiny model on a few molecules, to see it all work
@@ -28,6 +31,8 @@ ROOT="$(dirname "$EXAMPLES")"
 BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
 RECIPE="$(basename "$0" .sh)"
 
+# What a recipe may set; variables of these names in the environment are something else.
+TASK=graph_prediction TEST_SUBSET=test DIRECTION=min
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}"
@@ -40,17 +45,24 @@ fail() {
     exit 2
 }
 
+# count NAME...: these settings are whole numbers above 0.
+count() {
+    local setting
+    for setting; do
+        [[ ${!setting} =~ ^[1-9][0-9]*$ ]] ||
+            fail "$setting=${!setting} is no whole number above 0"
+    done
+}
+
 # paper_budget EPOCHS BATCH_SIZE: of the paper; the variables may say otherwise.
 paper_budget() {
     PAPER_EPOCHS="$1" PAPER_BATCH="$2"
     EPOCHS="${EPOCHS:-$1}" BATCH_SIZE="${BATCH_SIZE:-$2}"
-    local setting
-    for setting in EPOCHS BATCH_SIZE; do
-        [[ ${!setting} =~ ^[1-9][0-9]*$ ]] ||
-            fail "$setting=${!setting} is no whole number above 0"
-    done
+    count EPOCHS BATCH_SIZE
     if [[ ${SOURCE:-} == generated:* ]]; then
-        GRAPHS="$(cut -d : -f 2 <<< "$SOURCE")"
+        [[ $SOURCE =~ ^generated:([1-9][0-9]*)(:[0-9]+)?$ ]] ||
+            fail "SOURCE=$SOURCE is not generated:N or generated:N:SEED"
+        GRAPHS="${BASH_REMATCH[1]}"
     fi
 }
 
@@ -101,9 +113,9 @@ pretrained_by() {
     [[ ${PRETRAINED:-} != none ]] || return 0
     local run="$ROOT/runs/$1/seed1"
     if [[ -n ${SMOKE:-} ]]; then
-        run="$SMOKE_DIR/$1"
+        run="$SMOKE_DIR/$1/seed1"
         [[ -f $run/checkpoint_best.pt ]] ||
-            env -u SAVE_DIR -u EPOCHS -u BATCH_SIZE -u VARIANT bash "$EXAMPLES/$1.sh"
+            env -u SAVE_DIR -u EPOCHS -u BATCH_SIZE -u VARIANT -u SEED bash "$EXAMPLES/$1.sh"
     fi
     PRETRAINED="${PRETRAINED:-$run/checkpoint_best.pt}"
     [[ -f $PRETRAINED ]] || fail "no checkpoint $PRETRAINED to start from; run" \
@@ -114,21 +126,44 @@ pretrained_by() {
 # Sets `devices`, an array of the flags that say what to train on.
 choose_devices() {
     local gpus=0
-    if command -v nvidia-smi rocm-smi > /dev/null; then
+    if [[ -z ${SMOKE:-} ]] && command -v nvidia-smi rocm-smi > /dev/null; then
         gpus="$("$PYTHON" -c 'import torch; print(torch.cuda.device_count())')"
     fi
     # torchrun says how many processes there are, Slurm too: fairseq wants to be told, and
     # believes torchrun, which Slurm may have started once per machine.
-    local processes="${WORLD_SIZE:-}"
-    [[ -n $processes ]] || ((${SLURM_STEP_NUM_TASKS:-1} == 1)) || processes="$SLURM_STEP_NUM_TASKS"
-    DEVICES="${DEVICES:-${processes:-$((gpus > 0 ? gpus : 1))}}"
+    local processes="${WORLD_SIZE:-}" tasks="${SLURM_STEP_NUM_TASKS:-1}"
+    if [[ -z $processes ]] && ((tasks > 1)); then
+        processes="$tasks"
+        # With a task per machine fairseq starts a process on each of its GPUs.
+        ((tasks != ${SLURM_STEP_NUM_NODES:-0} || gpus < 2)) || processes=$((tasks * gpus))
+    fi
+    [[ -z ${DEVICE_BATCH:-} ]] || count DEVICE_BATCH
+    if [[ -z ${DEVICES:-} ]]; then
+        DEVICES="${processes:-$((gpus > 1 ? gpus : 1))}"
+        while [[ -z $processes ]] && ((DEVICES > 1 && BATCH_SIZE % (DEVICES * ${DEVICE_BATCH:-1}))); do
+            DEVICES=$((DEVICES - 1))
+        done
+        [[ -n $processes ]] || ((DEVICES >= gpus)) ||
+            echo "$BENCHMARK/$RECIPE: $DEVICES of $gpus GPUs share $BATCH_SIZE graphs evenly"
+    fi
+    count DEVICES
     DEVICE_BATCH="${DEVICE_BATCH:-$((BATCH_SIZE / DEVICES))}"
     local at_once=$((DEVICES * DEVICE_BATCH))
     ((at_once > 0 && BATCH_SIZE % at_once == 0)) || fail "batch size $BATCH_SIZE" \
-        "is no multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH)"
+        "is no multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH); use fewer" \
+        "devices, or set BATCH_SIZE"
+    ((DEVICES == ${processes:-DEVICES})) || fail "DEVICES=$DEVICES, but torchrun or Slurm" \
+        "started $processes processes"
+    [[ -n $processes ]] || ((DEVICES <= (gpus > 1 ? gpus : 1))) || fail "DEVICES=$DEVICES," \
+        "but $gpus GPUs are visible; torchrun and Slurm start processes elsewhere"
     devices=(--batch-size "$DEVICE_BATCH" --update-freq $((BATCH_SIZE / at_once)))
+    devices+=(--distributed-world-size "$DEVICES")
     ((gpus > 0)) || devices+=(--cpu)
-    [[ -z $processes ]] || devices+=(--distributed-world-size "$processes")
+    if ((gpus == 0)) && [[ -n ${WORLD_SIZE:-} ]]; then
+        # For torchrun's processes fairseq counts GPUs, and uses NCCL.
+        devices+=(--distributed-init-method env:// --distributed-rank "$RANK")
+        devices+=(--distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp)
+    fi
 }
 
 # Later flags win in fairseq, so these come after the recipe's own.
@@ -141,39 +176,55 @@ smoke_flags() {
         gcn* | gatedgcn | graphsage | pna | mpnn) smoke+=(--encoder-embed-dim 20) ;;
         *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
     esac
-    [[ ${TASK:-} != node_prediction ]] || smoke+=(--dataset-source generated:20)
+    [[ $TASK != node_prediction ]] || smoke+=(--dataset-source generated:20)
     [[ $ARCH != cgt_* ]] || smoke+=(--rwse-dim 4)
 }
 
 recipe() {
     local smoke=() devices=()
+    [[ $SEED =~ ^[0-9]+$ ]] || fail "SEED=$SEED is no whole number"
+    [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is no whole number"
     choose_devices
     if [[ -n ${SMOKE:-} ]]; then
         DATA_ROOT="$SMOKE_DIR/data"
-        SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}}"
+        SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
         RESULTS="${RESULTS:-$SMOKE_DIR/results.tsv}"
         smoke_flags
         [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/benchmark_files.py" "$DATA_ROOT"
     fi
     SAVE_DIR="${SAVE_DIR:-$ROOT/runs/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
     RESULTS="${RESULTS:-$EXAMPLES/results.tsv}"
-    mkdir -p "$SAVE_DIR"
+    { mkdir -p "$SAVE_DIR" && [[ -w $SAVE_DIR ]]; } 2> /dev/null ||
+        fail "SAVE_DIR=$SAVE_DIR cannot be written"
+    [[ -w $RESULTS || (! -e $RESULTS && -w $(dirname "$RESULTS")) ]] ||
+        fail "RESULTS=$RESULTS cannot be written"
+    # What is trained in this folder, and for what budget it is complete.
+    local run="$BENCHMARK/$RECIPE${VARIANT:+ $VARIANT}, seed $SEED" notes=("" "")
+    local budget="complete: EPOCHS=$EPOCHS BATCH_SIZE=$BATCH_SIZE SOURCE=${SOURCE:-} $*"
+    [[ ! -f $SAVE_DIR/recipe.txt ]] || mapfile -t notes < "$SAVE_DIR/recipe.txt"
+    [[ ${notes[0]:-$run} == "$run" ]] ||
+        fail "SAVE_DIR=$SAVE_DIR is of ${notes[0]}; name another folder for $run"
 
-    local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "${TASK:-graph_prediction}")
+    local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "$TASK")
     train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"} ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
     train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
     train+=(--best-checkpoint-metric "$METRIC" --no-epoch-checkpoints)
-    [[ ${DIRECTION:-min} == min ]] || train+=(--maximize-best-checkpoint-metric)
+    [[ $DIRECTION == min ]] || train+=(--maximize-best-checkpoint-metric)
     train+=(--save-dir "$SAVE_DIR")
     if [[ -n ${SMOKE:-} && $ARCH == @(grpe|graphormer|cgt|gt)_* ]]; then
         train+=(--encoder-attention-heads 2)
     fi
     train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
-    echo "\$ ${train[*]}"
-    "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"
+    # fairseq would make one more update of a training that --max-update has ended.
+    if [[ ${notes[1]:-} != "$budget" || ! -f $SAVE_DIR/checkpoint_last.pt ]]; then
+        echo "$run" > "$SAVE_DIR/recipe.txt"
+        echo "\$ ${train[*]}"
+        "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"
+    fi
     [[ ${RANK:-${SLURM_PROCID:-0}} == 0 ]] || return 0
 
+    printf '%s\n' "$run" "$budget" > "$SAVE_DIR/recipe.txt"
     "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_best.pt" \
-        --subset "${TEST_SUBSET:-test}" --metric "$METRIC" --results "$RESULTS" \
+        --subset "$TEST_SUBSET" --metric "$METRIC" --results "$RESULTS" \
         --recipe "$BENCHMARK/$RECIPE" --variant "$VARIANT" --devices "$DEVICES"
 }

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import json
 import logging
+import math
 import platform
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Optional
 
+import summarise
 import torch
 from fairseq import options
 from fairseq_cli import validate
@@ -28,10 +30,6 @@ from graphormer_plugin import hub
 from graphormer_plugin.checkpoint import read_checkpoint
 from graphormer_plugin.cli import command
 
-COLUMNS = (
-    "recipe variant dataset source fingerprint commit arch parameters seed epochs "
-    "updates batch subset metric value device devices seconds checkpoint"
-).split()
 PLUGIN = Path(graphormer_plugin.__file__).parent
 
 
@@ -94,6 +92,14 @@ def commit() -> str:
     return revision + ("+" if changed else "")
 
 
+def epochs(count: int, updates: int, budget: dict[str, Any]) -> str:
+    """Their number; `<N` where the rate ended a training of N, for each seed elsewhere."""
+    longest, most = budget["max_epoch"] or math.inf, budget["max_update"] or math.inf
+    if budget["stop_min_lr"] > 0 and count < longest < math.inf and updates < most:
+        return f"<{longest}"
+    return str(count)
+
+
 def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, Any]:
     """All columns but the measured ones."""
     model = hub.load(path).model
@@ -115,7 +121,7 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seed": cfg["common"]["seed"],
         "updates": trained.updates,
-        "epochs": trained.epochs,
+        "epochs": epochs(trained.epochs, trained.updates, cfg["optimization"]),
         "batch": batch * devices,
         "device": device_name(),
         "devices": devices,
@@ -123,19 +129,13 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
     }
 
 
-def read(path: Path) -> list[dict[str, str]]:
-    with open(path, newline="", encoding="utf-8") as file:
-        rows = csv.DictReader(file, delimiter="\t")
-        if rows.fieldnames != COLUMNS:
-            raise ValueError(f"{path} is no table of results: other columns")
-        return list(rows)
-
-
 def append(path: Path, row: dict[str, Any]) -> None:
     """One line at the end; the header first in a new file. Safe beside other runs."""
     with open(path, "a", newline="", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        writer = csv.DictWriter(file, COLUMNS, delimiter="\t", lineterminator="\n")
+        writer = csv.DictWriter(
+            file, summarise.COLUMNS, delimiter="\t", lineterminator="\n"
+        )
         if file.tell() == 0:
             writer.writeheader()
         writer.writerow(row)
@@ -159,7 +159,7 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
     with open(path, "rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()[:12]
     if arguments.results.exists():
-        for row in read(arguments.results):
+        for row in summarise.read_results(arguments.results):
             if (row["checkpoint"], row["subset"]) == (checksum, arguments.subset):
                 print(
                     f"{path} is in {arguments.results}: {row['metric']} {row['value']}"

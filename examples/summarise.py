@@ -30,6 +30,11 @@ PERCENT = {"weighted_accuracy", "accuracy", "roc_auc", "ap"}
 NAMES = {"mae": "MAE", "weighted_accuracy": "weighted accuracy, %"}
 NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %"}
 
+COLUMNS = (
+    "recipe variant dataset source fingerprint commit arch parameters seed epochs "
+    "updates batch subset metric value device devices seconds checkpoint"
+).split()
+
 Row = dict[str, str]
 
 
@@ -38,8 +43,26 @@ def read(path: Path) -> list[Row]:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
+def read_results(path: Path) -> list[Row]:
+    """The lines that `record.py` has written; none of an empty file.
+
+    Raises:
+        ValueError: other columns, or a line that was cut off.
+    """
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    if lines and lines[0].rstrip("\r\n").split("\t") != COLUMNS:
+        raise ValueError(f"{path} is no table of results: other columns")
+    for number, line in enumerate(lines, 1):
+        if not line.endswith("\n") or line.count("\t") != len(COLUMNS) - 1:
+            raise ValueError(
+                f"{path}: line {number} is incomplete; remove it, and run its recipe "
+                "again: it will only test"
+            )
+    return read(path)
+
+
 def plus_minus(values: list[float], metric: str) -> str:
-    """Mean and standard deviation over seeds, in the unit of the papers."""
+    """Mean and (sample) standard deviation over seeds, in the unit of the papers."""
     scale, digits = (100, 2) if metric in PERCENT else (1, 4)
     values = [scale * value for value in values]
     mean = f"{statistics.fmean(values):.{digits}f}"
@@ -50,24 +73,38 @@ def plus_minus(values: list[float], metric: str) -> str:
 
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Runs that differ in nothing but the seed; the last one of each seed."""
-    same = "recipe variant fingerprint parameters batch epochs subset metric".split()
+    same = "recipe variant fingerprint arch parameters batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
-        key = tuple(row[name] for name in same)
+        # Where the schedule says when to end, each seed has its own number of updates.
+        updates = "" if row["epochs"].startswith("<") else row["updates"]
+        key = (*(row[name] for name in same.split()), updates)
         found.setdefault(key, {})[row["seed"]] = row
     return {key: list(by_seed.values()) for key, by_seed in found.items()}
 
 
 def budget(rows: list[Row]) -> str:
     row = rows[0]
+    updates = statistics.fmean(int(row["updates"]) for row in rows)
     minutes = statistics.fmean(float(row["seconds"]) for row in rows) / 60
     where = row["device"] + (f" x {row['devices']}" if row["devices"] != "1" else "")
-    return f"{training(row)}, {row['updates']} updates, {minutes:.0f} min, {where}"
+    return f"{training(row)}, {updates:.0f} updates, {minutes:.0f} min, {where}"
+
+
+def epochs(row: Row) -> int:
+    return int(row["epochs"].lstrip("<"))
+
+
+def length(group: list[Row]) -> tuple[int, int]:
+    """For sorting: epochs, and the updates of the first run."""
+    return epochs(group[0]), int(group[0]["updates"])
 
 
 def training(row: Row) -> str:
     """What equal training is: the length, and the data if they are not the benchmark's."""
-    length = f"{row['epochs']} epoch" + ("s" if row["epochs"] != "1" else "")
+    length = f"{epochs(row)} epoch" + ("s" if epochs(row) != 1 else "")
+    if row["epochs"].startswith("<"):
+        length = "fewer than " + length
     return f"{length} of {row['source']}" if row["source"] else length
 
 
@@ -118,7 +155,7 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     for recipe, variant, paper in rows:
         shown = variant if label == "variant" else recipe.split("/")[1]
         runs = [runs for key, runs in measured.items() if key[:2] == (recipe, variant)]
-        runs.sort(key=lambda group: int(group[0]["epochs"]))
+        runs.sort(key=length)
         cells = [
             [
                 plus_minus([float(row["value"]) for row in group], group[0]["metric"]),
@@ -136,7 +173,8 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
 
 def orders(papers: list[Row], results: list[Row]) -> str:
     """The models of each benchmark, best first: in the papers, and here after equal
-    training, the one that most of them have had."""
+    training, the one that most of them have had; of several the longest. Pairs that are
+    equal in the papers do not count, those that are equal here have no order."""
     lines = [
         "| benchmark | in the papers, best first | measured here | pairs in the same "
     ]
@@ -151,8 +189,11 @@ def orders(papers: list[Row], results: list[Row]) -> str:
             key = (row["recipe"].split("/")[0], *(row[name] for name in same))
             runs.setdefault(key, {})[row["recipe"]] = group
     chosen: dict[str, dict[str, list[Row]]] = {}
-    for (benchmark, *_), found in runs.items():
-        if len(found) > max(1, len(chosen.get(benchmark, ()))):
+    by_length = sorted(
+        runs.items(), key=lambda item: length(next(iter(item[1].values())))
+    )
+    for (benchmark, *_), found in by_length:
+        if len(found) >= max(2, len(chosen.get(benchmark, ()))):
             chosen[benchmark] = found
     for benchmark, found in sorted(chosen.items()):
         row = next(iter(found.values()))[0]
@@ -163,7 +204,8 @@ def orders(papers: list[Row], results: list[Row]) -> str:
             for name, group in found.items()
         }
         pairs = list(itertools.combinations(found, 2))
-        agree = [(paper[a] < paper[b]) == (here[a] < here[b]) for a, b in pairs]
+        pairs = [(a, b) for a, b in pairs if paper[a] != paper[b]]
+        agree = [(paper[a] - paper[b]) * (here[a] - here[b]) > 0 for a, b in pairs]
         cells = [
             " ".join(f"`{name.split('/')[1]}`" for name in sorted(of, key=of.get))
             for of in (paper, here)
@@ -227,7 +269,9 @@ def main(argv: Optional[list[str]] = None) -> int:
             draw(arguments.curves, arguments.logs, arguments.metric)
             return 0
         papers = read(EXAMPLES / "papers.tsv")
-        results = read(arguments.results) if arguments.results.exists() else []
+        results = []
+        if arguments.results.exists():
+            results = read_results(arguments.results)
         if arguments.write:
             for page in PAGES:
                 text = page.read_text(encoding="utf-8")

@@ -50,7 +50,9 @@ WRAPPERS = {
         [[ " $* " != *" --freeze-encoder-layers "* ]] || more+=(--freeze-encoder-layers 1)
         [[ " $* " != *" --dataset-source generated:"* ]] ||
             more+=(--dataset-source generated:10:1)
-        if [[ -n ${RANK:-} ]]; then # under torchrun fairseq counts GPUs
+        if [[ " $* " == *" --distributed-init-method env:// "* ]]; then
+            : # a recipe
+        elif [[ -n ${RANK:-} ]]; then # under torchrun fairseq counts GPUs
             more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
             more+=(--distributed-no-spawn --distributed-rank "$RANK")
             more+=(--distributed-world-size "$WORLD_SIZE")

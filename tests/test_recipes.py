@@ -150,22 +150,34 @@ def test_one_for_real(tmp_path):
         "RESULTS": str(results),
         "SEED": "7",
     }
-    result = run("pattern/grpe_tiny", environment, "--max-epoch", "1")
-    assert result.returncode == 0, result.stdout[-3000:]
-    with open(results, newline="") as file:
-        (row,) = csv.DictReader(file, delimiter="\t")
-    assert row["seed"] == "7" and row["epochs"] == "1" and row["metric"]
+    for trained in (True, False):
+        result = run("pattern/grpe_tiny", environment, "--max-epoch", "1")
+        assert result.returncode == 0, result.stdout[-3000:]
+        assert ("num_updates" in result.stdout) == trained
+        with open(results, newline="") as file:
+            (row,) = csv.DictReader(file, delimiter="\t")
+        assert row["seed"] == "7" and row["epochs"] == "1" and row["metric"]
 
 
 @pytest.fixture
 def flags(tmp_path):
-    """Runs a recipe with commands that do nothing; what it would call."""
-    for name in ("fairseq-train", "python"):
+    """Runs a recipe with commands that do nothing; what it would call.
+
+    GPUS is the number of devices; CHECKPOINT=1: the training leaves one, INTERRUPT=1: and
+    ends too early.
+    """
+    commands = {
+        "fairseq-train": '[ -z "$CHECKPOINT" ] || > "$SAVE_DIR/checkpoint_last.pt"\n'
+        '[ -z "$INTERRUPT" ]',
+        "python": 'case "$1" in -c) echo "$GPUS" ;; *record.py) echo "recorded $*" ;; esac',
+        "nvidia-smi": "",
+    }
+    for name, code in commands.items():
         path = tmp_path / name
-        path.write_text('#!/bin/sh\ncase "$1" in *record.py) echo recorded ;; esac\n')
+        path.write_text(f"#!/bin/sh\n{code}\n")
         path.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PRETRAINED": "none"}
-    environment |= {"SAVE_DIR": str(tmp_path / "run")}
+    environment |= {"SAVE_DIR": str(tmp_path / "run"), "GPUS": "0"}
     return lambda recipe, more: run(recipe, environment | more).stdout
 
 
@@ -214,13 +226,96 @@ def flags(tmp_path):
 def test_schedule(recipe, schedule, settings, flags):
     """That of the paper; scaled where there are fewer epochs, graphs or larger batches."""
     line = flags(recipe, {name: str(value) for name, value in settings.items()})
-    assert f" {schedule} " in line and line.endswith("recorded\n")
+    assert f" {schedule} " in line and "\nrecorded " in line
 
 
-@pytest.mark.parametrize("setting", ["EPOCHS=0", "EPOCHS=1.5", "BATCH_SIZE=many"])
-def test_refused_setting(setting, flags):
+@pytest.mark.parametrize(
+    "setting, why",
+    [
+        ("EPOCHS=0", "is no whole number above 0"),
+        ("EPOCHS=1.5", "is no whole number above 0"),
+        ("BATCH_SIZE=many", "is no whole number above 0"),
+        ("DEVICES=0", "is no whole number above 0"),
+        ("DEVICE_BATCH=-1", "is no whole number above 0"),
+        ("SEED=abc", "is no whole number"),
+        ("WORKERS=two", "is no whole number"),
+        ("SOURCE=generated:few", "is not generated:N or generated:N:SEED"),
+        ("SAVE_DIR=/dev/null/run", "cannot be written"),
+        ("RESULTS=/nowhere/results.tsv", "cannot be written"),
+    ],
+)
+def test_refused_setting(setting, why, flags):
     line = flags("zinc/gin", dict([setting.split("=")]))
-    assert line == f"error: zinc/gin: {setting} is no whole number above 0\n"
+    assert line == f"error: zinc/gin: {setting} {why}\n"
+
+
+def test_foreign_variables_do_no_harm(flags):
+    foreign = {"TASK": "build", "TEST_SUBSET": "valid", "DIRECTION": "max"}
+    line = flags("zinc/gin", foreign)
+    assert " --task graph_prediction " in line and "--maximize" not in line
+    assert "checkpoint_best.pt --subset test --metric mae " in line
+
+
+def test_a_run_goes_on_until_it_is_complete(flags):
+
+    def gin(**more):
+        return flags("zinc/gin", {"CHECKPOINT": "1"} | more).splitlines()
+
+    def trains(lines):
+        return lines[0].startswith("$ fairseq-train ")
+
+    for _ in range(2):
+        (line,) = gin(INTERRUPT="1")
+        assert trains([line])
+    first, recorded = gin()
+    assert trains([first]) and re.search("^recorded .*/checkpoint_best.pt ", recorded)
+    assert gin() == [recorded] and gin(WORKERS="3") == [recorded]
+    assert len(gin(EPOCHS="2000", INTERRUPT="1")) == 1
+    assert trains(gin(EPOCHS="2000"))
+    assert gin(EPOCHS="2000") == [recorded]
+    (other,) = gin(SEED="2")
+    assert (
+        "run is of zinc/gin, seed 1; name another folder for zinc/gin, seed 2" in other
+    )
+
+
+def test_every_run_of_an_ablation_has_its_own_folder(flags):
+    lines = flags("ablations/grpe_table10", {"SEEDS": "1 2"})
+    found = re.findall(r"--save-dir \S*/run/(\S+)", lines)
+    assert found == [
+        f"zinc/grpe_small/{name}/seed{seed}"
+        for name in ("shared", "independent")
+        for seed in (1, 2)
+    ]
+    assert lines.count("recorded") == 4
+
+
+@pytest.mark.parametrize(
+    "recipe, batch, used",
+    [
+        ("zinc/grpe_small", 256, (1, 2, 2, 4, 8)),
+        ("pcqm4m/graphormer_base", 1024, (1, 2, 2, 4, 8)),
+        ("cluster/cgt_cluster", 16, (1, 2, 2, 4, 8)),
+        ("pattern/gt_sbm", 26, (1, 2, 2, 2, 2)),
+    ],
+)
+def test_batch_size_of_the_paper_on_any_number_of_devices(recipe, batch, used, flags):
+    def check(line, devices):
+        found = r"--batch-size (\d+) --update-freq (\d+) --distributed-world-size (\d+)"
+        found = re.search(found, line)
+        assert found, line
+        each, times, world = map(int, found.groups())
+        assert world == devices and each * times * world == batch
+        assert f"--devices {devices}\n" in line
+        return each
+
+    for gpus, devices in zip((1, 2, 3, 4, 8), used):
+        line = flags(recipe, {"GPUS": str(gpus)})
+        assert check(line, devices) * devices == batch
+        assert (f"{devices} of {gpus} GPUs share" in line) == (devices < gpus)
+    check(flags(recipe, {"GPUS": "4", "DEVICE_BATCH": "2"}), 1 if batch == 26 else 4)
+    check(flags(recipe, {"GPUS": "4", "DEVICES": "2"}), 2)
+    assert "DEVICES=4, but 2 GPUs" in flags("zinc/gin", {"GPUS": "2", "DEVICES": "4"})
 
 
 def test_torchrun_started_by_slurm(flags):
@@ -231,9 +326,27 @@ def test_torchrun_started_by_slurm(flags):
     assert " --distributed-world-size 4 " in line and "recorded" not in line
     slurm["SLURM_PROCID"] = "1"
     assert "recorded" in flags("zinc/gin", slurm | {"RANK": "0", "WORLD_SIZE": "4"})
+    line = flags("zinc/gin", {"RANK": "0", "WORLD_SIZE": "4", "DEVICES": "2"})
+    assert "DEVICES=2, but torchrun or Slurm started 4 processes" in line
 
 
-def test_batch_size_of_the_paper_on_several_devices():
+@pytest.mark.parametrize("tasks, world", [(8, 8), (2, 8), (4, 4)])
+def test_slurm(tasks, world, flags):
+    """Two machines of four GPUs: a task for each; a task a machine, where fairseq starts
+    the processes; a task for two of the four."""
+    slurm = {
+        "SLURM_STEP_NUM_TASKS": str(tasks),
+        "SLURM_STEP_NUM_NODES": "2",
+        "GPUS": "4",
+    }
+    for rank in (0, 1):
+        line = flags("zinc/gin", slurm | {"SLURM_PROCID": str(rank)})
+        assert f" --batch-size {128 // world} --update-freq 1 " in line
+        assert f" --distributed-world-size {world} " in line
+        assert ("recorded" in line) == (rank == 0)
+
+
+def test_devices_that_do_not_share_the_batch_size():
     result = run("zinc/grpe_small", {"DEVICES": "3"})
     assert result.returncode == 2
     assert "batch size 256 is no multiple of DEVICES (3)" in result.stdout

@@ -1,5 +1,7 @@
 """The tables of results: means over seeds, and nothing typed by hand."""
 
+import itertools
+import re
 import sys
 from pathlib import Path
 
@@ -7,6 +9,7 @@ import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 sys.path.insert(0, str(EXAMPLES))
+import record  # noqa: E402
 import summarise  # noqa: E402
 
 
@@ -16,6 +19,7 @@ def result(value, seed=1, **more):
         variant="",
         source="",
         fingerprint="f",
+        arch="grpe_small",
         parameters="476801",
         seed=str(seed),
         epochs="10",
@@ -52,12 +56,21 @@ def cells(text):
 
 def test_pages_are_up_to_date():
     papers = summarise.read(EXAMPLES / "papers.tsv")
-    results = EXAMPLES / "results.tsv"
-    results = summarise.read(results) if results.exists() else []
-    assert len(summarise.PAGES) > 8
+    results = summarise.read_results(EXAMPLES / "results.tsv")
+    marked = {}
     for page in summarise.PAGES:
         text = page.read_text()
         assert summarise.fill(text, papers, results) == text, page
+        marked |= {found[2]: page for found in summarise.MARKED.finditer(text)}
+        if page.parent in {path.parent for path in EXAMPLES.glob("*/*.sh")}:
+            rest = summarise.MARKED.sub("", text)
+            assert not re.search(r"^\|.*\| *\d+\.\d", rest, re.M), page
+    # every row of both files stands in one of them
+    for row in papers + results:
+        what = row["recipe"] if row["variant"] else row["recipe"].split("/")[0]
+        folder = "ablations" if row["variant"] else what
+        assert marked[what] == EXAMPLES / folder / "README.md"
+    assert marked["order"] == EXAMPLES / "README.md"
 
 
 def test_mean_and_deviation_over_seeds():
@@ -71,6 +84,52 @@ def test_mean_and_deviation_over_seeds():
 def test_a_seed_that_ran_twice_counts_once():
     (row,) = cells(summarise.table("zinc", [], [result(0.3), result(0.4)]))
     assert row[4] == "0.4000" and row[6] == "1"
+
+
+@pytest.mark.parametrize("column", ["updates", "fingerprint", "batch", "arch"])
+def test_different_budgets_are_not_averaged(column):
+    results = [result(0.3, 1), result(0.5, 2, **{column: "7"})]
+    rows = cells(summarise.table("zinc", [], results))
+    assert sorted(row[4] for row in rows) == ["0.3000", "0.5000"]
+
+
+def test_seeds_that_end_by_themselves_are_averaged():
+    results = [
+        result(0.3, 1, epochs="<1000", updates="100", seconds="60"),
+        result(0.5, 2, epochs="<1000", updates="200", seconds="180"),
+        result(0.9, 3, epochs="1000", updates="900"),
+    ]
+    first, second = cells(summarise.table("zinc", [], results))
+    assert first[4] == "0.4000 ± 0.1414" and second[4] == "0.9000"
+    assert first[7] == "fewer than 1000 epochs, 150 updates, 2 min, 2 threads"
+
+
+def test_epochs_of_a_training():
+    budget = {"max_epoch": 1000, "max_update": 0, "stop_min_lr": 1e-6}
+    assert record.epochs(288, 9999, budget) == "<1000"
+    assert record.epochs(1000, 9999, budget) == "1000"
+    assert record.epochs(288, 9999, budget | {"max_update": 9999}) == "288"
+    assert record.epochs(288, 9999, budget | {"max_epoch": 0}) == "288"
+    assert record.epochs(288, 9999, budget | {"stop_min_lr": -1.0}) == "288"
+
+
+def test_a_table_that_was_cut_off(tmp_path, capsys):
+    path = tmp_path / "results.tsv"
+    path.touch()
+    assert summarise.read_results(path) == []
+    record.append(path, result(0.3))
+    record.append(path, result(0.4))
+    assert [row["value"] for row in summarise.read_results(path)] == ["0.3", "0.4"]
+    whole = path.read_text()
+    for cut in (whole[:-1], whole[: whole.rindex("\t")] + "\n"):
+        path.write_text(cut)
+        with pytest.raises(ValueError, match="results.tsv: line 3 is incomplete"):
+            summarise.read_results(path)
+    assert summarise.main(["--results", str(path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    path.write_text("a\tb\n")
+    with pytest.raises(ValueError, match="other columns"):
+        summarise.read_results(path)
 
 
 def test_shares_are_percentages():
@@ -110,6 +169,20 @@ def test_order_of_the_models():
     assert cells(summarise.orders(papers, results[:1])) == []
     page = "<!-- results: order -->\n<!-- end -->"
     assert "`b` `c` `a`" in summarise.fill(page, papers, results)
+
+
+def test_order_with_ties():
+    """What is equal in the papers does not count; what is equal here has no order."""
+    values = {"a": 0.1, "b": 0.2, "c": 0.2}
+    papers = [{**PAPER, "recipe": f"zinc/{n}", "value": v} for n, v in values.items()]
+    for here in itertools.permutations(((0.5, "a"), (0.5, "b"), (0.9, "c"))):
+        results = [result(value, recipe=f"zinc/{name}") for value, name in here]
+        (row,) = cells(summarise.orders(papers, results))
+        assert row[3] == "1 of 2"
+    results += [result(0.1, recipe=f"zinc/{name}", epochs="20") for name in "abc"]
+    for both in (results, results[::-1]):
+        (row,) = cells(summarise.orders(papers, both))
+        assert row[3:] == ["0 of 2", "20 epochs"]
 
 
 def test_unmeasured_is_empty():
