@@ -136,6 +136,19 @@ def test_header(recipe):
     assert found == expected
 
 
+def test_values_are_those_of_the_papers(shared_data):
+    folder = shared_data.parent / "papers"
+    if not folder.is_dir():
+        pytest.skip(f"no texts of the papers in {folder}")
+    files = {"graphormer": "graphormer", "grpe": "grpe", "csa": "csa"}
+    files["gt"] = "graph_transformer"
+    for row in PAPERS:
+        text = (folder / f"{files[SYSTEMS[row['paper']]]}.txt").read_text()
+        text = re.sub(r"\s*±\s*", "±", text)
+        cell = row["value"] + (f"±{row['spread']}" if row["spread"] else "")
+        assert re.search(rf"(?<![\d.]){re.escape(cell)}(?!\d)", text), row
+
+
 def test_every_row_of_the_papers_has_a_recipe():
     assert {row["recipe"] for row in PAPERS} <= set(RECIPES)
 

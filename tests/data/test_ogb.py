@@ -99,6 +99,23 @@ def test_pcqm(tmp_path, options, version, source, caplog):
     assert not list((tmp_path / "stores").glob(".loading-*"))
 
 
+def test_a_tenth_of_pcqm4mv2(tmp_path, options):
+    gaps = np.arange(len(SMILES)) / 8
+    write_pcqm(tmp_path, gaps=gaps)
+    whole = get_store(options("pcqm4mv2"))
+    part = get_store(options("pcqm4mv2-subset"))
+    assert {name: len(rows) for name, rows in part.splits.items()} == {
+        "train": len(whole.splits["train"]) // 10,
+        "valid": len(whole.splits["valid"]),
+    }
+    graphs, every = list(graphs_of(part)), list(graphs_of(whole))
+    for name, rows in part.splits.items():
+        origin = np.searchsorted(gaps, part.target[rows, 0])
+        assert set(origin) <= set(whole.splits[name].tolist())
+        assert len(set(origin)) == len(rows)
+        assert [graphs[row] for row in rows] == [every[row] for row in origin]
+
+
 def test_pcqm_of_real_molecules(tmp_path, options, shared_data):
     with gzip.open(shared_data / "pcqm4mv2_subset.csv.gz", "rt") as file:
         rows = list(csv.DictReader(file))[:200]

@@ -109,6 +109,32 @@ def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, names, options)
 
 
+@register_dataset(
+    "pcqm4mv2-subset",
+    source="ogb",
+    options=(),
+    content=lambda options: {"files": PCQM4MV2.content(options), "rule": 1},
+    resolve=official_only,
+)
+def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
+    """A tenth of PCQM4Mv2's training split, and all of valid: 411,405 molecules.
+
+    For the ablations of Menegaux et al. 2023 (hal-04105101), section 4.1, which does not
+    say which tenth: a random one here, the same for everybody.
+    """
+    whole = pcqm4mv2(options)
+    train, valid = whole.splits["train"], whole.splits["valid"]
+    order = np.random.Generator(np.random.PCG64(42)).permutation(len(train))
+    rows = np.concatenate([np.sort(train[order[: len(train) // 10]]), valid])
+    first, second = np.split(np.arange(len(rows)), [len(rows) - len(valid)])
+    return dataclasses.replace(
+        whole,
+        smiles=[whole.smiles[row] for row in rows],
+        targets=whole.targets[rows],
+        splits={"train": first, "valid": second},
+    )
+
+
 def _pcqm(
     official: Official,
     loader: Any,
