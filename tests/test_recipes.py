@@ -20,6 +20,11 @@ RECIPES = sorted(
 )
 ABLATIONS = sorted(path.stem for path in EXAMPLES.glob("ablations/*.sh"))
 PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
+# Metric and split of the papers' tables; PCQM4M's tests have no labels.
+MEASURED = {"zinc": ("mae", "test"), "pcqm4m": ("mae", "valid")}
+MEASURED |= {"pcqm4mv2": ("mae", "valid"), "molhiv": ("roc_auc", "test")}
+MEASURED |= {"molpcba": ("ap", "test")}
+MEASURED |= {name: ("weighted_accuracy", "test") for name in ("pattern", "cluster")}
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt"}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -94,6 +99,11 @@ def test_smoke(recipe, finished, smoke):
     (row,) = lines
     assert row["arch"] and int(row["parameters"]) > 0 and row["updates"] == "2"
     assert 0 <= float(row["value"]) < 1e3
+    metric, subset = MEASURED[recipe.split("/")[0]]
+    assert (row["metric"], row["subset"]) == (metric, subset)
+    # the best checkpoint is the one with the largest, but of an error
+    more_is_better = "--maximize-best-checkpoint-metric" in result.stdout
+    assert more_is_better == (metric != "mae")
 
 
 @pytest.mark.parametrize("name", ABLATIONS)
@@ -151,6 +161,8 @@ def test_values_are_those_of_the_papers(shared_data):
 
 def test_every_row_of_the_papers_has_a_recipe():
     assert {row["recipe"] for row in PAPERS} <= set(RECIPES)
+    for row in PAPERS:
+        assert row["metric"] == MEASURED[row["recipe"].split("/")[0]][0]
 
 
 def test_one_for_real(tmp_path):
@@ -240,6 +252,78 @@ def test_schedule(recipe, schedule, settings, flags):
     """That of the paper; scaled where there are fewer epochs, graphs or larger batches."""
     line = flags(recipe, {name: str(value) for name, value in settings.items()})
     assert f" {schedule} " in line and "\nrecorded " in line
+
+
+ADAM = "--optimizer adam --adam-betas (0.9, 0.999) --adam-eps 1e-8"
+DROPOUT = "--dropout 0.1 --attention-dropout"
+
+
+@pytest.mark.parametrize(
+    "recipe, batch, epochs, rate, warmup, clip, decay, more",
+    [
+        # Tables 7 to 10 of Ying et al. 2021
+        (
+            "pcqm4m/graphormer_small",
+            *(1024, 300, "3e-4", 60000, 5, "0"),
+            f"{DROPOUT} 0.1 --input-dropout 0",
+        ),
+        (
+            "pcqm4m/graphormer_base",
+            *(1024, 300, "2e-4", 60000, 5, "0"),
+            f"{DROPOUT} 0.1 --input-dropout 0",
+        ),
+        (
+            "pcqm4m/graphormer_deep",
+            *(1024, 300, "1e-4", 60000, 5, "0"),
+            f"{DROPOUT} 0.3 --input-dropout 0",
+        ),
+        (
+            "molpcba/graphormer_deep",
+            *(256, 10, "3e-4", 821, 5, "0"),
+            f"{DROPOUT} 0.3 --flag-m 4 --flag-step-size 0.001 --flag-mag 0.001",
+        ),
+        (
+            "molhiv/graphormer_base",
+            *(128, 8, "2e-4", 123, 5, "0"),
+            f"{DROPOUT} 0.1 --flag-m 2 --flag-step-size 0.2 --flag-mag 0",
+        ),
+        (
+            "zinc/graphormer_slim",
+            *(256, 10000, "2e-4", 40000, 5, "0.01"),
+            f"{DROPOUT} 0.1 --input-dropout 0",
+        ),
+        # Park et al. 2022
+        *(
+            (name, 1024, 400, "2e-4", 3 * each, 5, "0", "--max-hop 5")
+            for name, each in (
+                ("pcqm4m/grpe_standard", 2974),
+                ("pcqm4m/grpe_large", 2974),
+                ("pcqm4mv2/grpe_standard", 3300),
+                ("pcqm4mv2/grpe_large", 3300),
+            )
+        ),
+        # Table 6 of Menegaux et al. 2023
+        ("zinc/cgt_zinc", 32, 2000, "1e-3", 50 * 313, 1, "1e-5", ""),
+        ("zinc/cgt_zinc_rings", 32, 2000, "1e-3", 50 * 313, 1, "1e-5", ""),
+        ("pattern/cgt_pattern", 32, 100, "5e-4", 5 * 313, 1, "1e-5", ""),
+        ("cluster/cgt_cluster", 16, 100, "5e-4", 5 * 625, 1, "1e-5", ""),
+        ("pcqm4mv2/cgt_small", 256, 300, "5e-4", 10 * 13198, 1, "0", ""),
+        ("pcqm4mv2/cgt_deep", 256, 150, "1e-4", 10 * 13198, 1, "0", ""),
+    ],
+)
+def test_settings_of_the_papers(
+    recipe, batch, epochs, rate, warmup, clip, decay, more, flags
+):
+    line = flags(recipe, {}).partition("\n")[0] + " "
+    expected = [f"--batch-size {batch}", f"--max-epoch {epochs}", f"--lr {rate}", ADAM]
+    expected += [f"--warmup-updates {warmup}", f"--clip-norm {clip}", more]
+    expected += [f"--weight-decay {decay}"]
+    if "cgt" in recipe:
+        expected += ["--lr-scheduler cosine"]
+    else:
+        expected += ["--lr-scheduler polynomial_decay --end-learning-rate 1e-9"]
+    for part in expected:
+        assert f" {part} " in line or not part, part
 
 
 @pytest.mark.parametrize(
