@@ -34,17 +34,22 @@ PLUGIN = Path(graphormer_plugin.__file__).parent
 
 
 class Numbers(logging.Handler):
-    """Keeps the numbers of fairseq's progress bar."""
+    """Keeps the last line of fairseq's progress bar: the metrics of the split.
+
+    Before it come lines of batches, one in 100, with lists of sums.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.values: dict[str, float] = {}
+        self.line = "{}"
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
         if text.startswith("{"):
-            numbers = json.loads(text)
-            self.values |= {name: float(value) for name, value in numbers.items()}
+            self.line = text
+
+    def values(self) -> dict[str, float]:
+        return {name: float(value) for name, value in json.loads(self.line).items()}
 
 
 def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
@@ -62,7 +67,7 @@ def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
         options.parse_args_and_arch(options.get_validation_parser(), arguments)
     )
     logger.removeHandler(numbers)
-    return numbers.values
+    return numbers.values()
 
 
 def device_name() -> str:

@@ -1,6 +1,7 @@
 """The tables of results: means over seeds, and nothing typed by hand."""
 
 import itertools
+import logging
 import re
 import sys
 from pathlib import Path
@@ -111,6 +112,16 @@ def test_epochs_of_a_training():
     assert record.epochs(288, 9999, budget | {"max_update": 9999}) == "288"
     assert record.epochs(288, 9999, budget | {"max_epoch": 0}) == "288"
     assert record.epochs(288, 9999, budget | {"stop_min_lr": -1.0}) == "288"
+
+
+def test_metrics_of_a_split_of_many_batches():
+    numbers, log = record.Numbers(), logging.getLogger("test_metrics_of_a_split")
+    log.addHandler(numbers)
+    log.setLevel(logging.INFO)
+    log.info('{"loss": 4.5, "sample_size": "32", "abs_error": [6.25, 1.0]}')
+    log.info("another line")
+    log.info('{"valid_loss": "0.25", "valid_mae": "0.5"}')
+    assert numbers.values() == {"valid_loss": 0.25, "valid_mae": 0.5}
 
 
 def test_a_table_that_was_cut_off(tmp_path, capsys):
