@@ -304,6 +304,10 @@ class TestCsv:
         store = get_store(options(text, target_columns="y"))
         assert len(store) == 5
 
+    def test_a_cell_of_any_length(self, options):
+        text = "smiles,y,note\n" + f"C,1,{'x' * 200_000}\n" * 5
+        assert len(get_store(options(text, target_columns="y"))) == 5
+
     @pytest.mark.parametrize(
         ("text", "changes", "message"),
         [
@@ -348,8 +352,8 @@ class TestCsv:
                 {},
                 r"row 0 \(line 2\), column 'split': 'holdout' is no split",
             ),
-            ('smiles,y\nC,1\n"C,1\n', {}, "line 3: unexpected end of data"),
-            (b"smiles,y\nC\xff,1\n", {}, "not UTF-8 text"),
+            ('smiles,y\nC,1\n"C,1\n', {}, "line 3: unexpected end of data; check the"),
+            (b"smiles,y\nC,1\nC\xff,1\n", {}, "line 3 is not UTF-8 text; save the"),
         ],
     )
     def test_one_clear_line(self, options, tmp_path, text, changes, message):

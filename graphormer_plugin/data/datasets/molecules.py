@@ -343,6 +343,7 @@ def _sa_scorer() -> types.ModuleType:
 
 _MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 _LARGEST = float(np.finfo(np.float32).max)
+_LONGEST_CELL = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 _SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -498,7 +499,8 @@ class CsvTable:
         repeated = {name for name in self.header if self.header.count(name) > 1}
         if repeated:
             raise DatasetError(
-                f"{path}: column {min(repeated)!r} appears twice in the header"
+                f"{path}: column {min(repeated)!r} appears twice in the header; rename "
+                "one of them"
             )
 
     def require(self, name: str) -> str:
@@ -570,6 +572,7 @@ class CsvTable:
         opener: Callable[..., Any] = gzip.open if self.path.suffix == ".gz" else open
         try:
             with opener(self.path, "rt", encoding="utf-8-sig", newline="") as file:
+                csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
                 reader = csv.reader(file, strict=True)
                 try:
                     for cells in reader:
@@ -577,16 +580,30 @@ class CsvTable:
                             yield reader.line_num, cells
                 except csv.Error as error:
                     raise DatasetError(
-                        f"{self.path}: line {reader.line_num}: {error}"
+                        f"{self.path}: line {reader.line_num}: {error}; check the "
+                        "quotes there and before"
                     ) from None
-        except UnicodeDecodeError as error:
-            raise DatasetError(f"{self.path}: not UTF-8 text: {error}") from None
+        except UnicodeDecodeError:
+            with opener(self.path, "rb") as file:
+                line = next(n for n, text in enumerate(file, 1) if not _is_utf8(text))
+            raise DatasetError(
+                f"{self.path}: line {line} is not UTF-8 text; save the table as CSV in "
+                "UTF-8"
+            ) from None
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise DatasetError(
                 f"{self.path}: the gzip file is damaged or incomplete: {error}"
             ) from None
         except OSError as error:
             raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _listed(names: Sequence[str], limit: int = 12) -> str:
