@@ -307,6 +307,12 @@ def foreign(kind, trained, path, marker):
         "short": (whole[:10], "cut off after 10 bytes"),
         "flipped": (whole.replace(b"optimizer_history", b"\xff" * 17), "is damaged"),
     }
+    if kind == "flipped weight":
+        weights = max(zipfile.ZipFile(trained).infolist(), key=lambda item: item.file_size)
+        flipped = bytearray(whole)
+        flipped[weights.header_offset + weights.file_size // 2] ^= 1
+        path.write_bytes(flipped)
+        return "is damaged; copy or make it again"
     if kind in files:
         path.write_bytes(files[kind][0])
         return files[kind][1]
@@ -333,8 +339,9 @@ def foreign(kind, trained, path, marker):
 
 
 KINDS = """code|code of builtins|code in ours|code in an old format|pickle 0|pickle 2
-    |pickle 4|folder|missing|empty|text|zeros|cut off|short|flipped|another archive
-    |TorchScript|state dict|module|list|published|of another task|no config|no weights"""
+    |pickle 4|folder|missing|empty|text|zeros|cut off|short|flipped|flipped weight
+    |another archive|TorchScript|state dict|module|list|published|of another task
+    |no config|no weights"""
 
 # Reading is the same for all; a training takes a second.
 TRIED_IN_A_TRAINING = ("code", "code in ours", "cut off", "state dict", "missing")
