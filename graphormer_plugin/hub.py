@@ -149,9 +149,9 @@ class Predictor:
             batch_size: graphs a batch, >= 1.
 
         Returns:
-            float [len(inputs), layers * D], the virtual node of each graph, or without
-            one the model's read-out of its nodes. With `nodes` a list of arrays
-            [N, layers * D], one per graph, without the virtual node.
+            float [len(inputs), layers * D], in the model's precision: the virtual node of
+            each graph, or without one the model's read-out of its nodes. With `nodes` a
+            list of arrays [N, layers * D], one per graph, without the virtual node.
 
         Raises:
             ValueError: as `predict`; no such number of layers.
@@ -159,7 +159,7 @@ class Predictor:
 
         def vectors(batch: Batch) -> np.ndarray:
             found = layer_vectors(self.model, batch, layers, nodes)
-            return found.float().cpu().numpy()
+            return found.cpu().numpy()
 
         width = layers * self.model.embed_dim
         return self._collect(self._columns(inputs), batch_size, vectors, width, nodes)
@@ -228,6 +228,8 @@ class Predictor:
         """Flat columns of graphs, as a store has them."""
         if isinstance(inputs, str):
             raise ValueError("expected a list of SMILES, got one string")
+        if hasattr(inputs, "edge_index") and not isinstance(inputs, GraphChunk):
+            raise ValueError("expected a list of graphs, got one graph")
         if not len(inputs):
             return {"node_offset": np.zeros(1, np.int64)}
         reads_positions = "pos" in self.model.batch_spec.fields
@@ -300,7 +302,8 @@ def parsed(inputs: Sequence[Any], featuriser: str) -> list[Any]:
     """Graphs of the SMILES among molecules; the others are graphs already.
 
     Raises:
-        ValueError: a SMILES that is refused, named by its number, or no featuriser.
+        ValueError: a SMILES that is refused or something else, named by its number, or
+            no featuriser.
     """
     graphs = []
     with captured_rdkit_log() as messages:
@@ -315,6 +318,10 @@ def parsed(inputs: Sequence[Any], featuriser: str) -> list[Any]:
                     reason = " ".join((messages or [str(error)])[0].split())
                     raise ValueError(f"SMILES {number}, {item!r}: {reason}") from None
                 item = graph
+            elif not hasattr(item, "edge_index"):
+                raise ValueError(
+                    f"input {number}, {item!r}, is neither a SMILES nor a graph"
+                )
             graphs.append(item)
     return graphs
 

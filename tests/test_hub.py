@@ -67,6 +67,7 @@ def test_graphs_and_smiles_are_one(arch):
     assert [array.shape for array in nodes] == [(n, 32) for n in (3, 10, 1, 6)]
     alone = one.embed([SMILES[3]], layers=2, nodes=True)
     np.testing.assert_allclose(nodes[3], alone[0], atol=1e-6)
+    assert one.embed(SMILES).dtype == np.float64
     assert one.predict([]).shape == (0, 1) and one.embed([], 2).shape == (0, 32)
 
 
@@ -160,6 +161,10 @@ def test_wrong_arguments():
     one = predictor()
     with pytest.raises(ValueError, match="expected a list of SMILES, got one string"):
         one.predict("CCO")
+    with pytest.raises(ValueError, match="expected a list of graphs, got one graph"):
+        one.predict(as_data("CCO"))
+    with pytest.raises(ValueError, match="input 1, nan, is neither a SMILES nor a gr"):
+        one.predict(["CCO", float("nan")])
     with pytest.raises(ValueError, match="batch size 0"):
         one.predict(["CCO"], batch_size=0)
     with pytest.raises(ValueError, match="SMILES 1, 'C1CC': .*unclosed ring"):

@@ -87,7 +87,7 @@ def parser() -> argparse.ArgumentParser:
 @command
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command; returns its exit code."""
-    arguments = parser().parse_args(argv)
+    arguments = parser().parse_intermixed_args(argv)
     output = Path(arguments.output)
     kind = output.suffix.lower().removeprefix(".")
     if kind not in ("svg", "png", "html"):

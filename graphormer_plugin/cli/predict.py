@@ -119,11 +119,12 @@ def parser() -> argparse.ArgumentParser:
 @command
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command; returns its exit code."""
-    arguments = parser().parse_args(argv)
+    # Options may stand between the checkpoints and the files.
+    arguments = parser().parse_intermixed_args(argv)
     check_arguments(arguments)
     output = Path(arguments.output)
     if arguments.resume and output.exists() and not part_record(output).exists():
-        print(f"{output} is finished")
+        print(f"{output} is there, and no run to go on with: nothing is done")
         return 0
     table = CsvTable(Path(arguments.input))
     column = table.find_smiles(arguments.smiles_column)
@@ -214,14 +215,8 @@ def load_all(arguments: argparse.Namespace) -> list[hub.Predictor]:
     Raises:
         ValueError: one cannot predict molecules, or they predict different things.
     """
-    name = arguments.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"--device {name} cannot be used: {reason}") from None
-    predictors = []
+    device = usable_device(arguments.device)
+    predictors: list[hub.Predictor] = []
     for path in arguments.checkpoints:
         predictor = hub.load(path, arguments.user_data_dir)
         if predictor.targets.level != "graph":
@@ -238,19 +233,32 @@ def load_all(arguments: argparse.Namespace) -> list[hub.Predictor]:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
         predictors.append(predictor.to(device))
-        first, what = predictors[0], "names unit kind num_classes".split()
-        for name in what:
-            one, other = (getattr(p.targets, name) for p in (first, predictor))
+        first, both = predictors[0], f"{path} and {arguments.checkpoints[0]}"
+        for name in ("names", "unit", "kind", "num_classes"):
+            one, other = getattr(first.targets, name), getattr(predictor.targets, name)
             if one != other:
                 raise ValueError(
-                    f"{path} and {arguments.checkpoints[0]} predict different things: "
-                    f"{name} {other!r} and {one!r}"
+                    f"{both} predict different things: {name} {other!r} and {one!r}"
                 )
         if predictor.featuriser != first.featuriser:
-            raise ValueError(
-                f"{path} and {arguments.checkpoints[0]} read different features"
-            )
+            raise ValueError(f"{both} read different features")
     return predictors
+
+
+def usable_device(name: Optional[str]) -> torch.device:
+    """The device of that name; without one a GPU, or else the CPU.
+
+    Raises:
+        ValueError: it cannot be used here.
+    """
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--device {name} cannot be used: {reason}") from None
+    return device
 
 
 def run_key(arguments: argparse.Namespace, column: str) -> str:
@@ -398,7 +406,7 @@ class Ensemble:
             rows have no prediction.
 
         Raises:
-            ValueError: the GPU's memory does not suffice.
+            ValueError: the memory does not suffice.
         """
         predicted: dict[int, list[str]] = {}
         rows = [] if block.chunk is None else block.chunk.row.tolist()
@@ -412,10 +420,14 @@ class Ensemble:
                         block.reasons[row] = "the prediction is not finite"
             if self.arguments.embeddings:
                 vectors = self.vectors(block)
-        except torch.OutOfMemoryError:
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            nodes = int(block.chunk.num_nodes.max())
             raise ValueError(
-                f"the GPU has not enough memory for --batch-size "
-                f"{self.arguments.batch_size}; give a smaller one"
+                f"rows {first} to {first + len(block.cells) - 1} do not fit into memory, "
+                f"their largest molecule has {nodes:,} atoms; give a --batch-size below "
+                f"{self.arguments.batch_size}, or leave out what is too large"
             ) from None
         empty = [""] * len(self.names)
         table = [
@@ -478,6 +490,12 @@ class Ensemble:
         if rows:
             result[rows] = found
         return [result]
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a GPU or the CPU refused memory; torch has no class for the latter."""
+    classes = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, classes) or "DefaultCPUAllocator" in str(error)
 
 
 def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:

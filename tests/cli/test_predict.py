@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
@@ -166,7 +167,7 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert not [name for name in os.listdir() if "part" in name]
     assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
     assert main([*again, "--resume"]) == 0
-    assert capsys.readouterr().out == "out.csv is finished\n"
+    assert capsys.readouterr().out.startswith("out.csv is there, and no run to go on")
 
 
 def test_killed_while_it_finishes(checkpoint, many, tmp_path, monkeypatch):
@@ -292,6 +293,32 @@ def test_models_that_do_not_fit_together(checkpoint, inputs, capsys):
     more = ["--embeddings", "e.npy"]
     assert main([one, one, "in.csv", "out.csv", *more]) == 2
     assert "is for one checkpoint, not for an ensemble" in capsys.readouterr().err
+
+
+def test_options_between_checkpoints_and_files(checkpoint, inputs):
+    path = checkpoint("grpe_tiny")
+    assert main([path, path, "--batch-size", "2", "in.csv", "--quiet", "out.csv"]) == 0
+    assert float(rows("out.csv")[0]["gap_std"]) == 0
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+        MemoryError(),
+    ],
+)
+def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
+    def refuse(*arguments):
+        raise error
+
+    monkeypatch.setattr(hub.Predictor, "predict", refuse)
+    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]) == 2
+    assert capsys.readouterr().err == (
+        "error: rows 0 to 5 do not fit into memory, their largest molecule has 7 atoms; "
+        "give a --batch-size below 128, or leave out what is too large\n"
+    )
 
 
 def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys):
