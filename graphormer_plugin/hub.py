@@ -28,6 +28,7 @@ from graphormer_plugin.data.prepare import (
     Parser,
     captured_rdkit_log,
     chunks_of_graphs,
+    parse,
 )
 from graphormer_plugin.data.registry import import_user_data
 from graphormer_plugin.data.writer import GraphChunk
@@ -309,14 +310,10 @@ def parsed(inputs: Sequence[Any], featuriser: str) -> list[Any]:
     with captured_rdkit_log() as messages:
         for number, item in enumerate(inputs):
             if isinstance(item, str):
-                messages.clear()
                 try:
-                    graph = parser_of(featuriser)(item)
-                    if not len(graph.x):
-                        raise ValueError("no atoms")
+                    graph = parse(item, parser_of(featuriser), messages)
                 except ValueError as error:
-                    reason = " ".join((messages or [str(error)])[0].split())
-                    raise ValueError(f"SMILES {number}, {item!r}: {reason}") from None
+                    raise ValueError(f"SMILES {number}, {item!r}: {error}") from None
                 item = graph
             elif not hasattr(item, "edge_index"):
                 raise ValueError(

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Optional
 
 import numpy as np
-from rdkit import Chem, rdBase
+from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import CsvTable
-from graphormer_plugin.data.prepare import Parser
+from graphormer_plugin.data.prepare import Parser, captured_rdkit_log, parse
 from graphormer_plugin.drawing import (
     VIRTUAL,
     Group,
@@ -97,9 +97,11 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
-    parse = hub.parser_of(predictor.featuriser)
-    with rdBase.BlockLogs():  # what it says about a SMILES is more than one line
-        smiles = read_molecules(arguments.molecules, arguments.smiles_column, parse)
+    smiles = read_molecules(
+        arguments.molecules,
+        arguments.smiles_column,
+        hub.parser_of(predictor.featuriser),
+    )
     if kind != "html" and len(smiles) > 1:
         raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")
     explain = Explainer(
@@ -125,41 +127,48 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
     return 0
 
 
-def read_molecules(arguments: Sequence[str], column: str, parse: Parser) -> list[str]:
+def read_molecules(arguments: Sequence[str], column: str, parser: Parser) -> list[str]:
     """SMILES from the command line and from the files that it names.
 
     Raises:
-        ValueError: no molecule, too many, or one that `parse` refuses; names file and
-            line.
+        ValueError: no molecule, too many, or one that the parser refuses; names file
+            and line.
     """
     smiles: list[str] = []
+    for line, path, string in written_molecules(arguments, column):
+        try:
+            with captured_rdkit_log() as messages:
+                parse(string, parser, messages)
+        except ValueError as error:
+            place = "" if line is None else f"{path}, line {line}: "
+            raise ValueError(f"{place}SMILES {string!r}: {error}") from None
+        smiles.append(string)
+        if len(smiles) > MOST:
+            raise ValueError(f"{path}: more than {MOST} molecules for one page")
+    if not smiles:
+        raise ValueError(f"no molecule in {', '.join(arguments)}")
+    return smiles
+
+
+def written_molecules(
+    arguments: Sequence[str], column: str
+) -> Iterator[tuple[Optional[int], Path, str]]:
+    """Line of the file (None for one on the command line), file, and SMILES."""
     for argument in arguments:
         path = Path(argument)
         if path.suffix.lower() == ".csv":
             table = CsvTable(path)
-            rows = table.rows([table.find_smiles(column)])
-            lines = ((line, cells[0]) for _, line, cells in rows)
+            for _, line, cells in table.rows([table.find_smiles(column)]):
+                yield line, path, cells[0]
         elif path.suffix.lower() in (".smi", ".txt"):
             # The molecule's name may follow it.
-            text = path.read_text(encoding="utf-8-sig").splitlines()
-            lines = (
-                (at, line.split()[0]) for at, line in enumerate(text, 1) if line.strip()
-            )
+            # Names, which are not read, may be in any encoding.
+            text = path.read_text(encoding="utf-8-sig", errors="replace")
+            for line, words in enumerate(map(str.split, text.splitlines()), 1):
+                if words:
+                    yield line, path, words[0]
         else:
-            lines = iter([(None, argument)])
-        for line, string in lines:
-            try:
-                if not len(parse(string).x):
-                    raise ValueError("it has no atom")
-            except ValueError as error:
-                place = "" if line is None else f"{path}, line {line}: "
-                raise ValueError(f"{place}SMILES {string!r}: {error}") from None
-            smiles.append(string)
-            if len(smiles) > MOST:
-                raise ValueError(f"{path}: more than {MOST} molecules for one page")
-    if not smiles:
-        raise ValueError(f"no molecule in {', '.join(arguments)}")
-    return smiles
+            yield None, path, argument
 
 
 def numbers(text: Optional[str], flag: str) -> list[int]:
@@ -260,9 +269,15 @@ class Explainer:
                     )
 
     def __call__(self, smiles: str) -> Section:
-        """Explains a prediction."""
+        """Explains a prediction.
+
+        Raises:
+            ValueError: it is not finite, or the layer has no such channel.
+        """
         predictor, targets = self.predictor, self.predictor.targets
         (row,) = predictor.predict([smiles])
+        if not np.isfinite(row).all():
+            raise ValueError(f"{smiles}: the prediction is not finite")
         output, unit = self.output, "logit"
         if targets.kind == "multiclass":
             output = int(row.argmax())

@@ -203,14 +203,10 @@ def _featurise_rows(parser: Parser, rows: list[int], smiles: list[str]) -> Batch
     batch = Batch(None, rows=len(rows))
     with captured_rdkit_log() as messages:
         for row, string in zip(rows, smiles, strict=True):
-            messages.clear()
             try:
-                graph = parser(string)
-                if len(graph.x) == 0:
-                    raise ValueError("no atoms")
+                graph = parse(string, parser, messages)
             except ValueError as error:
-                reason = messages[0] if messages else str(error)
-                batch.failures.append((row, string, " ".join(reason.split())))
+                batch.failures.append((row, string, str(error)))
                 continue
             graphs.append(graph)
             kept.append(row)
@@ -226,6 +222,28 @@ def _featurise_rows(parser: Parser, rows: list[int], smiles: list[str]) -> Batch
             row=np.array(kept),
         )
     return batch
+
+
+def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
+    """Graph of a SMILES.
+
+    Args:
+        smiles: One molecule.
+        parser: See `featurise`.
+        messages: Those of `captured_rdkit_log`, within which this is called.
+
+    Raises:
+        ValueError: It is refused; why, in one line, and in RDKit's words if it has some.
+    """
+    messages.clear()
+    try:
+        graph = parser(smiles)
+        if len(graph.x) == 0:
+            raise ValueError("no atoms")
+    except ValueError as error:
+        reason = messages[0] if messages else str(error)
+        raise ValueError(" ".join(reason.split())) from None
+    return graph
 
 
 @contextlib.contextmanager

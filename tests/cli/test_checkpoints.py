@@ -308,7 +308,9 @@ def foreign(kind, trained, path, marker):
         "flipped": (whole.replace(b"optimizer_history", b"\xff" * 17), "is damaged"),
     }
     if kind == "flipped weight":
-        weights = max(zipfile.ZipFile(trained).infolist(), key=lambda item: item.file_size)
+        weights = max(
+            zipfile.ZipFile(trained).infolist(), key=lambda item: item.file_size
+        )
         flipped = bytearray(whole)
         flipped[weights.header_offset + weights.file_size // 2] ^= 1
         path.write_bytes(flipped)

@@ -160,7 +160,7 @@ def test_picture_of_one_molecule(checkpoint, tmp_path, suffix, start):
 def test_files_of_molecules(checkpoint, tmp_path):
     csv, smi = tmp_path / "in.csv", tmp_path / "in.smi"
     csv.write_text("id,SMILES\n1,CCN\n2,CCS\n")
-    smi.write_text("CCF ethyl fluoride\n\nCCCl\n")
+    smi.write_text("CCF \xe9thyl fluoride\n\nCCCl\n", encoding="latin-1")
     out = tmp_path / "page.html"
     assert main([checkpoint("grpe_tiny"), str(csv), "CCO", str(smi), str(out)]) == 0
     titles = re.findall(r"<h2>(.*?)</h2>", out.read_text())
@@ -172,8 +172,8 @@ def test_files_of_molecules(checkpoint, tmp_path):
     [
         (["CCO", "a.jpg"], "a.jpg: expected a name that ends in .svg, .png or .html"),
         (["CCO", "CCN", "a.png"], "a.png is for one molecule, not 2; use .html"),
-        (["C1CC", "a.png"], "SMILES 'C1CC': RDKit refuses it"),
-        (["bad.csv", "a.html"], "bad.csv, line 3: SMILES 'C1CC': RDKit refuses it"),
+        (["C1CC", "a.png"], "SMILES 'C1CC': SMILES Parse Error: unclosed ring"),
+        (["bad.csv", "a.html"], "bad.csv, line 3: SMILES 'C1CC': SMILES Parse Error: "),
         (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
         (["many.smi", "a.html"], f"many.smi: more than {MOST} molecules"),
         (["none.txt", "a.html"], "no molecule in none.txt"),
@@ -189,7 +189,7 @@ def test_files_of_molecules(checkpoint, tmp_path):
         (["CCO", "C", "a.html", "--atoms", "2"], "--atoms 2: C has 1 atom,"),
         (["CCO", "a.png", "--atoms", "0"], "--atoms 0: expected numbers from 1"),
         (["CCO", "a.png", "--atoms", "1,x"], "--atoms 1,x: expected numbers from 1"),
-        (["", "a.png"], "SMILES '': it has no atom"),
+        (["", "a.png"], "SMILES '': no atoms"),
         (["CCO", "no_folder/a.html"], "no_folder/a.html: there is no folder no_folder"),
     ],
 )
@@ -221,6 +221,14 @@ def test_vocabulary_of_the_model(checkpoint, tmp_path, monkeypatch, capfd):
         predictor.featuriser = featuriser
         assert main(["x.pt", "in.smi", "a.html"]) == 2
         assert capfd.readouterr().err.startswith(f"error: {message}")
+
+
+def test_weights_that_are_no_numbers(checkpoint, tmp_path, monkeypatch, capfd):
+    predictor = hub.load(checkpoint("grpe_tiny"))
+    monkeypatch.setattr(hub, "load", lambda *_: predictor)
+    next(predictor.model.parameters()).data.fill_(np.nan)
+    assert main(["x.pt", "CCO", str(tmp_path / "a.svg")]) == 2
+    assert capfd.readouterr().err == "error: CCO: the prediction is not finite\n"
 
 
 def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
