@@ -157,7 +157,8 @@ choose_devices() {
     [[ -n $processes ]] || ((DEVICES <= (gpus > 1 ? gpus : 1))) || fail "DEVICES=$DEVICES," \
         "but $gpus GPUs are visible; torchrun and Slurm start processes elsewhere"
     devices=(--batch-size "$DEVICE_BATCH" --update-freq $((BATCH_SIZE / at_once)))
-    devices+=(--distributed-world-size "$DEVICES")
+    # fairseq would make 24 of 26.
+    devices+=(--required-batch-size-multiple 1 --distributed-world-size "$DEVICES")
     ((gpus > 0)) || devices+=(--cpu)
     if ((gpus == 0)) && [[ -n ${WORLD_SIZE:-} ]]; then
         # For torchrun's processes fairseq counts GPUs, and uses NCCL.

@@ -230,8 +230,10 @@ def draw(out: Path, logs: list[Path], metric: str) -> None:
     """Training (dotted) and validation curve of every log.
 
     Raises:
-        ValueError: a log without the metric.
+        ValueError: no log, or one without the metric.
     """
+    if not logs:
+        raise ValueError("no logs to draw")
     import matplotlib
 
     matplotlib.use("Agg")

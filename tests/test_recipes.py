@@ -398,8 +398,11 @@ def test_every_run_of_an_ablation_has_its_own_folder(flags):
 )
 def test_batch_size_of_the_paper_on_any_number_of_devices(recipe, batch, used, flags):
     def check(line, devices):
-        found = r"--batch-size (\d+) --update-freq (\d+) --distributed-world-size (\d+)"
-        found = re.search(found, line)
+        found = re.search(
+            r"--batch-size (\d+) --update-freq (\d+) "
+            r"--required-batch-size-multiple 1 --distributed-world-size (\d+)",
+            line,
+        )
         assert found, line
         each, times, world = map(int, found.groups())
         assert world == devices and each * times * world == batch

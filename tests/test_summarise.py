@@ -228,3 +228,5 @@ def test_curves(tmp_path, capsys):
     assert out.read_bytes().startswith(b"\x89PNG")
     assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
     assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
+    assert summarise.main(["--curves", str(out)]) == 2
+    assert capsys.readouterr().err == "error: no logs to draw\n"
