@@ -347,7 +347,12 @@ def test_refused_setting(setting, why, flags):
 
 
 def test_foreign_variables_do_no_harm(flags):
-    foreign = {"TASK": "build", "TEST_SUBSET": "valid", "DIRECTION": "max"}
+    foreign = {
+        "WORLD_SIZE": "1",
+        "TASK": "build",
+        "TEST_SUBSET": "valid",
+        "DIRECTION": "max",
+    }
     line = flags("zinc/gin", foreign)
     assert " --task graph_prediction " in line and "--maximize" not in line
     assert "checkpoint_best.pt --subset test --metric mae " in line
