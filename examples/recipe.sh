@@ -18,7 +18,7 @@
 #                      A run that was interrupted goes on from there; one that is complete
 #                      is not trained again
 #     RESULTS          table of results; default examples/results.tsv
-#     VARIANT          name of the row, where one recipe makes several
+#     VARIANT          name of the run's folder and row, where FLAGS differ from the recipe's
 #     DEVICES          devices that train together; default the visible GPUs, or as many of
 #                      them as share BATCH_SIZE evenly, or 1
 #     DEVICE_BATCH     graphs that a device takes at once; default BATCH_SIZE / DEVICES
@@ -37,7 +37,7 @@ SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}"
 WORKERS="${WORKERS:-2}"
-PYTHON="${PYTHON:-$(command -v python || command -v python3)}"
+PYTHON="${PYTHON:-$(command -v python || command -v python3 || true)}"
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
 
 fail() {
@@ -183,6 +183,8 @@ smoke_flags() {
 
 recipe() {
     local smoke=() devices=()
+    command -v fairseq-train > /dev/null ||
+        fail "fairseq-train is not in PATH; after make setup: source .venv/bin/activate"
     [[ $SEED =~ ^[0-9]+$ ]] || fail "SEED=$SEED is no whole number"
     [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is no whole number"
     choose_devices

@@ -3,6 +3,7 @@
 import csv
 import os
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -346,6 +347,15 @@ def test_refused_setting(setting, why, flags):
     assert line == f"error: zinc/gin: {setting} {why}\n"
 
 
+def test_without_the_environment(tmp_path):
+    for name in ("bash", "basename", "dirname"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    result = run("zinc/gin", {"PATH": str(tmp_path)})
+    assert result.returncode == 2, result.stdout
+    assert result.stdout.endswith("source .venv/bin/activate\n")
+    assert result.stdout.count("\n") == 1
+
+
 def test_foreign_variables_do_no_harm(flags):
     foreign = {
         "WORLD_SIZE": "1",
@@ -453,13 +463,13 @@ def test_slurm(tasks, world, flags):
 
 def test_devices_that_do_not_share_the_batch_size():
     result = run("zinc/grpe_small", {"DEVICES": "3"})
-    assert result.returncode == 2
+    assert result.returncode == 2, result.stdout
     assert "batch size 256 is no multiple of DEVICES (3)" in result.stdout
 
 
 def test_missing_pretraining(tmp_path):
     result = run("molhiv/grpe_standard", {"PRETRAINED": str(tmp_path / "none.pt")})
-    assert result.returncode == 2
+    assert result.returncode == 2, result.stdout
     assert (
         "none.pt to start from; run examples/pcqm4m/grpe_standard.sh" in result.stdout
     )
