@@ -249,12 +249,24 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:  # of a full disk it does not name the file
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+        with named_in_errors(path):
+            with open(temporary, "xb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file that is written, which the error of a full disk does not.
+
+    Raises:
+        OSError: instead of the one within.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fcntl
 import io
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from graphormer_plugin.checkpoint import named_in_errors
 from graphormer_plugin.data.writer import NPY_HEADER_BYTES, npy_header
 
 
@@ -65,7 +67,7 @@ class GrowingFiles:
             if path in self.arrays:
                 self.files[path].write(bytes(NPY_HEADER_BYTES))
         self.files[table].write(_csv_lines([header]))
-        self._save()
+        self._save(0, 0)
 
     def append(
         self, rows: Sequence[Sequence[str]], arrays: Sequence[np.ndarray], failed: int
@@ -76,10 +78,9 @@ class GrowingFiles:
             assert values.shape[1:] == tail, (values.shape, tail)
             contents.append(np.ascontiguousarray(values, dtype).tobytes())
         for path, content in zip(self.paths, contents, strict=True):
-            self.files[path].write(content)
-        self.rows += len(rows)
-        self.failed += failed
-        self._save()
+            with named_in_errors(_part(path)):
+                self.files[path].write(content)
+        self._save(self.rows + len(rows), self.failed + failed)
 
     def finish(self) -> None:
         """Gives the files their names."""
@@ -102,7 +103,9 @@ class GrowingFiles:
     def close(self) -> None:
         """Leaves the files for a run that goes on; without rows, removes them."""
         for file in self.files.values():
-            file.close()
+            # What a full disk did not take is not in the record either.
+            with contextlib.suppress(OSError):
+                file.close()
         if self.files and not self.rows:
             for path in (self.record, *map(_part, self.paths)):
                 path.unlink(missing_ok=True)
@@ -150,19 +153,22 @@ class GrowingFiles:
         file.seek(size)
         self.files[path] = file
 
-    def _save(self) -> None:
-        for file in self.files.values():
-            file.flush()
-            os.fsync(file.fileno())
+    def _save(self, rows: int, failed: int) -> None:
+        for path, file in self.files.items():
+            with named_in_errors(_part(path)):
+                file.flush()
+                os.fsync(file.fileno())
         state = {
             "key": self.key,
-            "rows": self.rows,
-            "failed": self.failed,
+            "rows": rows,
+            "failed": failed,
             "bytes": [self.files[path].tell() for path in self.paths],
         }
         temporary = self.record.with_name(self.record.name + ".tmp")
-        temporary.write_text(json.dumps(state), encoding="utf-8")
-        os.replace(temporary, self.record)
+        with named_in_errors(self.record):
+            temporary.write_text(json.dumps(state), encoding="utf-8")
+            os.replace(temporary, self.record)
+        self.rows, self.failed = rows, failed
 
 
 def part_record(table: Path) -> Path:

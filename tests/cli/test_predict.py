@@ -15,6 +15,10 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 
+CLASSES = (
+    "--dataset-name classes.csv --target-kind multiclass --target-unit= "
+    "--criterion multiclass_cross_entropy"
+)
 SMILES = ["CCO", "c1ccccc1O", "CC(=O)[O-].[Na+]", "C1CC", "", "CCN"]
 
 
@@ -105,15 +109,15 @@ def test_embeddings(checkpoint, inputs):
     np.testing.assert_allclose(np.load("n.npy"), np.concatenate(nodes), atol=1e-5)
 
 
-def test_classes(checkpoint, tmp_path, monkeypatch):
+@pytest.fixture
+def classes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * i}O,{i % 3}" for i in range(1, 41)]
     Path("classes.csv").write_text("\n".join(["smiles,kind", *lines]) + "\n")
-    path = checkpoint(
-        "grpe_tiny",
-        *"--dataset-name classes.csv --target-kind multiclass".split(),
-        *"--target-unit= --criterion multiclass_cross_entropy".split(),
-    )
+
+
+def test_classes(checkpoint, classes):
+    path = checkpoint("grpe_tiny", *CLASSES.split())
     assert main([path, "classes.csv", "out.csv", "--quiet"]) == 0
     (expected,) = hub.load(path).predict(["CO"])
     row = rows("out.csv")[0]
@@ -124,6 +128,20 @@ def test_classes(checkpoint, tmp_path, monkeypatch):
     ]
     assert row["kind_predicted"] == str(expected.argmax())
     assert float(row["kind_probability_1"]) == pytest.approx(expected[1], rel=1e-5)
+
+
+def test_ensemble_of_classes(checkpoint, classes):
+    """The class of the highest mean probability, and the spread of this probability."""
+    paths = [checkpoint(arch, *CLASSES.split()) for arch in ("grpe_tiny", "gt_zinc")]
+    assert main([*paths, "classes.csv", "out.csv", "--quiet"]) == 0
+    table = rows("out.csv")
+    smiles = [row["smiles"] for row in table]
+    found = np.stack([hub.load(path).predict(smiles) for path in paths])
+    best = found.mean(0).argmax(1)
+    assert [int(row["kind_predicted"]) for row in table] == best.tolist()
+    spread = [float(row["kind_std"]) for row in table]
+    expected = found.std(0, ddof=1)[np.arange(40), best]
+    np.testing.assert_allclose(spread, expected, rtol=1e-5)
 
 
 def run_until(files, path, many, blocks, monkeypatch, *more):
@@ -168,6 +186,30 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
     assert main([*again, "--resume"]) == 0
     assert capsys.readouterr().out.startswith("out.csv is there, and no run to go on")
+
+
+def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
+    """It names the file, and the rows before are kept."""
+    monkeypatch.chdir(tmp_path)
+    path, fsync, calls = checkpoint("grpe_tiny"), os.fsync, []
+
+    def full(number):
+        calls.append(number)
+        if len(calls) == 3:  # of the header, the first block and the second
+            raise OSError(28, "No space left on device")
+        fsync(number)
+
+    capsys.readouterr()
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        assert main([path, many, "out.csv", "--quiet"]) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "the first 512 rows are kept; go on with --resume"
+    assert second == "error: cannot write out.csv.part: No space left on device"
+    assert main([path, many, "out.csv", "--quiet", "--resume"]) == 0
+    assert [row["smiles"] for row in rows("out.csv")] == [
+        row["smiles"] for row in rows(many)
+    ]
 
 
 def test_killed_while_it_finishes(checkpoint, many, tmp_path, monkeypatch):
@@ -313,8 +355,10 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
     def refuse(*arguments):
         raise error
 
+    path = checkpoint("grpe_tiny")
+    capsys.readouterr()
     monkeypatch.setattr(hub.Predictor, "predict", refuse)
-    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", "--quiet"]) == 2
+    assert main([path, "in.csv", "out.csv", "--quiet"]) == 2
     assert capsys.readouterr().err == (
         "error: rows 0 to 5 do not fit into memory, their largest molecule has 7 atoms; "
         "give a --batch-size below 128, or leave out what is too large\n"
