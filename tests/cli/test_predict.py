@@ -90,6 +90,15 @@ def test_mc_dropout(checkpoint, inputs):
     assert a == b and a["gap"] != c["gap"] and float(a["gap_std"]) > 0
 
 
+def test_every_block_draws_for_itself(checkpoint, inputs, monkeypatch):
+    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    Path("in.csv").write_text("smiles\n" + "CCO\n" * 513)
+    more = ["--mc-dropout", "2", "--batch-size", "64", "--quiet"]
+    assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", *more]) == 0
+    found = [row["gap"] for row in rows("out.csv")]
+    assert len({found[0], found[256], found[512]}) == 3
+
+
 def test_embeddings(checkpoint, inputs):
     path = checkpoint("grpe_tiny")
     more = ["--embeddings", "e.npy", "--layers", "2", "--quiet"]
