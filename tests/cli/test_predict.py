@@ -139,17 +139,19 @@ def test_classes(checkpoint, classes):
     assert float(row["kind_probability_1"]) == pytest.approx(expected[1], rel=1e-5)
 
 
-def test_ensemble_of_classes(checkpoint, classes):
+def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     """The class of the highest mean probability, and the spread of this probability."""
-    paths = [checkpoint(arch, *CLASSES.split()) for arch in ("grpe_tiny", "gt_zinc")]
-    assert main([*paths, "classes.csv", "out.csv", "--quiet"]) == 0
+    path = checkpoint("grpe_tiny", *CLASSES.split())
+    members = rng.dirichlet(np.ones(3), size=(2, 40))
+    answers = iter(members)
+    monkeypatch.setattr(hub.Predictor, "predict", lambda *_: next(answers))
+    assert main([path, path, "classes.csv", "out.csv", "--quiet"]) == 0
+    best = members.mean(0).argmax(1)
+    assert all((best != member.argmax(1)).any() for member in members)
     table = rows("out.csv")
-    smiles = [row["smiles"] for row in table]
-    found = np.stack([hub.load(path).predict(smiles) for path in paths])
-    best = found.mean(0).argmax(1)
     assert [int(row["kind_predicted"]) for row in table] == best.tolist()
     spread = [float(row["kind_std"]) for row in table]
-    expected = found.std(0, ddof=1)[np.arange(40), best]
+    expected = members.std(0, ddof=1)[np.arange(40), best]
     np.testing.assert_allclose(spread, expected, rtol=1e-5)
 
 
@@ -195,6 +197,26 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
     assert main([*again, "--resume"]) == 0
     assert capsys.readouterr().out.startswith("out.csv is there, and no run to go on")
+
+
+def test_only_the_same_run_goes_on(checkpoint, inputs):
+    """Its key changes with all that its numbers depend on."""
+    one, other = checkpoint("grpe_tiny"), checkpoint("gt_zinc")
+    Path("other.csv").write_text(Path("in.csv").read_text() + "m6,C,\n")
+
+    def key(*arguments, column="SMILES"):
+        parsed = predict.parser().parse_intermixed_args([*arguments, "out.csv"])
+        return predict.run_key(parsed, column)
+
+    first = key(one, "in.csv")
+    for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):
+        assert key(one, "in.csv", *more.split()) == first
+    options = ["--mc-dropout 2", "--seed 2", "--embeddings e.npy"]
+    options += ["--embeddings e.npy --nodes", "--embeddings e.npy --layers 2"]
+    keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
+    keys += [key(other, "in.csv"), key(one, other, "in.csv")]
+    keys += [key(one, "in.csv", *more.split()) for more in options]
+    assert len(set(keys)) == len(keys) == 10
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
