@@ -168,6 +168,8 @@ def test_order_of_the_models():
     ]
     results += [result(0.1, recipe=f"zinc/{name}", epochs="20") for name in "ab"]
     results += [result(0.1, recipe="zinc/unreported")]
+    papers += [{**PAPER, "recipe": "zinc/gin", "value": 0.9}]
+    results += [result(0.1, recipe="zinc/gin", arch="gin")]  # none of the four systems
     (row,) = cells(summarise.orders(papers, results))
     assert row == ["zinc", "`a` `b` `c`", "`a` `c` `b`", "2 of 3", "10 epochs"]
     for row in papers + results:
