@@ -29,6 +29,7 @@ MEASURED |= {name: ("weighted_accuracy", "test") for name in ("pattern", "cluste
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt"}
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
+ENVIRONMENT["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 for setting in ("SEED", "EPOCHS", "BATCH_SIZE", "DATA_ROOT", "SAVE_DIR", "RESULTS"):
     ENVIRONMENT.pop(setting, None)
 
@@ -172,7 +173,6 @@ def test_one_for_real(tmp_path):
     environment = {
         "SMOKE": "1",
         "SMOKE_DIR": str(tmp_path),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "RESULTS": str(results),
         "SEED": "7",
     }
