@@ -54,7 +54,11 @@ def parser() -> argparse.ArgumentParser:
         metavar="OUT",
         help=".svg or .png, for one molecule, or .html, a page for any number",
     )
-    add("--smiles-column", default="", help="default: the column called smiles")
+    add(
+        "--smiles-column",
+        default="",
+        help="default: the column called smiles, or the only one with smiles in its name",
+    )
     add("--target", help="the target to explain; default: the first")
     add(
         "--layer",

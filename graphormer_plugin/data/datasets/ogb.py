@@ -72,13 +72,18 @@ def official_only(options: DatasetOptions) -> DatasetOptions:
     return dataclasses.replace(options, source="ogb")
 
 
-@register_dataset(
-    "pcqm4m",
-    source="ogb",
-    options=(),
-    content=lambda options: {"files": PCQM4M.content(options), "rule": 1},
-    resolve=official_only,
-)
+def _register(name: str, official: Official):
+    """Decorator of a dataset that is read from these files."""
+    return register_dataset(
+        name,
+        source="ogb",
+        options=(),
+        content=lambda options: {"files": official.content(options), "rule": 1},
+        resolve=official_only,
+    )
+
+
+@_register("pcqm4m", PCQM4M)
 def pcqm4m(options: DatasetOptions) -> DatasetSource:
     """PCQM4M of the KDD Cup 2021: 3,803,453 molecules, HOMO-LUMO gap in eV.
 
@@ -90,13 +95,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
     return _pcqm(PCQM4M, PCQM4MDataset, ("train", "valid", "test"), options)
 
 
-@register_dataset(
-    "pcqm4mv2",
-    source="ogb",
-    options=(),
-    content=lambda options: {"files": PCQM4MV2.content(options), "rule": 1},
-    resolve=official_only,
-)
+@_register("pcqm4mv2", PCQM4MV2)
 def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     """PCQM4Mv2: 3,746,620 molecules, HOMO-LUMO gap in eV (DFT, B3LYP/6-31G*).
 
@@ -109,13 +108,7 @@ def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, names, options)
 
 
-@register_dataset(
-    "pcqm4mv2-subset",
-    source="ogb",
-    options=(),
-    content=lambda options: {"files": PCQM4MV2.content(options), "rule": 1},
-    resolve=official_only,
-)
+@_register("pcqm4mv2-subset", PCQM4MV2)
 def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     """A tenth of PCQM4Mv2's training split, and all of valid: 411,405 molecules.
 
