@@ -127,7 +127,9 @@ class Predictor:
         if count < 1:
             raise ValueError(f"{count} samples, expected at least 1")
         columns = self._columns(inputs)
-        with dropout_switched_on(self.model), torch.random.fork_rng():
+        device = next(self.model.parameters()).device
+        forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
+        with dropout_switched_on(self.model), forked:
             torch.manual_seed(seed)
             samples = [self._predict(columns, batch_size) for _ in range(count)]
         return np.stack(samples)

@@ -157,6 +157,30 @@ def test_wrong_graphs_are_named(change, message):
         predictor().predict(["CC", graph])
 
 
+@pytest.mark.parametrize("arch", ["grpe_tiny", "graphormer_slim", "gt_zinc", "gcn"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_features_beyond_half_precision(arch, dtype):
+    """Continuous features are projected in float32, whatever the weights are."""
+    few = {"encoder_layers": 1, "encoder_embed_dim": 16}
+    heads = {} if arch == "gcn" else {"encoder_attention_heads": 2}
+    model = build_model(arch, FeatureSchema(2), TARGETS, **few, **heads)
+    torch.nn.init.constant_(model.encoder.node_encoder.projection.weight, 1e-5)
+    one = hub.Predictor(model, FeatureSchema(2), TARGETS)
+    x = torch.tensor([[70000.0, 1.0], [2.0, 3.0], [-70000.0, 0.0]])
+    graphs = [Data(x=x, edge_index=torch.tensor([[0, 1], [1, 0]]))]
+    expected = one.predict(graphs)
+    model.to(dtype)
+    np.testing.assert_allclose(one.predict(graphs), expected, rtol=0.02)
+
+
+def test_graphs_without_edges():
+    lone = Data(x=as_data("C").x, edge_index=torch.zeros(2, 0, dtype=torch.long))
+    one = predictor()
+    expected = one.predict(["C", "CCO"])
+    np.testing.assert_allclose(one.predict([lone, "CCO"]), expected)
+    np.testing.assert_allclose(one.predict([lone]), expected[:1])
+
+
 def test_wrong_arguments():
     one = predictor()
     with pytest.raises(ValueError, match="expected a list of SMILES, got one string"):

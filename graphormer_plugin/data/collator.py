@@ -82,8 +82,11 @@ class GraphCollator:
             max_hop=self.spec.max_hop,
             path_length=self.spec.path_length,
         )
-        if "pos" in arrays:  # as the target: a half is 0.01 off at 10 Angstrom
-            arrays["pos"] = arrays["pos"].astype(np.float64)
+        # fairseq halves float32, as which the target is off, and so are positions (0.01 at
+        # 10 Angstrom) and features (infinite above 65,504).
+        for name in ("x", "pos"):
+            if name in arrays and arrays[name].dtype == np.float32:
+                arrays[name] = arrays[name].astype(np.float64)
         offsets = self.columns["node_offset"]
         sizes = offsets[rows + 1] - offsets[rows]
         if self.target.ndim == 1:

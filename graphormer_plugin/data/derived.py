@@ -56,8 +56,8 @@ DERIVED: dict[str, Derived] = {
     ),
     "ring": Derived(
         key=lambda spec: (
-            f"{spec.substructures}{spec.max_ring_size}"
-            f"v{substructures(spec.substructures).version}"
+            f"{spec.substructures}.{spec.max_ring_size}"
+            f".v{substructures(spec.substructures).version}"
         ),
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress

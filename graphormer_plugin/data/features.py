@@ -6,6 +6,7 @@ so that a pair of nodes carries one small integer.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -259,8 +260,17 @@ def target_statistics(
     return means, stds
 
 
+@functools.lru_cache(maxsize=64)
+def _tensor(numbers: tuple[float, ...], dtype: Any, device: Any) -> Any:
+    """Kept, because a copy to a GPU waits for all that is computed there."""
+    import torch
+
+    with torch.inference_mode(False):  # it may be used in training later
+        return torch.tensor(numbers, dtype=dtype, device=device)
+
+
 def _like(values: Any, numbers: list[float]) -> Any:
     """Numbers as an array or tensor of the kind, dtype and device of ``values``."""
     if hasattr(values, "new_tensor"):
-        return values.new_tensor(numbers)
+        return _tensor(tuple(numbers), values.dtype, values.device)
     return np.asarray(numbers, dtype=np.result_type(np.asarray(values), np.float32))

@@ -61,7 +61,7 @@ class Field:
 
 FIELDS: dict[str, Field] = {
     # The columns as prepared; models that embed them add their own offsets.
-    "x": Field("[B, N, F]", "int16|int32|float32", "0", "node features"),
+    "x": Field("[B, N, F]", "int16|int32|float64", "0", "node features"),
     # Padding is False, so a sum over N counts nodes.
     "node_mask": Field("[B, N]", "bool", "False", "True where a node is real"),
     # Distinct neighbours: parallel edges count once, a self-loop counts once.
@@ -86,7 +86,7 @@ FIELDS: dict[str, Field] = {
     # Weisfeiler-Lehman colour, numbered alike in all graphs (weisfeiler_lehman.py).
     "wl_role": Field("[B, N]", "int32", "0", "WL colour"),
     # Angstrom for molecules; whatever a user's data set holds otherwise. The kernel makes
-    # float32, which fairseq's --fp16 would halve: the collator widens them.
+    # float32, which fairseq's --fp16 would halve: the collator widens them, and x too.
     "pos": Field("[B, N, 3]", "float64", "0", "coordinates"),
     # The batch as PyTorch Geometric has it: nodes of all graphs, one after another.
     "edge_index": Field("[2, E]", "int64", None, "source and target of each edge"),

@@ -94,6 +94,8 @@ class SavedParts:
         temporary = self.folder / f"{number}.{os.getpid()}.tmp"
         with open(temporary, "wb") as file:
             np.savez(file, rest=text, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, self._path(number))
 
     def remove(self) -> None:
@@ -110,7 +112,7 @@ class SavedParts:
                 chunk = None
                 if "x" in arrays.files:
                     chunk = GraphChunk(**{name: arrays[name] for name in _CHUNK_FIELDS})
-        except (OSError, ValueError, KeyError, zipfile.BadZipFile):
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None  # not there, or damaged: made again
         failures = [tuple(failure) for failure in rest["failures"]]
         return Batch(chunk, rest["extras"], failures, rest["rows"])

@@ -304,20 +304,24 @@ def chunks_of_graphs(
     bar = tqdm(
         graphs, total=total, desc=description, unit="graph", disable=not progress
     )
-    first: Optional[dict[str, np.ndarray]] = None
+    # Number and columns of graph 0, and of the first graph with edges.
+    first: Optional[tuple[int, dict[str, np.ndarray]]] = None
+    first_with_edges: Optional[tuple[int, dict[str, np.ndarray]]] = None
     numbered = enumerate(bar)
     while block := list(itertools.islice(numbered, CHUNK_ROWS)):
         parts = []
         for number, data in block:
             part = _checked_graph(data, number, level, with_target)
-            if first is None:
-                first = part
-            _check_same_columns(part, first, number)
+            first = first or (number, part)
+            _check_same_columns(part, number, ("x", "target", "pos"), *first)
+            if part["edge_index"].size:
+                first_with_edges = first_with_edges or (number, part)
+                _check_same_columns(part, number, ("edge_attr",), *first_with_edges)
             parts.append(part)
         joined = {
-            name: np.concatenate([part[name] for part in parts])
-            for name in first
-            if name not in ("edge_index", "num_nodes")
+            name: np.concatenate([part[name] for part in parts if name in part])
+            for name in ("x", "edge_attr", "target", "pos")
+            if any(name in part for part in parts)
         }
         yield GraphChunk(
             num_nodes=np.array([len(part["x"]) for part in parts]),
@@ -342,9 +346,14 @@ def _checked_graph(
         array = np.asarray(value)
         if array.dtype.kind not in "iubf":
             raise fail(f"{name} has dtype {array.dtype}, expected numbers")
-        if array.dtype.kind == "f" and name not in ("y",):
-            if not np.isfinite(array).all():
-                raise fail(f"{name} has a value that is not finite")
+        if array.dtype.kind == "f" and name != "y":
+            with np.errstate(over="ignore"):
+                stored = array.astype(np.float32)
+            if not np.isfinite(stored).all():
+                wrong = array[~np.isfinite(stored)][0]
+                raise fail(
+                    f"{name} has a value {wrong}, expected one that fits float32"
+                )
         return array
 
     x, edge_index = get("x"), get("edge_index")
@@ -371,7 +380,7 @@ def _checked_graph(
     result = {"x": x, "edge_index": edge_index}
 
     edge_attr = get("edge_attr")
-    if edge_attr is not None:
+    if edge_attr is not None and (edges or len(edge_attr)):
         edge_attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
         if edge_attr.ndim != 2 or len(edge_attr) != edges:
             raise fail(
@@ -418,29 +427,28 @@ def _checked_graph(
 
 
 def _check_same_columns(
-    part: dict[str, np.ndarray], first: dict[str, np.ndarray], number: int
+    part: dict[str, np.ndarray],
+    number: int,
+    names: Sequence[str],
+    like: int,
+    other: dict[str, np.ndarray],
 ) -> None:
-    if part.keys() == {*first} - {"edge_attr"} and part["edge_index"].shape[1] == 0:
-        part["edge_attr"] = np.zeros((0, first["edge_attr"].shape[1]), np.int64)
-    if part.keys() != first.keys():
-        name = sorted(part.keys() ^ first.keys())[0]
-        has, other = ("has", "not") if name in part else ("has no", "")
-        raise DatasetError(
-            f"graph {number}: {has} {name}, but graph 0 does {other}".rstrip()
-        )
-    for name in ("x", "edge_attr", "target"):
+    """These columns of a graph are those of graph `like`."""
+    for name in names:
+        said = "y" if name == "target" else name
+        if (name in part) != (name in other):
+            has, does = ("has", "does not") if name in part else ("has no", "does")
+            raise DatasetError(f"graph {number}: {has} {said}, but graph {like} {does}")
         if name not in part or part[name].ndim == 1:
             continue
-        width, expected = part[name].shape[1], first[name].shape[1]
-        if name == "edge_attr" and part["edge_index"].shape[1] == 0:
-            part[name] = np.zeros((0, expected), dtype=np.int64)
-        elif width != expected:
+        width, expected = part[name].shape[1], other[name].shape[1]
+        if width != expected:
             raise DatasetError(
-                f"graph {number}: {'y' if name == 'target' else name} has {width} "
-                f"columns, expected {expected} as graph 0"
+                f"graph {number}: {said} has {width} columns, expected {expected} as "
+                f"graph {like}"
             )
-    if (part["x"].dtype.kind == "f") != (first["x"].dtype.kind == "f"):
+    if "x" in names and (part["x"].dtype.kind == "f") != (other["x"].dtype.kind == "f"):
         raise DatasetError(
-            f"graph {number}: x has dtype {part['x'].dtype}, but that of graph 0 is "
-            f"{first['x'].dtype}: all integers or all floats"
+            f"graph {number}: x has dtype {part['x'].dtype}, but that of graph {like} "
+            f"is {other['x'].dtype}: all integers or all floats"
         )

@@ -127,7 +127,7 @@ class DatasetSource:
         splits: Row numbers by split name (train, valid, test); None: as the options
             say, random by default. Rows that could not be parsed drop out.
         target_names: One per target.
-        unit: Of a regression target.
+        unit: Of a regression target; empty: as the options say.
         kind: ``regression``, ``binary`` or ``multiclass``; empty: as the options say.
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target; 0: found from the labels.
@@ -189,7 +189,8 @@ class RegisteredDataset:
         """Runs the function.
 
         Raises:
-            DatasetError: It fails, or returns something else.
+            DatasetError: It fails, or returns something else; or options were given
+                that it cannot have read and that its result overrules.
         """
         if self.resolve is not None:
             options = self.resolve(options)
@@ -201,10 +202,29 @@ class RegisteredDataset:
         except Exception as error:
             where = _place_of(error, inspect.getsourcefile(self.function) or "")
             raise DatasetError(f"dataset {self.name!r} failed {where}") from error
-        return _as_source(result, self.name)
+        source = _as_source(result, self.name)
+        if not takes_options:
+            unread = ["smiles_column", "target_columns"]
+            unread += ["split"] if source.splits is not None else []
+            unread += ["target_kind"] if source.kind else []
+            unread += ["target_unit"] if source.unit else []
+            self.refuse(options, unread)
+        return source
+
+    def refuse(self, options: DatasetOptions, unread: Iterable[str]) -> None:
+        """DatasetError if an option that the dataset does not read was given."""
+        for name in unread:
+            if getattr(options, name) != getattr(DatasetOptions, name):
+                raise DatasetError(
+                    f"dataset {self.name!r} does not read --{name.replace('_', '-')}; "
+                    "leave it out"
+                )
 
 
 DATASETS: dict[str, RegisteredDataset] = {}
+
+# Options that a dataset may not have a use for.
+_OPTIONAL = ("split", "smiles_column", "target_columns", "target_kind", "target_unit")
 
 
 def register_dataset(
@@ -303,6 +323,7 @@ def locate(
         The registered dataset; the folder; ``{"source": ..., "options": ...}``.
     """
     dataset = find_dataset(options)
+    dataset.refuse(options, [o for o in _OPTIONAL if o not in dataset.options])
     if dataset.resolve is not None:
         options = dataset.resolve(options)
     used = {}
@@ -483,6 +504,8 @@ def _build_from_smiles(
         parser = molecules.parser(scaffold=by_scaffold)
         node_dims, bond_dims = molecules.feature_dims()
     splits = source.splits
+    if splits is None and options.split.startswith("column:"):
+        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
     if splits is None and not by_scaffold:
         splits = random_split(rows, options.seed)
 
@@ -541,7 +564,7 @@ def _build_from_smiles(
             splits=splits,
             target=target,
             target_names=source.target_names or _default_names(target.shape[1]),
-            unit=source.unit,
+            unit=source.unit or options.target_unit,
             kind=source.kind or options.target_kind,
             num_classes=source.num_classes,
             skipped=len(failures),
@@ -631,7 +654,7 @@ def _build_from_graphs(
             dataset=label,
             splits=splits,
             target_names=source.target_names or _default_names(width),
-            unit=source.unit,
+            unit=source.unit or options.target_unit,
             kind=kind,
             num_classes=source.num_classes,
             featuriser=source.featuriser,

@@ -78,11 +78,13 @@ class GraphChunk:
 
     @classmethod
     def joined(cls, chunks: Sequence[GraphChunk]) -> GraphChunk:
-        """Consecutive chunks, at least one, as one. All have the same arrays."""
+        """Consecutive chunks, at least one, as one. All have the same arrays, but those
+        without edges may lack `edge_attr`."""
         arrays = {}
         for entry in dataclasses.fields(cls):
             parts = [getattr(chunk, entry.name) for chunk in chunks]
-            if parts[0] is not None:
+            parts = [part for part in parts if part is not None]
+            if parts:
                 axis = 1 if entry.name == "edge_index" else 0
                 arrays[entry.name] = np.concatenate(parts, axis=axis)
         return cls(**arrays)
@@ -375,6 +377,8 @@ class StoreWriter:
         appearance and replaced at the end; lexicographic keys make the order of edges
         independent of that.
         """
+        if not edges and edge_attr is None:
+            return np.empty(0, dtype=np.int64), ()
         width = 0 if edge_attr is None else np.asarray(edge_attr).shape[1]
         if self._bond_width is None:
             self._bond_width = width

@@ -57,7 +57,12 @@ class NodeEncoder(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., F], integers within the vocabularies or floats -> [..., D]."""
         if not self.categorical:
-            return self.projection(x)
+            # In half precision 70,000 is infinite, and 1.001 is 1.
+            weight, bias = self.projection.weight, self.projection.bias
+            wide = torch.promote_types(weight.dtype, torch.float32)
+            with torch.autocast(x.device.type, enabled=False):
+                projected = F.linear(x.to(wide), weight.to(wide), bias.to(wide))
+            return projected.to(weight.dtype)
         rows = x.long() + self.first_row
         return self.embedding(rows.flatten(0, -2)).view(*x.shape[:-1], -1)
 

@@ -51,14 +51,15 @@ def test_target_survives_fp16_and_keeps_missing_values():
     )
 
 
-def test_positions_survive_fp16():
-    pos = np.linspace(0, 9.9, 18, dtype=np.float32).reshape(6, 3)
-    spec = BatchSpec(frozenset({"pos"}))
-    columns = {**COLUMNS, "pos": pos}
+@pytest.mark.parametrize("name", ["pos", "x"])
+def test_positions_and_features_survive_fp16(name):
+    values = np.linspace(0, 99999.9, 18, dtype=np.float32).reshape(6, 3)
+    spec = BatchSpec(frozenset({name}))
+    columns = {**COLUMNS, name: values}
     batch = GraphCollator(columns, TARGET, num_bond_types=3, spec=spec)(np.array([0]))
-    found = batch["net_input"]["batch"]["pos"]
+    found = batch["net_input"]["batch"][name]
     assert found.dtype == torch.float64
-    assert np.array_equal(found[0], pos[:3])
+    assert np.array_equal(found[0], values[:3])
 
 
 def test_only_what_the_model_needs_is_built():

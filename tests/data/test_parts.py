@@ -182,6 +182,8 @@ def test_parts_come_back_as_they_were(tmp_path):
         saved, original = getattr(whole.chunk, name), getattr(batches[0].chunk, name)
         assert np.array_equal(saved, original), name
     assert empty.chunk is None and len(empty.failures) == 1
+    (tmp_path / "parts" / "000001.npz").write_bytes(b"")  # as after a power failure
+    assert len(list(SavedParts(tmp_path / "parts", "key").load())) == 1
     assert list(SavedParts(tmp_path / "parts", "other key").load()) == []
     assert not (tmp_path / "parts").exists()
 

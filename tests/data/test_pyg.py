@@ -123,6 +123,10 @@ def test_vocabulary_by_hand():
         parse_zinc_smiles("C[Si](C)C")
     with pytest.raises(ValueError):
         parse_zinc_smiles("C1CC")
+    with pytest.raises(ValueError, match="text after a blank"):
+        parse_zinc_smiles("C O")
+    with pytest.raises(ValueError, match="no atoms"):
+        parse_zinc_smiles("")
 
 
 def test_sizes_and_types_of_the_real_molecules(shared_data):

@@ -14,6 +14,7 @@ from graphormer_plugin.data import (
     DatasetSource,
     describe,
     get_store,
+    prepare,
     register_dataset,
 )
 from graphormer_plugin.data.registry import locate, random_split
@@ -161,6 +162,22 @@ class TestNames:
         with pytest.raises(DatasetError, match="expected"):
             DatasetOptions("nci", **changes)
 
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            dict(split="scaffold"),
+            dict(smiles_column="structure"),
+            dict(target_columns="mass"),
+            dict(target_kind="binary"),
+            dict(target_unit="eV"),
+        ],
+    )
+    def test_options_that_a_dataset_does_not_read(self, tmp_path, changes):
+        flag = "--" + next(iter(changes)).replace("_", "-")
+        with pytest.raises(DatasetError, match=f"'nci' does not read {flag}; leave it"):
+            get_store(DatasetOptions("nci", data_root=str(tmp_path), **changes))
+        assert not list(tmp_path.iterdir())
+
     def test_data_root(self, monkeypatch, tmp_path):
         monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
         assert locate(DatasetOptions("nci"))[1].parent == tmp_path / "stores"
@@ -197,6 +214,23 @@ class TestSources:
         store = build(tmp_path, {"dataset": [graph()] * 10, "source": "pyg"})
         assert len(store.splits["train"]) == 8
 
+    def test_options_that_the_result_overrules(self, tmp_path):
+        splits = {"train": range(3), "valid": [3]}
+        own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
+        for name in ("split", "smiles_column", "target_columns"):
+            with pytest.raises(DatasetError, match="does not read --" + name[:5]):
+                build(tmp_path, own, name, **{name: "random"})
+        with pytest.raises(DatasetError, match="does not read --target-kind"):
+            build(tmp_path, own, target_kind="binary")
+        open_one = DatasetSource(graphs=[graph()] * 4)
+        store = build(tmp_path, open_one, "open", split="random", target_unit="eV")
+        assert store.targets.unit == "eV"
+
+    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path):
+        source = DatasetSource(smiles=["C"] * 5, targets=[1.0] * 5)
+        with pytest.raises(DatasetError, match="only a CSV can be split by 'column:f'"):
+            build(tmp_path, source, split="column:f")
+
     def test_smiles(self, tmp_path):
         source = DatasetSource(smiles=["C", "CC", "CCC"], targets=[1.0, 2.0, np.nan])
         store = build(tmp_path, source)
@@ -219,6 +253,34 @@ class TestSources:
         store = build(tmp_path, DatasetSource(graphs=[graph(), lone, graph()]))
         assert np.diff(store.columns["edge_offset"]).tolist() == [2, 0, 2]
 
+    @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
+    @pytest.mark.parametrize("lone_ones", [[0], [0, 1], [2], [0, 1, 2]])
+    @pytest.mark.parametrize("bonds", [True, False])
+    def test_graphs_without_edges_anywhere(
+        self, tmp_path, monkeypatch, attributes, lone_ones, bonds
+    ):
+        """They have no bonds that could disagree with those of others."""
+        monkeypatch.setattr(prepare, "CHUNK_ROWS", 2)  # one chunk of them alone
+        lone = graph(
+            edge_index=torch.zeros(2, 0, dtype=torch.long),
+            edge_attr=None if attributes is None else torch.zeros(attributes),
+        )
+        other = graph() if bonds else graph(edge_attr=None)
+        graphs = [lone if row in lone_ones else other for row in range(3)]
+        store = build(tmp_path, DatasetSource(graphs=graphs))
+        edges = [0 if row in lone_ones else 2 for row in range(3)]
+        assert np.diff(store.columns["edge_offset"]).tolist() == edges
+        widths = 2 if bonds and len(lone_ones) < 3 else 0
+        assert len(store.schema.bond_dims) == widths
+
+    def test_the_first_graph_with_edges_says_which_bonds(self, tmp_path):
+        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+        with pytest.raises(
+            DatasetError, match="3: .* 1 columns, expected 2 as graph 1"
+        ):
+            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1))]
+            build(tmp_path, DatasetSource(graphs=graphs))
+
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
@@ -228,7 +290,11 @@ class TestSources:
             (dict(x=torch.zeros(0, 1)), r"x has shape \[0, 1\]"),
             (dict(x=torch.tensor([[0], [1], [-2]])), "x has category -2"),
             (dict(x=torch.zeros(3, 1)), "all integers or all floats"),
-            (dict(x=torch.full((3, 1), torch.nan)), "x has a value that is not finite"),
+            (dict(x=torch.full((3, 1), torch.nan)), "x has a value nan, expected one"),
+            (
+                dict(x=torch.full((3, 1), 1e39, dtype=torch.double)),
+                "x has a value 1e[+]39, expected one that fits float32",
+            ),
             (
                 dict(x=torch.zeros(3, 2, dtype=torch.long)),
                 "x has 2 columns, expected 1",

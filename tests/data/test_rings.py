@@ -139,7 +139,7 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
         for name, array in expected.items():
             assert np.array_equal(found[name], array), name
         assert len(found["ring_start"]) == size - 2 + 1  # rings of 3..size nodes
-    assert folders() == [".rings6v1", ".rings8v1"]
+    assert folders() == [".rings.6.v1", ".rings.8.v1"]
     # nothing to store is no error
     monkeypatch.setitem(
         SUBSTRUCTURES, "nothing", rings_module.Substructures(lambda *_: [], 2)
@@ -147,7 +147,13 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
     for _ in range(2):
         none = stored_columns(store, ring_spec(6, "nothing"))
         assert len(none["ring_node"]) == 0 and not none["ring_offset"].any()
-    assert ".nothing6v2" in folders()
+    assert ".nothing.6.v2" in folders()
+    # a name that ends in a digit: not the rings of up to 18 nodes
+    monkeypatch.setitem(
+        SUBSTRUCTURES, "rings1", rings_module.Substructures(lambda *_: [], 1)
+    )
+    assert len(stored_columns(store, ring_spec(8, "rings1"))["ring_node"]) == 0
+    assert len(stored_columns(store, ring_spec(18))["ring_node"])
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def parse_smiles(smiles: str, scaffold: bool = False) -> MoleculeGraph:
     Raises:
         ValueError: RDKit refuses it.
     """
-    mol = _mol(smiles)
+    mol = mol_of_smiles(smiles)
     graph = graph_of_mol(mol)
     if scaffold:
         graph = graph._replace(extras={"scaffold": murcko_scaffold(mol)})
@@ -136,7 +136,12 @@ def parser(scaffold: bool = False) -> Parser:
     return functools.partial(parse_smiles, scaffold=True) if scaffold else parse_smiles
 
 
-def _mol(smiles: str) -> Any:
+def mol_of_smiles(smiles: str) -> Any:
+    """RDKit molecule.
+
+    Raises:
+        ValueError: RDKit refuses it, or text follows it.
+    """
     from rdkit import Chem
 
     # RDKit takes what follows a blank for the molecule's name: "[Na+] [Cl-]" would be
@@ -261,7 +266,7 @@ def nci() -> DatasetSource:
 
 
 def _parse_with_solubility(smiles: str) -> MoleculeGraph:
-    mol = _mol(smiles)
+    mol = mol_of_smiles(smiles)
     return graph_of_mol(mol)._replace(extras={"terms": solubility_terms(mol)})
 
 

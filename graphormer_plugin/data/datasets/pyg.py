@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.datasets import sbm
-from graphormer_plugin.data.datasets.molecules import CsvTable
+from graphormer_plugin.data.datasets.molecules import CsvTable, mol_of_smiles
 from graphormer_plugin.data.datasets.official import (
     Official,
     patched,
@@ -236,9 +236,9 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
     """
     from rdkit import Chem
 
-    mol = Chem.MolFromSmiles(smiles)
-    if mol is None:
-        raise ValueError("RDKit refuses it")
+    mol = mol_of_smiles(smiles)
+    if not mol.GetNumAtoms():
+        raise ValueError("no atoms")
     Chem.Kekulize(mol, clearAromaticFlags=True)
     # RDKit decides about brackets when it writes; the atoms come back in this order.
     written = Chem.MolToSmiles(mol, kekuleSmiles=True, canonical=False)
