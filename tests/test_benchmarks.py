@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
+from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
@@ -113,17 +114,39 @@ def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
         assert file["y_pred"].tolist() == pytest.approx(predicted, rel=1e-6)
 
 
-def test_molhiv_is_chosen_by_roc_auc(train, validate, tmp_path):
+@pytest.fixture
+def molhiv(tmp_path):
+    """A few molecules in its files; the arguments to train on them."""
     labels = np.array([[float("O" in smiles)] for smiles in SMILES])
     labels[4] = np.nan
     write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
-    text = train(
-        "hiv",
+    return [
         *"--task graph_prediction --dataset-name ogbg-molhiv".split(),
         *f"--criterion binary_logloss {TINY} --batch-size 8".split(),
         *"--max-epoch 3 --batch-size-valid 1".split(),
         *"--best-checkpoint-metric roc_auc --maximize-best-checkpoint-metric".split(),
-    )
+    ]
+
+
+def test_ranking_goes_on_in_the_middle_of_an_epoch(train, molhiv, tmp_path):
+    def ranks(text):
+        keys = ("epoch", "valid_roc_auc", "valid_ap", "valid_num_updates")
+        return [{key: log[key] for key in keys} for log in logged(text, "valid")]
+
+    whole = ranks(train("whole", *molhiv))
+    metrics.reset()
+    last = int(whole[1]["valid_num_updates"]) - 1
+    train("parts", *molhiv, "--max-update", last)
+    state = torch.load(tmp_path / "parts/checkpoint_last.pt", weights_only=True)
+    assert state["extra_state"]["train_iterator"]["iterations_in_epoch"] > 0
+    kept = [meter for _, _, meter, _ in state["extra_state"]["metrics"]["valid"]]
+    assert "AverageMeter" in kept and "RowsMeter" not in kept
+    metrics.reset()
+    assert ranks(train("parts", *molhiv, "--max-update", 0)) == whole[1:]
+
+
+def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
+    text = train("hiv", *molhiv)
     valid = logged(text, "valid")
     best = max(log["valid_roc_auc"] for log in valid)
     assert 0.0 <= best <= 1.0

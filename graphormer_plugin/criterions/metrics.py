@@ -3,7 +3,7 @@
 Sums and counts travel through fairseq's own ``SumMeter``: fairseq restores the meters
 of an interrupted epoch by class name from its own module and knows no meter of ours.
 Ranking metrics need all rows at once and have a meter of their own, `RowsMeter`, which
-only evaluation fills, and evaluation is never resumed.
+no checkpoint holds: evaluation is never resumed.
 
 A name that starts with an underscore is kept by fairseq but not printed. Shares, such
 as accuracy and ROC-AUC, are fractions from 0 to 1. What is undefined is NaN, and a line
@@ -176,7 +176,7 @@ def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
 class RowsMeter(Meter):
     """Keeps rows; metrics are derived from them when somebody asks.
 
-    Its own value is the number of graphs. `state_dict` holds plain lists.
+    Its own value is the number of graphs.
     """
 
     def __init__(self) -> None:
@@ -200,24 +200,6 @@ class RowsMeter(Meter):
     @property
     def smoothed_value(self) -> float:
         return float(len(joined(self.batches).graph)) if self.batches else 0.0
-
-    def state_dict(self) -> dict[str, list]:
-        rows = joined(self.batches) if self.batches else None
-        return {
-            name: [] if rows is None else getattr(rows, name).tolist()
-            for name in ("graph", "output", "target")
-        }
-
-    def load_state_dict(self, state_dict: Mapping[str, list]) -> None:
-        self.reset()
-        if state_dict["graph"]:
-            self.batches = [
-                Rows(
-                    np.asarray(state_dict["graph"], dtype=np.int64),
-                    np.asarray(state_dict["output"], dtype=np.float32),
-                    np.asarray(state_dict["target"], dtype=np.float64),
-                )
-            ]
 
 
 def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> float:
@@ -290,16 +272,15 @@ RANKING_METRICS = {"roc_auc": roc_auc, "ap": average_precision}
 def log_ranking(evaluation: Evaluation) -> None:
     """Log ROC-AUC and average precision of all rows seen so far in this evaluation.
 
-    fairseq's trainer puts every batch into an aggregator of its own, inside that of
-    the split, and asks for its values although nobody reads them. Ranking single
-    batches would cost more than the model and warn of classes that a batch lacks, so
-    that aggregator gets nothing. fairseq-validate has only the aggregator of the split
-    (and the one called default, which is always there).
+    Only the outermost aggregator gets them, the one that fairseq's commands open for a
+    split and read. Inside it the trainer has one that it never empties and writes to
+    checkpoints, and one of every batch, whose values it asks for although nobody reads
+    them: ranking single batches would cost more than the model and warn of classes that
+    a batch lacks. The aggregator called default is always there.
     """
     active = metrics.get_active_aggregators()
     default = metrics.get_meters("default")
-    splits = [aggregator for aggregator in active if aggregator is not default]
-    for aggregator in splits[:-1] or splits or active:
+    for aggregator in [found for found in active if found is not default][:1]:
         if "_rows" not in aggregator:
             aggregator.add_meter("_rows", RowsMeter(), priority=15)
             for priority, (name, function) in enumerate(RANKING_METRICS.items(), 16):
