@@ -13,7 +13,8 @@
 #     BATCH_SIZE       graphs per update over all devices, instead of the paper's
 #     SOURCE           --dataset-source; generated:N:SEED counts as N training graphs
 #     DATA_ROOT        downloads and prepared data; default as for fairseq-train
-#     PRETRAINED       checkpoint to start from, where the recipe fine-tunes; none: do not
+#     PRETRAINED       checkpoint to start from, where the recipe fine-tunes; none: do not,
+#                      as VARIANT=scratch
 #     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>.
 #                      A run that was interrupted goes on from there; one that is complete
 #                      is not trained again
@@ -32,7 +33,7 @@ BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
 RECIPE="$(basename "$0" .sh)"
 
 # What a recipe may set; variables of these names in the environment are something else.
-TASK=graph_prediction TEST_SUBSET=test DIRECTION=min
+TASK=graph_prediction TEST_SUBSET=test DIRECTION=min pretrained=()
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}"
@@ -109,8 +110,10 @@ plateau() {
 # pretrained_by BENCHMARK/RECIPE: sets `pretrained`, the flags to start from the checkpoint
 # of that recipe, or from PRETRAINED; none of them with PRETRAINED=none.
 pretrained_by() {
-    pretrained=()
-    [[ ${PRETRAINED:-} != none ]] || return 0
+    if [[ ${PRETRAINED:-} == none ]]; then
+        VARIANT="${VARIANT:-scratch}"
+        return
+    fi
     local run="$ROOT/runs/$1/seed1"
     if [[ -n ${SMOKE:-} ]]; then
         run="$SMOKE_DIR/$1/seed1"
@@ -185,7 +188,7 @@ recipe() {
     local smoke=() devices=()
     command -v fairseq-train > /dev/null ||
         fail "fairseq-train is not in PATH; after make setup: source .venv/bin/activate"
-    [[ $SEED =~ ^[0-9]+$ ]] || fail "SEED=$SEED is no whole number"
+    [[ $SEED =~ ^[0-9]{1,9}$ ]] || fail "SEED=$SEED is no whole number below a billion"
     [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is no whole number"
     choose_devices
     if [[ -n ${SMOKE:-} ]]; then
@@ -203,6 +206,8 @@ recipe() {
         fail "RESULTS=$RESULTS cannot be written"
     # What is trained in this folder, and for what budget it is complete.
     local run="$BENCHMARK/$RECIPE${VARIANT:+ $VARIANT}, seed $SEED" notes=("" "")
+    [[ -z ${pretrained[*]} ]] || run+=", from ${PRETRAINED#"$ROOT"/}"
+    [[ -z ${SMOKE:-} ]] || run+=", a smoke run"
     local budget="complete: EPOCHS=$EPOCHS BATCH_SIZE=$BATCH_SIZE SOURCE=${SOURCE:-} $*"
     [[ ! -f $SAVE_DIR/recipe.txt ]] || mapfile -t notes < "$SAVE_DIR/recipe.txt"
     [[ ${notes[0]:-$run} == "$run" ]] ||

@@ -3,7 +3,8 @@
     python examples/record.py CHECKPOINT --subset test --metric mae --recipe zinc/grpe_small
 
 Every value but the names of the recipe is read from the checkpoint, the repository and
-fairseq-validate's output. A checkpoint that is in the table already is not tested again.
+fairseq-validate's output. A checkpoint that is in the table already is not tested again;
+if it has been trained on since and no epoch was better, a line says so with its value.
 """
 
 import argparse
@@ -52,10 +53,16 @@ class Numbers(logging.Handler):
         return {name: float(value) for name, value in json.loads(self.line).items()}
 
 
-def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
-    """What fairseq-validate prints for a split."""
-    arguments = ["--user-dir", str(PLUGIN), "--task", task, "--path", str(checkpoint)]
-    arguments += ["--valid-subset", subset, "--batch-size", str(batch_size)]
+def measure(checkpoint: Path, subset: str, metric: str) -> str:
+    """What fairseq-validate prints for a split, to six digits.
+
+    Raises:
+        ValueError: the criterion has no such metric.
+    """
+    cfg = read_checkpoint(checkpoint).state["cfg"]
+    arguments = ["--user-dir", str(PLUGIN), "--task", cfg["task"]["_name"]]
+    arguments += ["--path", str(checkpoint), "--valid-subset", subset]
+    arguments += ["--batch-size", str(cfg["dataset"]["batch_size"])]
     arguments += ["--num-workers", "0", "--log-format", "json"]
     if not torch.cuda.is_available():
         arguments.append("--cpu")
@@ -67,7 +74,10 @@ def measure(checkpoint: Path, task: str, batch_size: int, subset: str) -> dict:
         options.parse_args_and_arch(options.get_validation_parser(), arguments)
     )
     logger.removeHandler(numbers)
-    return numbers.values()
+    found = numbers.values()
+    if f"{subset}_{metric}" not in found:
+        raise ValueError(f"no metric {metric}, have {sorted(found)}")
+    return f"{found[f'{subset}_{metric}']:.6g}"
 
 
 def device_name() -> str:
@@ -163,23 +173,24 @@ def main(argv: Optional[Sequence[str]] = None) -> None:
         raise FileNotFoundError(f"no checkpoint {path}; did the training finish?")
     with open(path, "rb") as file:
         checksum = hashlib.file_digest(file, "sha256").hexdigest()[:12]
-    if arguments.results.exists():
-        for row in summarise.read_results(arguments.results):
-            if (row["checkpoint"], row["subset"]) == (checksum, arguments.subset):
-                print(
-                    f"{path} is in {arguments.results}: {row['metric']} {row['value']}"
-                )
-                return
     row = describe(path, arguments.recipe, arguments.variant, arguments.devices)
-    cfg = read_checkpoint(path).state["cfg"]
-    numbers = measure(
-        path, cfg["task"]["_name"], cfg["dataset"]["batch_size"], arguments.subset
-    )
-    name = f"{arguments.subset}_{arguments.metric}"
-    if name not in numbers:
-        raise ValueError(f"no metric {arguments.metric}, have {sorted(numbers)}")
     row |= {"subset": arguments.subset, "metric": arguments.metric}
-    row |= {"value": f"{numbers[name]:.6g}", "checkpoint": checksum}
+    row["checkpoint"] = checksum
+    table = (
+        summarise.read_results(arguments.results) if arguments.results.exists() else []
+    )
+    same = ("checkpoint", "subset", "metric")
+    tested = [
+        known for known in table if all(known[name] == row[name] for name in same)
+    ]
+    if any(known["updates"] == str(row["updates"]) for known in tested):
+        print(f"{path} is in {arguments.results}: {row['metric']} {tested[0]['value']}")
+        return
+    # A longer training may have had no better epoch.
+    if tested:
+        row["value"] = tested[0]["value"]
+    else:
+        row["value"] = measure(path, arguments.subset, arguments.metric)
     append(arguments.results, row)
     print(f"{arguments.results}: {arguments.subset} {arguments.metric} {row['value']}")
 

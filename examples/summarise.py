@@ -274,9 +274,7 @@ def main(argv: Optional[list[str]] = None) -> int:
             draw(arguments.curves, arguments.logs, arguments.metric)
             return 0
         papers = read(EXAMPLES / "papers.tsv")
-        results = []
-        if arguments.results.exists():
-            results = read_results(arguments.results)
+        results = read_results(arguments.results)
         if arguments.write:
             for page in PAGES:
                 text = page.read_text(encoding="utf-8")

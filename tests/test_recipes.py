@@ -335,7 +335,8 @@ def test_settings_of_the_papers(
         ("BATCH_SIZE=many", "is no whole number above 0"),
         ("DEVICES=0", "is no whole number above 0"),
         ("DEVICE_BATCH=-1", "is no whole number above 0"),
-        ("SEED=abc", "is no whole number"),
+        ("SEED=abc", "is no whole number below a billion"),
+        ("SEED=99999999999", "is no whole number below a billion"),
         ("WORKERS=two", "is no whole number"),
         ("SOURCE=generated:few", "is not generated:N or generated:N:SEED"),
         ("SAVE_DIR=/dev/null/run", "cannot be written"),
@@ -368,8 +369,7 @@ def test_foreign_variables_do_no_harm(flags):
     assert "checkpoint_best.pt --subset test --metric mae " in line
 
 
-def test_a_run_goes_on_until_it_is_complete(flags):
-
+def test_a_run_goes_on_until_it_is_complete(flags, tmp_path):
     def gin(**more):
         return flags("zinc/gin", {"CHECKPOINT": "1"} | more).splitlines()
 
@@ -389,6 +389,42 @@ def test_a_run_goes_on_until_it_is_complete(flags):
     assert (
         "run is of zinc/gin, seed 1; name another folder for zinc/gin, seed 2" in other
     )
+    (other,) = gin(SMOKE="1", SMOKE_DIR=str(tmp_path))
+    assert other.endswith(" for zinc/gin, seed 1, a smoke run")
+
+
+def test_where_a_run_begins_belongs_to_it(flags, tmp_path):
+    def grpe(**more):
+        return flags("molhiv/grpe_standard", {"CHECKPOINT": "1"} | more).splitlines()
+
+    scratch = grpe()
+    assert "--finetune" not in scratch[0] and " --variant scratch " in scratch[1]
+    assert " --variant mine " in flags(
+        "molhiv/grpe_standard", {"VARIANT": "mine", "SAVE_DIR": ""}
+    )
+    (tmp_path / "one.pt").touch()
+    (refused,) = grpe(PRETRAINED=str(tmp_path / "one.pt"))
+    assert "is of molhiv/grpe_standard scratch, seed 1; name another" in refused
+    assert refused.endswith(
+        f" for molhiv/grpe_standard, seed 1, from {tmp_path}/one.pt"
+    )
+    tuned = grpe(PRETRAINED=str(tmp_path / "one.pt"), SAVE_DIR=str(tmp_path / "other"))
+    assert f" --finetune-from-model {tmp_path}/one.pt " in tuned[0]
+    assert " --variant  " in tuned[1]
+
+
+@pytest.mark.parametrize(
+    "settings, budget",
+    [
+        ({}, "--max-update 100000 --total-num-update 100000 --warmup-updates 6000"),
+        ({"EPOCHS": "10"}, "--total-num-update 33333 --max-epoch 10"),
+        ({"BATCH_SIZE": "512"}, "--total-num-update 226666 --max-epoch 34"),
+    ],
+)
+def test_the_budget_of_an_ablation_is_scaled(flags, settings, budget):
+    lines = flags("ablations/graphormer_table5", {"SEEDS": "1"} | settings)
+    assert lines.count(f" {budget}") == 7
+    assert lines.count(" --max-update ") == (0 if settings else 7)
 
 
 def test_every_run_of_an_ablation_has_its_own_folder(flags):

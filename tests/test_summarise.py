@@ -114,6 +114,35 @@ def test_epochs_of_a_training():
     assert record.epochs(288, 9999, budget | {"stop_min_lr": -1.0}) == "288"
 
 
+def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatch):
+    checkpoint, table = tmp_path / "checkpoint_best.pt", tmp_path / "results.tsv"
+    tested = []
+
+    def write(updates, weights):
+        checkpoint.write_text(weights)
+        row = result("", updates=updates)
+        monkeypatch.setattr(record, "describe", lambda *_: dict(row) | {"value": None})
+        monkeypatch.setattr(
+            record, "measure", lambda *what: tested.append(what) or f"0.{len(tested)}"
+        )
+        arguments = [str(checkpoint), "--metric", "mae", "--recipe", "zinc/grpe_small"]
+        record.main([*arguments, "--results", str(table)])
+        return [(row["updates"], row["value"]) for row in summarise.read_results(table)]
+
+    assert write("10", "first") == [("10", "0.1")]
+    assert write("10", "first") == [("10", "0.1")]
+    longer = [("10", "0.1"), ("20", "0.1")]  # no epoch was better
+    assert write("20", "first") == write("20", "first") == longer
+    assert write("30", "better") == [*longer, ("30", "0.2")]
+    assert tested == [(checkpoint, "test", "mae")] * 2
+
+
+def test_no_table_is_not_an_empty_one(tmp_path, capsys):
+    arguments = ["--write", "--results", str(tmp_path / "resluts.tsv")]
+    assert summarise.main(arguments) == 2
+    assert capsys.readouterr().err.count("resluts.tsv") == 1
+
+
 def test_metrics_of_a_split_of_many_batches():
     numbers, log = record.Numbers(), logging.getLogger("test_metrics_of_a_split")
     log.addHandler(numbers)

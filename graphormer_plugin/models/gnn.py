@@ -10,7 +10,8 @@ them what their tables call VN. Differences:
 - GCN: PyG's layer reads no bonds; OGB's does (42,000 weights more, of 2.0M).
 - GIN: one head on the last layer, where the 500k model adds up one per layer.
   `gin_pcqm4m` is a preset of `gine`: OGB's GIN has bonds in its messages.
-- GatedGCN: see `graphormer_plugin.modules.message_passing.gatedgcn`.
+- GatedGCN: see `graphormer_plugin.modules.message_passing.gatedgcn`. The tables' is the
+  one with Laplacian eigenvectors, `--lap-pe-dim`.
 - MPNN: with a matrix per bond, where the tables' MPNN (sum) has PNA's messages.
 - No ReLU after the last layer, as in OGB's code; the 500k models have one there.
 """
@@ -49,6 +50,10 @@ class MessagePassingConfig(EncoderConfig):
         default=False,
         metadata={"help": "a vector per graph that all its nodes read and write"},
     )
+    lap_pe_dim: int = field(
+        default=0,
+        metadata={"help": "Laplacian eigenvectors in the node input (k); 0: none"},
+    )
     norm: str = field(
         default="batch", metadata={"help": "normalisation: batch, layer or none"}
     )
@@ -85,6 +90,7 @@ class MessagePassingModel(GraphModel):
             residual=not cfg.no_residual,
             virtual_node=cfg.virtual_node,
             dropout=cfg.dropout,
+            lap_pe_dim=cfg.lap_pe_dim,
             **cls.conv_options(cfg, task),
         )
         dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
@@ -96,7 +102,7 @@ class MessagePassingModel(GraphModel):
             encoder,
             dim,
             head,
-            BatchSpec(encoder.required_fields),
+            BatchSpec(encoder.required_fields, lap_pe_dim=cfg.lap_pe_dim),
             task.targets.level,
             virtual_node=False,  # it is not read out
             readout=cfg.readout,

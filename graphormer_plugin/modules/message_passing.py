@@ -16,6 +16,7 @@ from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .dropout import Dropout
 from .node_encoder import NodeEncoder
+from .node_position import LaplacianEncoding
 from .sparse import NodeLayout, scatter_sum
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -237,6 +238,8 @@ class MessagePassingEncoder(nn.Module):
         node_table_size: rows per node column (see `NodeEncoder`).
         norm, residual, dropout: see `MessagePassingLayer`.
         virtual_node: one more vector per graph, that all its nodes read and write.
+        lap_pe_dim: Laplacian eigenvectors in the node vectors (Dwivedi et al. 2020,
+            arXiv:2003.00982), 0 for none.
         **conv_options: those of the function in `CONVOLUTIONS`.
 
     Raises:
@@ -257,6 +260,7 @@ class MessagePassingEncoder(nn.Module):
         residual: bool = True,
         virtual_node: bool = False,
         dropout: float = 0.0,
+        lap_pe_dim: int = 0,
         **conv_options: Any,
     ) -> None:
         super().__init__()
@@ -270,6 +274,9 @@ class MessagePassingEncoder(nn.Module):
         self.node_encoder = NodeEncoder(
             node_dims, embed_dim, num_node_features, node_table_size
         )
+        self.position = None
+        if lap_pe_dim:
+            self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
         self.virtual_node = nn.Embedding(1, embed_dim) if virtual_node else None
         if virtual_node:
             nn.init.zeros_(self.virtual_node.weight)
@@ -295,8 +302,12 @@ class MessagePassingEncoder(nn.Module):
     @property
     def required_fields(self) -> frozenset[str]:
         """Batch fields that `forward` reads."""
-        bonds = {"edge_bond"} if self.reads_bonds else set()
-        return frozenset({"x", "node_mask", "edge_index", "node_graph"} | bonds)
+        fields = {"x", "node_mask", "edge_index", "node_graph"}
+        if self.reads_bonds:
+            fields.add("edge_bond")
+        if self.position is not None:
+            fields.update(self.position.fields)
+        return frozenset(fields)
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
@@ -312,6 +323,8 @@ class MessagePassingEncoder(nn.Module):
         """
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.node_encoder(batch["x"])
+        if self.position is not None:
+            x = x + self.position(batch["lap_pe"])
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)
