@@ -161,7 +161,7 @@ def test_values_are_those_of_the_papers(shared_data):
         assert re.search(rf"(?<![\d.]){re.escape(cell)}(?!\d)", text), row
 
 
-def test_every_row_of_the_papers_has_a_recipe():
+def test_every_row_of_the_table_of_papers_has_a_recipe():
     assert {row["recipe"] for row in PAPERS} <= set(RECIPES)
     for row in PAPERS:
         assert row["metric"] == MEASURED[row["recipe"].split("/")[0]][0]
