@@ -3,15 +3,13 @@
 import itertools
 import logging
 import re
-import sys
 from pathlib import Path
 
 import pytest
+import record
+import summarise
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-sys.path.insert(0, str(EXAMPLES))
-import record  # noqa: E402
-import summarise  # noqa: E402
 
 
 def result(value, seed=1, **more):

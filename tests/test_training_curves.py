@@ -1,6 +1,5 @@
 """TensorBoard's files and examples/plot_training.py show what a training reaches."""
 
-import importlib.util
 import io
 import logging
 import re
@@ -9,6 +8,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+import plot_training
 import pytest
 import tqdm
 from fairseq.logging import metrics, progress_bar
@@ -16,12 +16,6 @@ from fairseq_cli import train as fairseq_train
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-SPEC = importlib.util.spec_from_file_location(
-    "plot_training", ROOT / "examples" / "plot_training.py"
-)
-plot_training = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(plot_training)
-
 PLAIN = """\
 2026-01-01 10:00:00 | INFO | train_inner | epoch 001:    2 / 6 loss=1.2, num_updates=2
 2026-01-01 10:00:00 | INFO | valid | epoch 001 | valid on 'valid' subset | loss 0.5 \

@@ -1,7 +1,6 @@
 """Checkpoints: made slim, described, and refused where they are not ours."""
 
 import copy
-import importlib.util
 import os
 import pickle
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import record
 import torch
 from fairseq import checkpoint_utils
 from fairseq.logging import metrics
@@ -349,15 +349,6 @@ KINDS = """code|code of builtins|code in ours|code in an old format|pickle 0|pic
 TRIED_IN_A_TRAINING = ("code", "code in ours", "cut off", "state dict", "missing")
 
 
-def recorder():
-    """`main` of examples/record.py."""
-    path = ROOT / "examples" / "record.py"
-    spec = importlib.util.spec_from_file_location("record", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.main
-
-
 @pytest.mark.parametrize("kind", [kind.strip() for kind in KINDS.split("|")])
 def test_a_foreign_file_is_one_line(
     kind, trained, train, tmp_path, monkeypatch, capsys
@@ -374,7 +365,7 @@ def test_a_foreign_file_is_one_line(
         "slim": lambda: convert.main(["--slim", str(path), str(out)]),
         "explain": lambda: explain.main([str(path), "CCO", str(tmp_path / "out.svg")]),
         "predict": lambda: predict.main([str(path), *molecules]),
-        "record": lambda: recorder()([str(path), *results]),
+        "record": lambda: record.main([str(path), *results]),
     }
     if kind not in ("state dict", "published", "of another task", "no config"):
         arguments = ["--from", "microsoft-graphormer", str(path), str(out)]
