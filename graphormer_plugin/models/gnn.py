@@ -7,7 +7,8 @@ pcqm4m are the baselines of OGB's large-scale challenge (Hu et al. 2021,
 arXiv:2103.09430): 5 layers of width 600, sums, a linear head; `--virtual-node` adds to
 them what their tables call VN. Differences:
 
-- GCN: PyG's layer reads no bonds; OGB's does (42,000 weights more, of 2.0M).
+- GCN: PyG's layer divides by the roots of both degrees, where the 500k model takes the
+  mean of the neighbours. It reads no bonds; OGB's does (42,000 weights more, of 2.0M).
 - GIN: one head on the last layer, where the 500k model adds up one per layer.
   `gin_pcqm4m` is a preset of `gine`: OGB's GIN has bonds in its messages.
 - GatedGCN: see `graphormer_plugin.modules.message_passing.gatedgcn`. The tables' is the
