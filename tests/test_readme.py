@@ -127,7 +127,7 @@ def csv_file(header):
 def clone(tmp_path_factory):
     """A copy of the repository, with data, wrappers and a server for its commands."""
     folder = tmp_path_factory.mktemp("pages") / "clone"
-    ignored = shutil.ignore_patterns("__pycache__", "*.c", "results.tsv", "runs")
+    ignored = shutil.ignore_patterns("__pycache__", "*.c", "runs")
     for part in ("cython_ext", "examples", "graphormer_plugin"):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     for name in ("Makefile", "README.md", "constraints.txt", "pyproject.toml"):
