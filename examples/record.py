@@ -28,8 +28,8 @@ from fairseq_cli import validate
 
 import graphormer_plugin
 from graphormer_plugin import hub
-from graphormer_plugin.checkpoint import read_checkpoint
 from graphormer_plugin.cli import command
+from graphormer_plugin.inference.checkpoint import read_checkpoint
 
 PLUGIN = Path(graphormer_plugin.__file__).parent
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytest_plugins = ["support.training"]
+
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:

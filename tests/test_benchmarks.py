@@ -7,14 +7,15 @@ import socket
 import numpy as np
 import pytest
 import torch
-from benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
-from test_end_to_end import TINY, USER_DIR, command, fresh_fairseq, logged, run
 
-__all__ = ["fresh_fairseq"]  # a fixture that every test here uses
+from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
+from support.training import TINY, USER_DIR, command, logged, run
+
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 
 def read(path):

@@ -11,20 +11,22 @@ import shlex
 import numpy as np
 import pytest
 import torch
-from benchmark_files import (
+from fairseq_cli import train as fairseq_train
+
+from support.benchmark_files import (
     SMILES,
     write_ogbg,
     write_pcqm,
     write_zinc,
 )
-from fairseq_cli import train as fairseq_train
-from test_end_to_end import (  # noqa: F401  (fixtures)
+from support.training import (
     USER_DIR,
-    fresh_fairseq,
     logged,
     run,
     weights,
 )
+
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 COMMON = """
     --num-workers 16 --ddp-backend=legacy_ddp --task graph_prediction

@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from benchmark_files import SMILES, write_all
-from recipe_server import COMMANDS, shims
+
+from support.benchmark_files import SMILES, write_all
+from support.recipe_server import COMMANDS, shims
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -132,9 +133,7 @@ def clone(tmp_path_factory):
         shutil.copytree(ROOT / part, folder / part, ignore=ignored)
     for name in ("Makefile", "README.md", "constraints.txt", "pyproject.toml"):
         shutil.copy(ROOT / name, folder / name)
-    (folder / "tests").mkdir()
-    for name in ("benchmark_files.py", "recipe_server.py"):
-        shutil.copy(ROOT / "tests" / name, folder / "tests" / name)
+    shutil.copytree(ROOT / "tests/support", folder / "tests/support", ignore=ignored)
     (folder / ".venv/bin").mkdir(parents=True)
     (folder / ".venv/bin/activate").touch()
     write_all(folder.parent / "data")
@@ -168,7 +167,7 @@ def environment(clone):
         "SMOKE_DIR": str(clone / "runs/smoke"),
     }
     with subprocess.Popen(
-        [sys.executable, clone / "tests/recipe_server.py"],
+        [sys.executable, clone / "tests/support/recipe_server.py"],
         cwd=clone,
         env=found,
         stdout=subprocess.PIPE,

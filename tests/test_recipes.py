@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from recipe_server import shims
+
+from support.recipe_server import shims
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -55,7 +56,7 @@ def smoke(tmp_path_factory):
     environment = {"SMOKE": "1", "SMOKE_DIR": str(folder / "smoke")}
     environment["PATH"] = f"{folder / 'bin'}:{os.environ['PATH']}"
     with subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("recipe_server.py")],
+        [sys.executable, Path(__file__).with_name("support") / "recipe_server.py"],
         env={**ENVIRONMENT, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.PIPE,
         text=True,

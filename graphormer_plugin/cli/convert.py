@@ -30,7 +30,11 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from graphormer_plugin import hub
-from graphormer_plugin.checkpoint import (
+from graphormer_plugin.cli import command
+from graphormer_plugin.data.datasets.molecules import feature_dims
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.finetune.transfer import preset_options, setting
+from graphormer_plugin.inference.checkpoint import (
     check_output,
     complete,
     read_checkpoint,
@@ -38,10 +42,7 @@ from graphormer_plugin.checkpoint import (
     slim,
     whole_file,
 )
-from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.molecules import feature_dims
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.models import build_model, preset_options, setting
+from graphormer_plugin.models import build_model
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
 UNREACHABLE_ROW = 511  # of Graphormer's distance table: 510 hops + 1

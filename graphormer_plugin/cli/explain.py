@@ -16,7 +16,8 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import CsvTable
 from graphormer_plugin.data.prepare import Parser, captured_rdkit_log, parse
-from graphormer_plugin.drawing import (
+from graphormer_plugin.inference.attribution import attention_modules
+from graphormer_plugin.inference.drawing import (
     VIRTUAL,
     Group,
     Map,
@@ -26,7 +27,6 @@ from graphormer_plugin.drawing import (
     draw,
     page,
 )
-from graphormer_plugin.explanation import attention_modules
 from graphormer_plugin.modules import ChromaticAttention
 
 MOST = 200

@@ -19,10 +19,8 @@ from tqdm import tqdm
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.cli.growing import GrowingFiles, part_record
 from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets.molecules import CsvTable
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.parts import joined
 from graphormer_plugin.data.prepare import (
     CHUNK_ROWS,
@@ -30,9 +28,11 @@ from graphormer_plugin.data.prepare import (
     featurise_pieces,
     num_workers,
 )
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import file_sha256
 from graphormer_plugin.data.writer import GraphChunk
-from graphormer_plugin.embedding import check_layers
+from graphormer_plugin.inference.embedding import check_layers
+from graphormer_plugin.inference.resumable_writer import GrowingFiles, part_record
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 2048

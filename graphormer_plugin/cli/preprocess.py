@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Optional
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.features import TARGET_KINDS
 from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.store import GraphStore, describe
 
 

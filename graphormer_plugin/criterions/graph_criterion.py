@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import log_accuracy, log_mean_error
-from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 
 
 class GraphCriterion(FairseqCriterion):

@@ -1,7 +1,6 @@
 """Data: from a source to a store on disk, and from there to batches."""
 
 from graphormer_plugin.data.errors import DatasetError, StoreError
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.prepare import MoleculeGraph
 from graphormer_plugin.data.registry import (
@@ -11,6 +10,7 @@ from graphormer_plugin.data.registry import (
     get_store,
     register_dataset,
 )
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.writer import write_store
 

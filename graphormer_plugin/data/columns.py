@@ -6,7 +6,7 @@ from typing import Optional
 
 import numpy as np
 
-from graphormer_plugin.data.features import FeatureSchema
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.writer import GraphChunk
 
 

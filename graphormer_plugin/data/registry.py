@@ -37,7 +37,6 @@ from typing import Any, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
-from graphormer_plugin.data.features import TARGET_KINDS
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.prepare import (
     Parser,
@@ -45,6 +44,7 @@ from graphormer_plugin.data.prepare import (
     featurise,
     part_rows,
 )
+from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.store import (
     GraphStore,
     file_sha256,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
 
 logger = logging.getLogger(__name__)

@@ -58,7 +58,7 @@ from typing import Any, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import StoreError
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Optional
 
 import numpy as np
 
-from graphormer_plugin.data.features import (
+from graphormer_plugin.data.schema import (
     MAX_BOND_TYPES,
     MAX_RADIX_TYPES,
     FeatureSchema,

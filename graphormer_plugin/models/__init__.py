@@ -4,31 +4,8 @@ import importlib
 import pkgutil
 
 from ._base import GraphModel, TransformerConfig, build_model, model_config
-from ._finetune import (
-    Pretrained,
-    preset_options,
-    read_pretrained,
-    setting,
-    settle_options,
-    translate,
-)
-from ._layers import check_optimizer, scaled_learning_rates, set_up_layers
 
-__all__ = [
-    "GraphModel",
-    "Pretrained",
-    "TransformerConfig",
-    "build_model",
-    "check_optimizer",
-    "model_config",
-    "preset_options",
-    "read_pretrained",
-    "scaled_learning_rates",
-    "set_up_layers",
-    "setting",
-    "settle_options",
-    "translate",
-]
+__all__ = ["GraphModel", "TransformerConfig", "build_model", "model_config"]
 
 for _module in pkgutil.iter_modules(__path__):
     if not _module.name.startswith("_"):

@@ -19,12 +19,10 @@ from fairseq.models import (
 )
 from torch import Tensor, nn
 
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.readout import READOUTS, read_out
-
-from ._layers import set_up_layers
 
 
 @dataclass
@@ -213,5 +211,8 @@ def build_model(
     config = model_config(arch, **options)
     task = SimpleNamespace(schema=schema, targets=targets)
     model = ARCH_MODEL_REGISTRY[arch].build_model(config, task)
+    # Imported here: `finetune` imports this module.
+    from graphormer_plugin.finetune.layerwise import set_up_layers
+
     set_up_layers(model, config)
     return model

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Vocabularies(Protocol):
-    """What `row_labels` reads of `graphormer_plugin.data.features.FeatureSchema`."""
+    """What `row_labels` reads of `graphormer_plugin.data.schema.FeatureSchema`."""
 
     node_dims: Optional[list[int]]
     bond_dims: list[int]

@@ -17,25 +17,27 @@ from graphormer_plugin._broadcast import allow_broadcast, allow_gather
 from graphormer_plugin._errors import one_line_errors
 from graphormer_plugin._versions import versions
 from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
-from graphormer_plugin.data.batching import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
-from graphormer_plugin.data.derived import stored_columns
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.field_cache import stored_columns
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.results import check_results_path, write_predictions
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.models import (
-    GraphModel,
-    Pretrained,
+from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
-    read_pretrained,
     scaled_learning_rates,
     set_up_layers,
+)
+from graphormer_plugin.finetune.published import NONE, load_pretrained
+from graphormer_plugin.finetune.transfer import (
+    Pretrained,
+    read_pretrained,
     settle_options,
     translate,
 )
-from graphormer_plugin.pretrained import NONE, load_pretrained
+from graphormer_plugin.models import GraphModel
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
-from graphormer_plugin.checkpoint import read_checkpoint, whole_file
 from graphormer_plugin.cli import convert, explain, predict, preprocess
+from graphormer_plugin.inference.checkpoint import read_checkpoint, whole_file
 
 ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]

@@ -8,7 +8,7 @@ import torch
 from fairseq.logging import metrics
 
 from graphormer_plugin.criterions import L1Loss
-from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 
 NAN = math.nan
 

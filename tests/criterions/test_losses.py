@@ -17,7 +17,7 @@ from graphormer_plugin.criterions import (
     WeightedCrossEntropy,
 )
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 
 NAN = math.nan
 VALUES = TargetSchema(["a", "b"], "eV", mean=[1.0, 2.0], std=[2.0, 4.0])

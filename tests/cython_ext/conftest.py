@@ -4,7 +4,8 @@ import importlib
 import warnings
 
 import pytest
-from reference import KERNELS
+
+from support.reference import KERNELS
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", RuntimeWarning)  # there may be no compiled kernels

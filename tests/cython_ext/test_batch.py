@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
-from reference import columns_of, random_graph
 
 import cython_ext
 from cython_ext import FAR, FIELDS, UNREACHABLE, build_batch
+from support import reference
+from support.reference import columns_of, random_graph
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

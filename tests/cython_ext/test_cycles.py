@@ -3,9 +3,9 @@
 import networkx as nx
 import numpy as np
 import pytest
-from reference import columns_of, random_graph
 
 from cython_ext import chordless_cycles
+from support.reference import columns_of, random_graph
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

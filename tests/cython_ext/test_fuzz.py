@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import KERNELS, columns_of
 
 import cython_ext
 from cython_ext import FIELDS, _fallback
+from support.reference import KERNELS, columns_of
 
 pytestmark = pytest.mark.skipif(
     not cython_ext.COMPILED, reason="compares the compiled kernels with the fallback"

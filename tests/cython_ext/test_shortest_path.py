@@ -4,13 +4,13 @@ import time
 import networkx
 import numpy as np
 import pytest
-import reference
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import floyd_warshall as scipy_floyd_warshall
 from scipy.sparse.csgraph import shortest_path as scipy_shortest_path
 
 import cython_ext
 from cython_ext import extract_paths, floyd_warshall, shortest_paths
+from support import reference
 
 pytestmark = pytest.mark.usefixtures("kernels")
 

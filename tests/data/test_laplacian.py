@@ -4,29 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
-
-
-def columns_of(*graphs):
-    """Columns of (number of nodes, directed edges) each."""
-    edges = [sorted(set(pairs)) for _, pairs in graphs]
-    flat = np.array([pair for pairs in edges for pair in pairs], dtype=int).reshape(
-        -1, 2
-    )
-    return {
-        "node_offset": np.cumsum([0, *(n for n, _ in graphs)]),
-        "edge_offset": np.cumsum([0, *map(len, edges)]),
-        "edge_src": flat[:, 0].astype(np.uint8),
-        "edge_dst": flat[:, 1].astype(np.uint8),
-    }
-
-
-def both(edges):
-    return [*edges, *((v, u) for u, v in edges)]
-
-
-def random_graph(rng, n):
-    upper = np.argwhere(np.triu(rng.random((n, n)) < 0.3, 1))
-    return n, both([tuple(pair) for pair in upper.tolist()])
+from support.edge_lists import both, columns_of, random_graph
 
 
 def laplacian(n, edges):

@@ -13,7 +13,12 @@ import threading
 import numpy as np
 import pytest
 import torch
-from benchmark_files import (
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+from graphormer_plugin.data.datasets import ogb
+from graphormer_plugin.data.datasets.molecules import parse_any_smiles, parse_smiles
+from graphormer_plugin.data.datasets.official import NETWORK_TIMEOUT_S
+from support.benchmark_files import (
     REFUSED,
     SMILES,
     pack,
@@ -22,11 +27,6 @@ from benchmark_files import (
     write_ogbg,
     write_pcqm,
 )
-
-from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
-from graphormer_plugin.data.datasets import ogb
-from graphormer_plugin.data.datasets.molecules import parse_any_smiles, parse_smiles
-from graphormer_plugin.data.datasets.official import NETWORK_TIMEOUT_S
 
 GETADDRINFO = socket.getaddrinfo
 

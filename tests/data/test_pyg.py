@@ -6,7 +6,6 @@ import pickle
 import shutil
 
 import pytest
-from benchmark_files import SMILES, pack, write_zinc
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
 from graphormer_plugin.data.datasets import pyg
@@ -15,6 +14,7 @@ from graphormer_plugin.data.datasets.pyg import (
     ZINC_BOND_TYPES,
     parse_zinc_smiles,
 )
+from support.benchmark_files import SMILES, pack, write_zinc
 
 PARTS = {
     "train": [(smiles, 0.5 * row) for row, smiles in enumerate(SMILES[:30])],

@@ -8,7 +8,7 @@ from torch_geometric.data import Data
 from graphormer_plugin.data import BatchSpec, DatasetSource
 from graphormer_plugin.data import rings as rings_module
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.derived import derived_columns, stored_columns
+from graphormer_plugin.data.field_cache import derived_columns, stored_columns
 from graphormer_plugin.data.registry import (
     DATASETS,
     DatasetOptions,

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from benchmark_files import write_gnn_benchmark
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
 from graphormer_plugin.data.datasets.sbm import (
@@ -11,6 +10,7 @@ from graphormer_plugin.data.datasets.sbm import (
     ClusterGraphs,
     PatternGraphs,
 )
+from support.benchmark_files import write_gnn_benchmark
 
 
 @pytest.fixture

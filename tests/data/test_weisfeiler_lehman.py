@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from test_laplacian import both, columns_of, random_graph
 
 from graphormer_plugin.data.weisfeiler_lehman import wl_roles
+from support.edge_lists import both, columns_of, random_graph
 
 PATH = (4, both([(0, 1), (1, 2), (2, 3)]))
 

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from test_architectures import (
+from torch import nn
+
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.finetune.layerwise import layer_of
+from graphormer_plugin.models import build_model
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.message_passing import CONVOLUTIONS
+from support.architectures import (
     SCHEMA,
     TARGETS,
     TINY,
@@ -11,13 +18,6 @@ from test_architectures import (
     make_columns,
     tiny_model,
 )
-from torch import nn
-
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.models import build_model
-from graphormer_plugin.models._layers import layer_of
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.message_passing import CONVOLUTIONS
 
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 ZINC = FeatureSchema(1, [28], [4])

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from test_architectures import SCHEMA, TARGETS, TINY, make_batch
 
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
+from support.architectures import SCHEMA, TARGETS, TINY, make_batch
 
 MOLECULES, TARGET = FeatureSchema(1, [28], [4]), TargetSchema(["y"])
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])

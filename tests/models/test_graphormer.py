@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import graphormer_plugin  # noqa: F401  (registers)
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import TransformHead
 

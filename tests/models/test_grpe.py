@@ -6,7 +6,7 @@ import pytest
 from fairseq.models import ARCH_CONFIG_REGISTRY
 
 import graphormer_plugin  # noqa: F401  (registers)
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 
 # OGB: nine atom columns in tables of 512 rows each, as in the published code. That

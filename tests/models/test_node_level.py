@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 import torch
-from test_architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 from torch import nn
 
-from graphormer_plugin.data.features import TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import GraphModel
+from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
 

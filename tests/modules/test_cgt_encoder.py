@@ -5,8 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import toy_graphs
-from toy_graphs import hops, permute, random_graph, undirected_graph
 
 from graphormer_plugin.modules import (
     CGTEncoder,
@@ -15,6 +13,8 @@ from graphormer_plugin.modules import (
     node_position,
     walk_powers,
 )
+from support import toy_graphs
+from support.toy_graphs import hops, permute, random_graph, undirected_graph
 
 BOND_DIMS, D, HEADS, STEPS, EPS = [2, 3], 8, 2, 3, 1e-5
 TYPES = 6

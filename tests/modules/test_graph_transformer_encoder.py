@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
-from toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
@@ -15,6 +14,7 @@ from graphormer_plugin.modules import (
     MLPHead,
     WLEncoding,
 )
+from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 VARIANTS = {
     "edges": {},

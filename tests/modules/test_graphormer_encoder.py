@@ -6,15 +6,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from toy_graphs import (
-    NODE_DIMS,
-    collate,
-    hops,
-    permute,
-    random_graph,
-    shortest_path,
-    undirected_graph,
-)
 
 import cython_ext
 from graphormer_plugin.modules import (
@@ -24,6 +15,15 @@ from graphormer_plugin.modules import (
 )
 from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules.embedding_sum import embedding_sum
+from support.toy_graphs import (
+    NODE_DIMS,
+    collate,
+    hops,
+    permute,
+    random_graph,
+    shortest_path,
+    undirected_graph,
+)
 
 HEADS, DIM, STEPS = 4, 16, 3
 BOND_DIMS = [3, 2]  # six joint types

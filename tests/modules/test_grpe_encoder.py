@@ -6,12 +6,12 @@ import math
 import numpy as np
 import pytest
 import torch
-import toy_graphs
 from torch.nn import functional as F
-from toy_graphs import hops, permute, random_graph, undirected_graph
 
 from graphormer_plugin.modules import GRPEEncoder, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
+from support import toy_graphs
+from support.toy_graphs import hops, permute, random_graph, undirected_graph
 
 MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
 ABLATIONS = list(itertools.product([False, True], repeat=3))

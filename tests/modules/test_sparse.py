@@ -1,9 +1,9 @@
 """Flat and padded nodes."""
 
 import torch
-from toy_graphs import collate, random_graph
 
 from graphormer_plugin.modules import NodeLayout, scatter_sum
+from support.toy_graphs import collate, random_graph
 
 FIELDS = frozenset({"x", "node_mask", "edge_index", "edge_bond", "node_graph"})
 

@@ -17,8 +17,8 @@ from omegaconf import OmegaConf
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,

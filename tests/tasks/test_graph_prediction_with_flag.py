@@ -9,7 +9,7 @@ from fairseq.models import BaseFairseqModel
 from torch import nn
 
 from graphormer_plugin.criterions import L1Loss
-from graphormer_plugin.data.features import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.tasks.graph_prediction_with_flag import (
     GraphPredictionWithFlagConfig,
     GraphPredictionWithFlagTask,

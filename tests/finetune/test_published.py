@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphormer_plugin import pretrained
-from graphormer_plugin.pretrained import Published, find_file, load_pretrained
+from graphormer_plugin.finetune import published as pretrained
+from graphormer_plugin.finetune.published import Published, find_file, load_pretrained
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_without_a_checksum_nothing_is_downloaded(places, server, monkeypatch):
 
 
 def test_the_page_has_all_of_them():
-    page = Path(__file__).parents[1] / "examples/published/README.md"
+    page = Path(__file__).parents[2] / "examples/published/README.md"
     text = page.read_text(encoding="utf-8")
     for name, model in pretrained.PUBLISHED.items():
         assert model.address.endswith(f"/{model.file}")

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from test_architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 from torch import nn
 
-from graphormer_plugin.embedding import layer_vectors
+from graphormer_plugin.inference.embedding import layer_vectors
 from graphormer_plugin.models.cgt import CGTModel
 from graphormer_plugin.modules import read_out
+from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 
 @pytest.fixture(

@@ -3,26 +3,24 @@
 import pytest
 import torch
 from fairseq.logging import metrics
-from test_end_to_end import (  # noqa: F401  (fixtures)
+
+from graphormer_plugin.data import DATASETS
+from support.training import (
     assert_same_weights,
-    data,
-    fresh_fairseq,
     logged,
-    train,
     train_arguments,
     train_on_two_processes,
-    validate,
     weights,
 )
 
-from graphormer_plugin.data import DATASETS
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 ROWS = "encoder.node_encoder.embedding.weight"
 PLAIN = "--dropout 0 --attention-dropout 0 --encoder-layers 2".split()
 
 
 @pytest.fixture
-def first(train, tmp_path):  # noqa: F811
+def first(train, tmp_path):
     """Checkpoint of a run with one target."""
     train("first", *PLAIN, "--max-epoch", 1, "--target-columns", "length")
     metrics.reset()
@@ -63,9 +61,7 @@ def on_rings(rings, checkpoint):
             "--user-data-dir", rings, "--finetune-from-model", checkpoint]  # fmt: skip
 
 
-def test_another_dataset_with_other_columns_and_targets(
-    train, first, rings, tmp_path  # noqa: F811
-):
+def test_another_dataset_with_other_columns_and_targets(train, first, rings, tmp_path):
     log = train("tuned", *on_rings(rings, first), "--max-epoch", 2, "--lr", 1e-9)
     assert "re-initialised (targets there 1: length, here 2: length, rest)" in log
     assert f"mapped by vocabulary: {ROWS}" in log
@@ -89,7 +85,7 @@ def test_another_dataset_with_other_columns_and_targets(
         assert torch.allclose(again[name], value, atol=1e-6), name
 
 
-def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):  # noqa: F811
+def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):
     train("whole", *on_rings(rings, first), "--max-epoch", 2)
     metrics.reset()
     train("parts", *on_rings(rings, first), "--max-epoch", 1)
@@ -116,7 +112,7 @@ def test_resuming_equals_a_run_at_one_go(train, first, rings, tmp_path):  # noqa
         (["--layerwise-lr-decay", 2], "--layerwise-lr-decay 2.0: expected above 0"),
     ],
 )
-def test_what_cannot_be_is_one_line(train, first, capsys, wrong, message):  # noqa: F811
+def test_what_cannot_be_is_one_line(train, first, capsys, wrong, message):
     with pytest.raises(SystemExit) as exit_info:
         train("tuned", *PLAIN, "--finetune-from-model", first, *wrong)
     assert exit_info.value.code == 2
@@ -124,9 +120,7 @@ def test_what_cannot_be_is_one_line(train, first, capsys, wrong, message):  # no
     assert message in line
 
 
-def test_options_of_the_first_run_are_taken_over(
-    train, validate, tmp_path  # noqa: F811
-):
+def test_options_of_the_first_run_are_taken_over(train, validate, tmp_path):
     train("first", *PLAIN, "--max-epoch", 1, "--max-hop", 3, "--node-table-size", 200)
     for epoch in (1, 2):  # the second resumes
         metrics.reset()
@@ -144,7 +138,7 @@ def test_options_of_the_first_run_are_taken_over(
     assert logged(log, "valid")[0]["valid_mae"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_the_same_targets_go_on_where_they_were(train, validate, first):  # noqa: F811
+def test_the_same_targets_go_on_where_they_were(train, validate, first):
     wanted = logged(validate(first, "--valid-subset", "test"), "test")[0]["test_mae"]
     metrics.reset()
     more = ["--target-columns", "length", "--lr", 1e-12, "--max-epoch", 1]
@@ -154,7 +148,7 @@ def test_the_same_targets_go_on_where_they_were(train, validate, first):  # noqa
     assert logged(log, "test")[0]["test_mae"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_half_precision(train, first, rings):  # noqa: F811
+def test_half_precision(train, first, rings):
     half = ["--fp16", "--fp16-no-flatten-grads", "--layerwise-lr-decay", 0.9]
     more = [*half, "--freeze-encoder-layers", 1, "--max-epoch", 3]
     log = train("half", *on_rings(rings, first), *more)
@@ -163,7 +157,7 @@ def test_half_precision(train, first, rings):  # noqa: F811
     assert lines[-1]["train_loss"] < lines[0]["train_loss"]
 
 
-def test_two_processes(data, train, first, rings, tmp_path):  # noqa: F811
+def test_two_processes(data, train, first, rings, tmp_path):
     more = [*on_rings(rings, first), "--max-epoch", 2, "--batch-size", 8]
     more += ["--freeze-encoder-layers", 1, "--layerwise-lr-decay", 0.9]
     log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
@@ -184,7 +178,7 @@ def moved(before, after):
     return {name: (after[name] - before[name]).abs().max().item() for name in before}
 
 
-def test_frozen_layers_stay(train, tmp_path):  # noqa: F811
+def test_frozen_layers_stay(train, tmp_path):
     train("start", *PLAIN, "--max-update", 1, "--lr", 1e-12)
     metrics.reset()
     more = ["--restore-file", tmp_path / "start/checkpoint_last.pt"]
@@ -199,7 +193,7 @@ def test_frozen_layers_stay(train, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("half", [[], ["--fp16", "--fp16-no-flatten-grads"]])
-def test_layers_take_smaller_steps_below(train, tmp_path, half):  # noqa: F811
+def test_layers_take_smaller_steps_below(train, tmp_path, half):
     """Adam's first step is the learning rate in every weight with a gradient."""
     common = [*PLAIN, "--layerwise-lr-decay", 0.5, *half]
     for name, rate in [("still", 1e-12), ("step", 1e-2)]:
@@ -227,7 +221,7 @@ def test_layers_take_smaller_steps_below(train, tmp_path, half):  # noqa: F811
     assert len(logged(log, "train")) == 1
 
 
-def test_training_stops_when_mae_does_not_fall(train):  # noqa: F811
+def test_training_stops_when_mae_does_not_fall(train):
     log = train("run", "--patience", 2, "--max-epoch", 30, "--lr", 5e-2)
     errors = [line["valid_mae"] for line in logged(log, "valid")]
     best, since = float("inf"), 0

@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from graphormer_plugin.checkpoint import named_in_errors
 from graphormer_plugin.data.writer import NPY_HEADER_BYTES, npy_header
+from graphormer_plugin.inference.checkpoint import named_in_errors
 
 
 class GrowingFiles:

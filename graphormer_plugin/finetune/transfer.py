@@ -23,8 +23,8 @@ from fairseq.models import (
 from omegaconf import DictConfig, open_dict
 from torch import Tensor, nn
 
-from graphormer_plugin.checkpoint import read_checkpoint
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.modules.vocabulary import RowLabels
 
 logger = logging.getLogger(__name__)

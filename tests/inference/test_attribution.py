@@ -2,9 +2,8 @@
 
 import pytest
 import torch
-from test_architectures import ARCHITECTURES, NODES_ONLY, make_batch, tiny_model
 
-from graphormer_plugin.explanation import (
+from graphormer_plugin.inference.attribution import (
     attention_maps,
     attention_modules,
     gradient_times_input,
@@ -16,6 +15,7 @@ from graphormer_plugin.modules.relative_attention import (
     RelationTables,
     RelativeAttention,
 )
+from support.architectures import ARCHITECTURES, NODES_ONLY, make_batch, tiny_model
 
 GRAPH = 3  # of `make_columns`
 

@@ -4,7 +4,7 @@ Importing torch and fairseq takes several seconds, and there are many recipes an
 The folder that `shims` fills goes in front of PATH; its commands send their arguments
 and environment to this server and print what comes back.
 
-    python tests/recipe_server.py      # prints the port, serves until it is killed
+    python tests/support/recipe_server.py      # prints the port, serves until it is killed
 """
 
 import importlib
@@ -18,7 +18,7 @@ import traceback
 from pathlib import Path
 
 PROJECT = tomllib.loads(
-    Path(__file__).parents[1].joinpath("pyproject.toml").read_text()
+    Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
 )
 # What a command calls; `python` runs a file (- for standard input), a module, or code.
 COMMANDS = {

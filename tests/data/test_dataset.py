@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.batching import (
+from graphormer_plugin.data.dataset import (
     GraphBatchIterator,
     GraphDataset,
     bucket_of_sizes,

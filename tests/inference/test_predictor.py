@@ -5,18 +5,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from benchmark_files import write_zinc
 from torch_geometric.data import Data
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.batching import GraphDataset
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.datasets.molecules import feature_dims, parse_smiles
-from graphormer_plugin.data.derived import stored_columns
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
+from graphormer_plugin.data.field_cache import stored_columns
 from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
+from support.benchmark_files import write_zinc
 
 OGB = FeatureSchema(9, *feature_dims())
 TARGETS = TargetSchema(["gap"], unit="eV", mean=[5.0], std=[2.0])

@@ -6,7 +6,7 @@ import torch
 from torch_geometric.data import Data
 
 from graphormer_plugin.data import BatchSpec, DatasetSource, GraphStore, derived
-from graphormer_plugin.data.derived import derived_columns, stored_columns
+from graphormer_plugin.data.field_cache import derived_columns, stored_columns
 from graphormer_plugin.data.registry import (
     DATASETS,
     DatasetOptions,

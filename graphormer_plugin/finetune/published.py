@@ -12,10 +12,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Optional
 
-from graphormer_plugin.data.features import TargetSchema
 from graphormer_plugin.data.registry import DatasetOptions, data_root_folder
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import store_lock
-from graphormer_plugin.models import Pretrained, read_pretrained
+from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from PIL import Image
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 
-from graphormer_plugin.drawing import (
+from graphormer_plugin.inference.drawing import (
     HEADING,
     MARGIN,
     SCALE,

@@ -7,20 +7,15 @@ import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
-from test_architectures import has_option
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
-from graphormer_plugin.data.derived import derived_columns
-from graphormer_plugin.data.features import FeatureSchema, TargetSchema
-from graphormer_plugin.models import (
-    Pretrained,
-    build_model,
-    scaled_learning_rates,
-    settle_options,
-    translate,
-)
-from graphormer_plugin.models._layers import layer_of
+from graphormer_plugin.data.field_cache import derived_columns
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.finetune.layerwise import layer_of, scaled_learning_rates
+from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate
+from graphormer_plugin.models import build_model
+from support.architectures import has_option
 
 TINY = {
     "encoder_layers": 2,
@@ -263,7 +258,7 @@ def test_tensors_that_do_not_fit(options, message):
 
 def options(arch="graphormer_slim", **values):
     """fairseq's options of a model, all of a preset but for some."""
-    from graphormer_plugin.models._finetune import preset_options
+    from graphormer_plugin.finetune.transfer import preset_options
 
     return OmegaConf.create({**preset_options(arch), "_name": arch, **values})
 

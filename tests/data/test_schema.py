@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import cython_ext
-from graphormer_plugin.data.features import (
+from graphormer_plugin.data.fields import FIELDS, BatchSpec, num_relations
+from graphormer_plugin.data.schema import (
     FeatureSchema,
     TargetSchema,
     target_statistics,
 )
-from graphormer_plugin.data.fields import FIELDS, BatchSpec, num_relations
 
 
 class TestFeatureSchema:

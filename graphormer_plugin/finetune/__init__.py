@@ -1,0 +1,1 @@
+"""Start a training from other weights: transfer, layer-wise options, published models."""

@@ -1,0 +1,1 @@
+"""Use a trained model: read checkpoints, predict, embed, explain, draw."""

@@ -1,0 +1,114 @@
+"""Every registered architecture at a tiny size, and batches for it."""
+
+import numpy as np
+import pytest
+import torch
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+
+import graphormer_plugin  # noqa: F401  (registers)
+from cython_ext import build_batch
+from graphormer_plugin.data.field_cache import derived_columns
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+
+# A model is an architecture, too, with its default sizes. Where they are those of a preset
+# it need not be tested; the models of gnn.py are presets themselves.
+ARCHITECTURES = sorted(
+    arch
+    for arch, model in ARCH_MODEL_REGISTRY.items()
+    if model.__module__.startswith("graphormer_plugin.")
+    and (
+        arch not in set(ARCH_MODEL_NAME_REGISTRY.values())
+        or model.__module__.endswith(".gnn")
+    )
+)
+SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
+TARGETS = TargetSchema(["a", "b"])
+TINY = {
+    "encoder_layers": 2,
+    "encoder_embed_dim": 16,
+    "encoder_ffn_embed_dim": 16,
+    "encoder_attention_heads": 4,
+}
+
+
+def has_option(arch, name):
+    return hasattr(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]], name)
+
+
+SMALLEST = [
+    arch
+    for arch in ARCHITECTURES
+    if arch.endswith(("_tiny", "_slim", "_zinc")) or "_" not in arch
+]
+NODES_ONLY = [
+    pytest.param((arch, {"no_virtual_node": True}), id=f"{arch} without virtual node")
+    for arch in SMALLEST
+    if has_option(arch, "no_virtual_node")
+]
+
+
+def tiny_model(arch, targets=TARGETS, **options):
+    """An architecture at a width that its other widths fit into."""
+    sizes = {**TINY, "rwse_dim": 4, "towers": 4}
+    sizes = {name: size for name, size in sizes.items() if has_option(arch, name)}
+    if has_option(arch, "wl_rows"):
+        sizes["encoder_embed_dim"] = 64  # ReLU at D / 4 in its head: some units die
+    return build_model(arch, SCHEMA, targets, **{**sizes, **options})
+
+
+def make_columns(num_graphs=6, permute=False):
+    """Random trees with symmetric bonds (one shortest path a pair), one a single node.
+
+    The same graphs on every call; `permute` numbers the nodes of each differently.
+    """
+    rng = np.random.default_rng(0)
+    graphs, first = [], 0
+    for number in range(num_graphs):
+        n = 1 if number == 1 else int(rng.integers(3, 9))
+        tree = [(v, int(rng.integers(0, v))) for v in range(1, n)]
+        bond = rng.integers(1, SCHEMA.num_bond_types + 1, len(tree))
+        src, dst = np.array(tree, dtype=np.int64).reshape(-1, 2).T
+        x = rng.integers(0, SCHEMA.node_dims, (n, 2))
+        order = np.arange(n)
+        if permute:
+            order = np.random.default_rng(number).permutation(n)
+        rank = np.argsort(order)
+        src, dst = np.r_[rank[src], rank[dst]], np.r_[rank[dst], rank[src]]
+        edges = np.lexsort((dst, src))
+        bonds = np.r_[bond, bond][edges]
+        graphs.append((x[order], src[edges], dst[edges], bonds, first + order))
+        first += n
+    x, src, dst, bond, original = zip(*graphs)
+    return {
+        "node_offset": np.cumsum([0, *map(len, x)]),
+        "edge_offset": np.cumsum([0, *map(len, src)]),
+        "x": np.concatenate(x).astype(np.uint8),
+        "edge_src": np.concatenate(src).astype(np.uint8),
+        "edge_dst": np.concatenate(dst).astype(np.uint8),
+        "edge_bond": np.concatenate(bond).astype(np.uint8),
+        "original": np.concatenate(original),  # number of each node without permute
+    }
+
+
+def make_batch(model, ids, **options):
+    spec = model.batch_spec
+    columns = make_columns(**options)
+    columns |= derived_columns(columns, spec)
+    if "lap_pe" in columns:  # their signs and bases depend on the numbering
+        plain = derived_columns(make_columns(**{**options, "permute": False}), spec)
+        columns["lap_pe"] = plain["lap_pe"][columns["original"]]
+    arrays = build_batch(
+        columns,
+        np.asarray(ids),
+        spec.fields,
+        num_bond_types=SCHEMA.num_bond_types,
+        max_hop=spec.max_hop,
+        max_dist=spec.max_dist,
+        path_length=spec.path_length,
+    )
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}

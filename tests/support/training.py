@@ -1,0 +1,167 @@
+"""Small trainings through fairseq's own commands, in this process or in two others.
+
+Its fixtures are known everywhere (conftest.py loads this module as a plugin).
+"""
+
+import io
+import json
+import logging
+import os
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.logging import metrics
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+
+ROOT = Path(__file__).parents[2]
+USER_DIR = str(ROOT / "graphormer_plugin")
+TINY = "--arch grpe_tiny --encoder-layers 1 --encoder-embed-dim 16 "
+TINY += "--encoder-ffn-embed-dim 16 --encoder-attention-heads 2"
+STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".split()
+SMILES = [start + "C" * k for start in STARTS for k in range(10)]
+
+
+@pytest.fixture
+def fresh_fairseq(monkeypatch):
+    """fairseq keeps the best metric and all meters in the process."""
+    for function, name in [
+        (checkpoint_utils.save_checkpoint, "best"),
+        (fairseq_train.should_stop_early, "best"),
+    ]:
+        if hasattr(function, name):
+            delattr(function, name)
+    metrics.reset()
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """120 molecules: 96 to train, 12 to validate, 12 to test; two targets."""
+    folder = tmp_path_factory.mktemp("data")
+    lines = ["smiles,split,length,carbons"]
+    for row, smiles in enumerate(SMILES):
+        split = {8: "valid", 9: "test"}.get(row % 10, "train")
+        carbons = "" if row % 6 == 1 else str(100 * smiles.upper().count("C"))
+        lines.append(f"{smiles},{split},{len(smiles)},{carbons}")
+    (folder / "molecules.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def train_arguments(data, save_dir, *more):
+    arguments = f"""
+        --user-dir {USER_DIR} --task graph_prediction --criterion l1_loss {TINY}
+        --dataset-name {data}/molecules.csv --target-columns length,carbons
+        --data-root {data} --prepare-workers 1 --num-workers 0
+        --optimizer adam --lr 1e-2 --batch-size 16 --required-batch-size-multiple 1
+        --max-epoch 3 --save-dir {save_dir} --best-checkpoint-metric mae
+        --log-format json --no-progress-bar --cpu
+    """
+    return [*arguments.split(), *(str(value) for value in more)]
+
+
+def logged(text, tag):
+    """The json lines of a split in fairseq's log."""
+    lines = re.findall(rf"\| {tag} \| (\{{.*\}})", text)
+    return [
+        {key: float(value) for key, value in json.loads(line).items()} for line in lines
+    ]
+
+
+def run(main, arguments, monkeypatch):
+    """Run a command of fairseq in this process and return its log.
+
+    Listens to the loggers themselves: fairseq-validate takes the handlers off the root.
+    """
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("| %(name)s | %(message)s"))
+    names = ["fairseq.logging.progress_bar", "graphormer_plugin"]
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addHandler(handler)
+        monkeypatch.setattr(logger, "level", logging.INFO)
+        logger.manager._clear_cache()
+    monkeypatch.setattr(sys, "argv", ["fairseq", *arguments])
+    try:
+        main()
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def train(data, tmp_path, monkeypatch):
+    def run_training(name, *more):
+        arguments = train_arguments(data, tmp_path / name, *more)
+        return run(fairseq_train.cli_main, arguments, monkeypatch)
+
+    return run_training
+
+
+@pytest.fixture
+def validate(monkeypatch):
+    def run_validation(path, *more):
+        # the shortest command: fairseq itself demands the task and a batch size
+        arguments = ["--user-dir", USER_DIR, "--task", "graph_prediction"]
+        arguments += ["--batch-size", "5", "--path", str(path), *more]
+        arguments += ["--log-format", "json", "--num-workers", "0"]
+        return run(fairseq_validate.cli_main, arguments, monkeypatch)
+
+    return run_validation
+
+
+def losses(text):
+    """What a run says about its epochs, without times."""
+    keys = ("epoch", "train_loss", "train_mae", "train_gnorm", "train_num_updates")
+    train_log = [{key: log[key] for key in keys} for log in logged(text, "train")]
+    keys = ("epoch", "valid_loss", "valid_mae", "valid_mae_length")
+    return train_log, [{key: log[key] for key in keys} for log in logged(text, "valid")]
+
+
+def weights(path):
+    """Safe loading: nothing but tensors, numbers, strings and containers."""
+    return torch.load(path, weights_only=True)
+
+
+def assert_same_weights(one, two):
+    one, two = weights(one)["model"], weights(two)["model"]
+    assert one.keys() == two.keys()
+    for name in one:
+        assert torch.equal(one[name], two[name]), name
+
+
+def command(*arguments):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def train_on_two_processes(*arguments):
+    """Log of the first of two processes on the CPU."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo "
+    distributed += "--distributed-no-spawn --distributed-world-size 2 "
+    distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
+    both = ["-m", "fairseq_cli.train", *arguments, *distributed.split()]
+    processes = [command(*both, "--distributed-rank", str(rank)) for rank in (0, 1)]
+    outputs = [process.communicate(timeout=120) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
+    return outputs[0][0]
