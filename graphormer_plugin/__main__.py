@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import graphormer_plugin
-from graphormer_plugin._versions import versions
+from graphormer_plugin.versions import versions
 
 
 def plugin_folder() -> Path:

@@ -1,4 +1,4 @@
-"""Losses for graphs; importing this package registers them with fairseq."""
+"""Losses for graphs. Importing this package registers them with fairseq."""
 
 from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.graph_criterion import (

@@ -1,7 +1,6 @@
 """Binary cross-entropy over tasks with missing labels."""
 
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from fairseq.criterions import register_criterion
@@ -23,10 +22,10 @@ class BinaryLogLossConfig(FairseqDataclass):
 class BinaryLogLoss(GraphCriterion):
     """Cross-entropy of ``C`` binary tasks; the model returns one logit for each.
 
-    ``loss`` is the mean over the labels that are present, as in OGB's own training
-    code. In evaluation ``roc_auc`` and ``ap`` are those of the whole split, the mean
-    over the tasks that have both classes. ``accuracy`` is the mean over tasks of the
-    share of right predictions at probability 1/2.
+    ``loss`` is the mean over the present labels, as in OGB's own training code.
+    ``roc_auc`` and ``ap`` are logged in evaluation: computed on the whole split, the
+    mean over the tasks that have both classes. ``accuracy`` is the mean over tasks of
+    the share of right predictions at probability 1/2.
     """
 
     name = "binary_logloss"
@@ -34,7 +33,7 @@ class BinaryLogLoss(GraphCriterion):
 
     def __init__(self, task) -> None:
         super().__init__(task)
-        self.keeps_rows = True
+        self.keeps_outputs = True
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(
@@ -52,7 +51,7 @@ class BinaryLogLoss(GraphCriterion):
         }
 
     def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         log_accuracy(sums["hits"], sums["labelled"])
         if evaluation is not None:

@@ -1,4 +1,4 @@
-"""Outputs and targets of every row of a split, from all batches and processes."""
+"""Outputs and targets of all graphs of a split, from all batches and processes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,40 +6,40 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
-from torch import distributed as dist
 
-from graphormer_plugin._broadcast import gather_list
+from graphormer_plugin.distributed import gather_list, several_processes
 
 
 @dataclass
-class Rows:
-    """Some rows of a split.
+class EvaluatedGraphs:
+    """Outputs and targets of some graphs of a split.
 
     Attributes:
-        graph: int64 ``[B]`` number of each graph in the store.
+        graph_ids: int64 ``[B]`` number of each graph in the store.
         output: float32 ``[B, C]`` or ``[B, N, C]``, as the model returns it.
         target: ``[B, C]`` or ``[B, N]``, as in the sample.
     """
 
-    graph: NDArray[np.int64]
+    graph_ids: NDArray[np.int64]
     output: NDArray[np.float32]
     target: NDArray
 
 
 @dataclass
 class Evaluation:
-    """Collects `Rows` batch by batch.
+    """Collects `EvaluatedGraphs` batch by batch.
 
-    A graph counts once, however often it comes: processes that run out of data are
-    given a batch that another process has, so that all do the same number of steps.
+    A graph counts once, however often it comes: fairseq gives a process that runs out
+    of data a batch of another process, so that all do the same number of steps.
     """
 
-    batches: list[Rows] = field(default_factory=list)
+    batches: list[EvaluatedGraphs] = field(default_factory=list)
 
-    def add(self, graph: Tensor, output: Tensor, target: Tensor) -> None:
-        """Keeps a batch, on the CPU."""
-        arrays = [tensor.detach().cpu().numpy() for tensor in (graph, output, target)]
-        self.batches.append(Rows(*arrays))
+    def add(self, graph_ids: Tensor, output: Tensor, target: Tensor) -> None:
+        """Keep a batch, on the CPU."""
+        tensors = (graph_ids, output, target)
+        arrays = [tensor.detach().cpu().numpy() for tensor in tensors]
+        self.batches.append(EvaluatedGraphs(*arrays))
 
     def take(self) -> "Evaluation":
         """What all processes have collected since the last call, the same on each.
@@ -48,26 +48,16 @@ class Evaluation:
         """
         batches, self.batches = self.batches, []
         if several_processes():
-            batches = [rows for part in gather_list(batches) for rows in part]
+            batches = [batch for part in gather_list(batches) for batch in part]
         return Evaluation(batches)
 
 
-def joined(batches: Sequence[Rows]) -> Rows:
-    """Batches of a graph-level task as one, sorted by graph, each once."""
-    graph = np.concatenate([rows.graph for rows in batches])
-    graph, first = np.unique(graph, return_index=True)
-    return Rows(
-        graph,
-        np.concatenate([rows.output for rows in batches])[first],
-        np.concatenate([rows.target for rows in batches])[first],
+def joined(batches: Sequence[EvaluatedGraphs]) -> EvaluatedGraphs:
+    """All batches of a graph-level task as one, sorted by graph, each graph once."""
+    graph_ids = np.concatenate([batch.graph_ids for batch in batches])
+    graph_ids, first = np.unique(graph_ids, return_index=True)
+    return EvaluatedGraphs(
+        graph_ids,
+        np.concatenate([batch.output for batch in batches])[first],
+        np.concatenate([batch.target for batch in batches])[first],
     )
-
-
-def several_processes() -> bool:
-    """Whether this process trains or evaluates together with others."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
-
-
-def is_first_process() -> bool:
-    """Whether this process is the one that writes."""
-    return not several_processes() or dist.get_rank() == 0

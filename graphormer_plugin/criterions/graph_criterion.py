@@ -1,7 +1,7 @@
 """What all losses on graphs share: masking, dtypes, units and logging."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -25,9 +25,10 @@ class GraphCriterion(FairseqCriterion):
     - `batch_metrics`: values of one batch that can be summed, e.g. a total and a count;
     - `log_metrics`: what is printed, from the sums.
 
-    Metrics that need every row of a split at once (ROC-AUC) set `keeps_rows`: in
-    evaluation, outputs and targets of each batch then travel under ``rows`` of the
-    logging output to the task, which collects them over batches and processes.
+    A criterion whose metrics need the whole split at once (ROC-AUC) sets
+    `keeps_outputs`: in evaluation, each logging output then holds outputs and targets
+    of its batch under ``outputs``, and the task collects them over batches and
+    processes.
 
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
@@ -42,7 +43,7 @@ class GraphCriterion(FairseqCriterion):
     def __init__(self, task) -> None:
         super().__init__(task)
         self.targets: TargetSchema = task.targets
-        self.keeps_rows = False
+        self.keeps_outputs = False
         if self.targets.kind not in self.target_kinds:
             names = self.targets.names
             more = ", ..." if len(names) > 5 else ""
@@ -52,7 +53,7 @@ class GraphCriterion(FairseqCriterion):
             )
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels with 0 for missing ones, and which are present; equal in shape.
+        """Labels, 0 where missing, and a mask of the present ones of the same shape.
 
         Args:
             target: as in the sample, float64 ``[B, C]`` with NaN where missing.
@@ -61,21 +62,21 @@ class GraphCriterion(FairseqCriterion):
         return torch.where(present, target, torch.zeros_like(target)), present
 
     def output_shape(self, labels: Tensor) -> list[int]:
-        """Shape of the output that belongs to labels."""
+        """Shape that the model's output must have for these labels."""
         return list(labels.shape)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         """Loss of every label, in the shape of ``labels``; missing ones come as 0."""
         raise NotImplementedError
 
-    def weights(self, labels: Tensor, present: Tensor) -> Optional[Tensor]:
+    def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         """Weight of every label, in its shape; None for equal weights."""
         return None
 
     def batch_metrics(
         self, output: Tensor, labels: Tensor, present: Tensor
     ) -> dict[str, Tensor]:
-        """Sums of this batch, float64 tensors that add up over batches and processes.
+        """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
         Args:
             output: what the model returned, as float32.
@@ -85,14 +86,14 @@ class GraphCriterion(FairseqCriterion):
         raise NotImplementedError
 
     def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         """Log metrics.
 
         Args:
             sums: of `batch_metrics`.
-            evaluation: outputs and targets of all rows of these batches, or None in
-                training and where `keeps_rows` is False.
+            evaluation: outputs and targets of all graphs of these batches; None in
+                training and where `keeps_outputs` is False.
         """
         raise NotImplementedError
 
@@ -107,14 +108,14 @@ class GraphCriterion(FairseqCriterion):
             reduce: fairseq's argument; the loss is always a sum.
 
         Returns:
-            The summed loss, the number (or weight) of present labels, and what is
-            logged. With no label present the loss is 0 and still has a graph, so that
-            every process has a gradient to reduce.
+            The summed loss, the number (or weight) of present labels, and the logging
+            output. Without any present label the loss is 0 and still has an autograd
+            graph, so that every process has a gradient to reduce.
 
         Raises:
             ValueError: the model's output does not fit the target.
         """
-        # bfloat16 and float16 outputs: the loss and its sum are float32.
+        # The loss and its sum are float32, also for bfloat16 and float16 outputs.
         output = model(**sample["net_input"]).float()
         labels, present = self.labels(sample["target"])
         if list(output.shape) != self.output_shape(labels):
@@ -139,8 +140,8 @@ class GraphCriterion(FairseqCriterion):
         with torch.no_grad():
             output = output.detach()
             logging_output.update(self.batch_metrics(output, labels, present))
-            if self.keeps_rows and not self.training:
-                logging_output["rows"] = (output, sample["target"])
+            if self.keeps_outputs and not self.training:
+                logging_output["outputs"] = (output, sample["target"])
         return loss, sample_size, logging_output
 
     @classmethod
@@ -154,11 +155,11 @@ class GraphCriterion(FairseqCriterion):
     def report(
         self,
         logging_outputs: Sequence[dict[str, Any]],
-        evaluation: Optional[Evaluation] = None,
+        evaluation: Evaluation | None = None,
     ) -> None:
         """Log the metrics of this criterion; called by the task.
 
-        fairseq's `reduce_metrics` is a class method and does not know the targets.
+        fairseq's `reduce_metrics` is a class method, which does not know the targets.
         """
         fixed = {"loss", "sample_size", "ntokens", "nsentences"}
         names = [name for name in logging_outputs[0] if name not in fixed]
@@ -167,7 +168,7 @@ class GraphCriterion(FairseqCriterion):
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
-        """Everything logged is a sum, in float64, so fairseq may add up processes."""
+        """True: all logged values are float64 sums, which fairseq may add up."""
         return True
 
 
@@ -202,7 +203,7 @@ class RegressionCriterion(GraphCriterion):
         }
 
     def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         names, count = self.targets.names, sums["count"]
         log_mean_error("mae", names, sums["abs_error"], count)
@@ -254,6 +255,6 @@ class ClassCriterion(GraphCriterion):
         return counts.index_add_(0, classes.flatten(), which.flatten().double())
 
     def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))

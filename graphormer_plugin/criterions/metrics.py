@@ -1,13 +1,13 @@
-"""Metrics over a whole split, not means of batch means.
+"""Metrics over a whole split instead of means of batch means.
 
-Sums and counts travel through fairseq's own ``SumMeter``: fairseq restores the meters
-of an interrupted epoch by class name from its own module and knows no meter of ours.
-Ranking metrics need all rows at once and have a meter of their own, `RowsMeter`, which
-no checkpoint holds: evaluation is never resumed.
+Sums and counts use fairseq's own ``SumMeter``, because fairseq restores the meters of
+an interrupted epoch by class name from its own module. Ranking metrics need all outputs
+at once and have their own meter, `OutputsMeter`. No checkpoint holds it, because
+fairseq never resumes an evaluation.
 
-A name that starts with an underscore is kept by fairseq but not printed. Shares, such
-as accuracy and ROC-AUC, are fractions from 0 to 1. What is undefined is NaN, and a line
-says why.
+fairseq keeps a meter whose name starts with an underscore, but does not print it.
+Shares, such as accuracy and ROC-AUC, are fractions from 0 to 1. An undefined metric is
+NaN, and a log line says why.
 """
 
 import logging
@@ -22,7 +22,7 @@ from fairseq.logging.meters import Meter, MetersDict
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.criterions.evaluation import Evaluation, Rows, joined
+from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation, joined
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +81,11 @@ def mean_of_defined(values: Sequence[float]) -> float:
 
 
 def metric_names(columns: Sequence[str]) -> list[str]:
-    """Names of targets as parts of a metric's name: letters, digits and ``_``.
+    """Target names reduced to letters, digits and ``_``, to be parts of metric names.
 
     Logs, JSON, TensorBoard (which would make groups of ``mu/D``) and
-    ``--best-checkpoint-metric`` then have one name for it. Targets whose names would
-    become the same keep them.
+    ``--best-checkpoint-metric`` then use the same name. If two targets would get the
+    same name, all keep their own.
     """
     names = [re.sub(r"\W+", "_", column).strip("_") for column in columns]
     return names if all(names) and len({*names}) == len(names) else list(columns)
@@ -100,9 +100,9 @@ def log_mean_error(
 ) -> None:
     """Log an error that is averaged per target over everything seen so far.
 
-    Logs ``name``, the mean over targets of each target's own mean, and with several
-    targets also ``name_<target>`` each, spelt as in `metric_names`. A target that never
-    occurs is left out of the mean and is itself NaN.
+    Logs ``name``, the mean over targets of each target's own mean. With several targets
+    also logs ``name_<target>`` for each, spelt as in `metric_names`. A target without
+    any value is NaN and does not count in the mean.
 
     Args:
         name: of the metric, e.g. ``mae``.
@@ -130,7 +130,7 @@ def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
 
     Args:
         hits: number of right predictions of each target, ``[C]``.
-        labelled: number of labels likewise.
+        labelled: number of labels of each target, ``[C]``.
     """
     sums = {"hits": hits, "labelled": labelled}
     log_sums("accuracy", sums, {"accuracy": mean_over_columns})
@@ -148,7 +148,7 @@ def log_weighted_accuracy(
 
     Args:
         hits: number of right predictions of each class, ``[classes]``.
-        labelled: number of labels likewise; classes without any are left out.
+        labelled: number of labels of each class; classes without any do not count.
         batch_total: sum over batches of `batch_recall`, a scalar.
         batches: number of batches with a label, a scalar.
     """
@@ -163,8 +163,8 @@ def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
 
     Args:
         hits: number of right predictions of each class, float64 ``[classes]``.
-        labelled: number of labels likewise.
-        predicted: number of predictions likewise.
+        labelled: number of labels of each class.
+        predicted: number of predictions of each class.
     """
     recall = hits / labelled.clamp(min=1)
     return recall.sum() / ((labelled + predicted) > 0).sum().clamp(min=1)
@@ -173,8 +173,8 @@ def batch_recall(hits: Tensor, labelled: Tensor, predicted: Tensor) -> Tensor:
 # ----------------------------------------------------------------- ranking metrics
 
 
-class RowsMeter(Meter):
-    """Keeps rows; metrics are derived from them when somebody asks.
+class OutputsMeter(Meter):
+    """Keeps outputs and targets, and computes metrics from them on demand.
 
     Its own value is the number of graphs.
     """
@@ -183,7 +183,7 @@ class RowsMeter(Meter):
         self.reset()
 
     def reset(self) -> None:
-        self.batches: list[Rows] = []
+        self.batches: list[EvaluatedGraphs] = []
         self.cache: dict[str, float] = {}
 
     def update(self, evaluation: Evaluation) -> None:
@@ -191,15 +191,15 @@ class RowsMeter(Meter):
         self.cache = {}
 
     def compute(self, function: Callable[[NDArray, NDArray], float]) -> float:
-        """``function(scores [n, C], targets [n, C])`` of all rows, computed once."""
+        """``function(scores [n, C], targets [n, C])`` of all graphs, computed once."""
         if function.__name__ not in self.cache:
-            rows = joined(self.batches)
-            self.cache[function.__name__] = function(rows.output, rows.target)
+            graphs = joined(self.batches)
+            self.cache[function.__name__] = function(graphs.output, graphs.target)
         return self.cache[function.__name__]
 
     @property
     def smoothed_value(self) -> float:
-        return float(len(joined(self.batches).graph)) if self.batches else 0.0
+        return float(len(joined(self.batches).graph_ids)) if self.batches else 0.0
 
 
 def roc_auc(scores: NDArray[np.floating], targets: NDArray[np.floating]) -> float:
@@ -270,22 +270,23 @@ RANKING_METRICS = {"roc_auc": roc_auc, "ap": average_precision}
 
 
 def log_ranking(evaluation: Evaluation) -> None:
-    """Log ROC-AUC and average precision of all rows seen so far in this evaluation.
+    """Log ROC-AUC and average precision of all graphs seen so far in this evaluation.
 
-    Only the outermost aggregator gets them, the one that fairseq's commands open for a
-    split and read. Inside it the trainer has one that it never empties and writes to
-    checkpoints, and one of every batch, whose values it asks for although nobody reads
-    them: ranking single batches would cost more than the model and warn of classes that
-    a batch lacks. The aggregator called default is always there.
+    Only the outermost aggregator gets them: fairseq's commands open it for a split and
+    read it. The trainer opens two more inside it. One is never reset and is written to
+    checkpoints. The other is opened for every batch, and its values are computed
+    although nobody reads them: ranking single batches would cost more than the model
+    and would warn of classes that a batch lacks. The aggregator called default is
+    always active.
     """
     active = metrics.get_active_aggregators()
     default = metrics.get_meters("default")
     for aggregator in [found for found in active if found is not default][:1]:
-        if "_rows" not in aggregator:
-            aggregator.add_meter("_rows", RowsMeter(), priority=15)
+        if "_outputs" not in aggregator:
+            aggregator.add_meter("_outputs", OutputsMeter(), priority=15)
             for priority, (name, function) in enumerate(RANKING_METRICS.items(), 16):
                 meter = MetersDict._DerivedMeter(
-                    lambda meters, f=function: meters["_rows"].compute(f)
+                    lambda meters, f=function: meters["_outputs"].compute(f)
                 )
                 aggregator.add_meter(name, meter, priority)
-        aggregator["_rows"].update(evaluation)
+        aggregator["_outputs"].update(evaluation)

@@ -15,6 +15,6 @@ class MulticlassCrossEntropyConfig(FairseqDataclass):
 
 @register_criterion("multiclass_cross_entropy", dataclass=MulticlassCrossEntropyConfig)
 class MulticlassCrossEntropy(ClassCriterion):
-    """Cross-entropy in which all labels count alike; see `ClassCriterion`."""
+    """Cross-entropy with equal weights for all labels; see `ClassCriterion`."""
 
     name = "multiclass_cross_entropy"

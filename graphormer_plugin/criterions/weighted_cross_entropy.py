@@ -1,7 +1,6 @@
 """Cross-entropy weighted by the class sizes of the batch, for PATTERN and CLUSTER."""
 
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from fairseq.criterions import register_criterion
@@ -20,7 +19,7 @@ class WeightedCrossEntropyConfig(FairseqDataclass):
 
 @register_criterion("weighted_cross_entropy", dataclass=WeightedCrossEntropyConfig)
 class WeightedCrossEntropy(ClassCriterion):
-    """Cross-entropy in which rare classes weigh more.
+    """Cross-entropy that gives rare classes a larger weight.
 
     The loss of the benchmark (Dwivedi et al. 2020, arXiv:2003.00982): in a batch of V
     labels, n_r of them of class r, a label of class r weighs (V - n_r) / V, and the
@@ -34,7 +33,7 @@ class WeightedCrossEntropy(ClassCriterion):
 
     name = "weighted_cross_entropy"
 
-    def weights(self, labels: Tensor, present: Tensor) -> Optional[Tensor]:
+    def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         count = self.per_class(labels, present)
         total = count.sum().clamp(min=1)
         weight = (total - count) / total  # of classes that do not occur: never used
@@ -53,7 +52,7 @@ class WeightedCrossEntropy(ClassCriterion):
         }
 
     def log_metrics(
-        self, sums: dict[str, Tensor], evaluation: Optional[Evaluation]
+        self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         super().log_metrics(sums, evaluation)
         log_weighted_accuracy(

@@ -1,7 +1,7 @@
 """Graphormer v2's names for the losses of a task with FLAG.
 
-There the loss passed the perturbation on to the model; here the task does, so that each
-is the plain loss under a second name.
+In Graphormer v2 the loss passed the perturbation to the model. Here the task does, so
+each class is the plain loss under a second name.
 """
 
 from fairseq.criterions import register_criterion

@@ -13,18 +13,19 @@ from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
 from omegaconf import II
 
-from graphormer_plugin._broadcast import allow_broadcast, allow_gather
-from graphormer_plugin._errors import one_line_errors
-from graphormer_plugin._versions import versions
-from graphormer_plugin.criterions.evaluation import Evaluation, is_first_process
+from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import stored_columns
 from graphormer_plugin.data.registry import DatasetOptions, get_store
-from graphormer_plugin.data.results import check_results_path, write_predictions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.distributed import (
+    allow_broadcast,
+    allow_gather,
+    is_first_process,
+)
 from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
     scaled_learning_rates,
@@ -37,7 +38,10 @@ from graphormer_plugin.finetune.transfer import (
     settle_options,
     translate,
 )
+from graphormer_plugin.inference.results import check_results_path, write_predictions
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.tasks._errors import one_line_errors
+from graphormer_plugin.versions import versions
 
 logger = logging.getLogger(__name__)
 
@@ -642,16 +646,16 @@ class GraphPredictionTask(FairseqTask):
                 )
             if self.cfg.results_path:
                 check_results_path(self.cfg.results_path)
-                criterion.keeps_rows = True
+                criterion.keeps_outputs = True
         return criterion
 
     def valid_step(self, sample, model, criterion):
-        """Loss and metrics of a batch; rows that a metric needs are kept here."""
+        """Loss and metrics of a batch; outputs that a metric needs are kept here."""
         if not sample:  # a process that ran out of data, in fairseq-validate
             return 0.0, 0, {}
         loss, sample_size, log = super().valid_step(sample, model, criterion)
-        if "rows" in log:
-            self.evaluation.add(sample["id"], *log.pop("rows"))
+        if "outputs" in log:
+            self.evaluation.add(sample["id"], *log.pop("outputs"))
         return loss, sample_size, log
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
@@ -659,7 +663,7 @@ class GraphPredictionTask(FairseqTask):
         logging_outputs = [log for log in logging_outputs if log]
         super().reduce_metrics(logging_outputs, criterion)
         evaluation = None
-        if getattr(criterion, "keeps_rows", False) and not criterion.training:
+        if getattr(criterion, "keeps_outputs", False) and not criterion.training:
             evaluation = self.evaluation.take()
         if evaluation is not None and self.cfg.results_path and is_first_process():
             with one_line_errors():
@@ -671,8 +675,10 @@ class GraphPredictionTask(FairseqTask):
         """Write the split that fairseq-validate loaded last to ``--results-path``."""
         outputs = {}
         sizes = self.store.sizes
-        for rows in evaluation.batches:
-            for graph, output, target in zip(rows.graph, rows.output, rows.target):
+        for batch in evaluation.batches:
+            for graph, output, target in zip(
+                batch.graph_ids, batch.output, batch.target
+            ):
                 nodes = slice(sizes[graph] if self.level == "node" else None)
                 outputs[int(graph)] = (output[nodes], target[nodes])
         write_predictions(

@@ -23,7 +23,7 @@ graph = torch.tensor([rank, 4 + rank, 9])
 for part in graph.split(2 - rank):
     evaluation.add(part, part[:, None].float(), part[:, None].double() / 2)
 rows = joined(evaluation.take().batches)
-print(rows.graph.tolist(), rows.output[:, 0].tolist(), rows.target[:, 0].tolist())
+print(rows.graph_ids.tolist(), rows.output[:, 0].tolist(), rows.target[:, 0].tolist())
 assert evaluation.take().batches == []
 dist.destroy_process_group()
 """
@@ -35,7 +35,7 @@ def test_a_graph_counts_once():
         graph = torch.tensor(graphs)
         evaluation.add(graph, graph[:, None].float(), graph[:, None].double())
     rows = joined(evaluation.take().batches)
-    assert rows.graph.tolist() == [1, 2, 3]
+    assert rows.graph_ids.tolist() == [1, 2, 3]
     assert rows.output[:, 0].tolist() == rows.target[:, 0].tolist() == [1.0, 2.0, 3.0]
     assert evaluation.batches == []
 

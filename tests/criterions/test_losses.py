@@ -212,10 +212,10 @@ def test_weighted_accuracy_of_the_split_and_of_its_batches():
 
 def test_rows_are_kept_in_evaluation_only(rng):
     output, target = random_batch(TASKS, rng)
-    assert "rows" not in run(BinaryLogLoss, TASKS, output, target)[-1]
+    assert "outputs" not in run(BinaryLogLoss, TASKS, output, target)[-1]
     logs = run(BinaryLogLoss, TASKS, output, target, training=False)[-1]
-    assert torch.equal(logs["rows"][0], torch.as_tensor(output, dtype=torch.float32))
-    assert "rows" not in run(L1Loss, VALUES, output, target, training=False)[-1]
+    assert torch.equal(logs["outputs"][0], torch.as_tensor(output, dtype=torch.float32))
+    assert "outputs" not in run(L1Loss, VALUES, output, target, training=False)[-1]
 
 
 def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):

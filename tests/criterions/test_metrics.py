@@ -10,7 +10,7 @@ from fairseq.logging import metrics
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import (
-    RowsMeter,
+    OutputsMeter,
     average_precision,
     log_accuracy,
     log_mean_error,
@@ -119,14 +119,14 @@ def test_batches_are_not_ranked_alone(tasks, monkeypatch):
     """As fairseq's trainer: an aggregator per batch inside that of the split."""
     scores, targets = tasks
     calls = []
-    compute = RowsMeter.compute
+    compute = OutputsMeter.compute
 
     def counted(self, function):
         if function.__name__ not in self.cache:
             calls.append(function.__name__)
         return compute(self, function)
 
-    monkeypatch.setattr(RowsMeter, "compute", counted)
+    monkeypatch.setattr(OutputsMeter, "compute", counted)
     with metrics.aggregate(new_root=True) as split:
         for rows in np.array_split(np.arange(300), 5):
             with metrics.aggregate("valid") as kept, metrics.aggregate() as batch:

@@ -6,8 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.results import SUBMISSIONS, predictions, write_predictions
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.results import (
+    SUBMISSIONS,
+    predictions,
+    write_predictions,
+)
 
 NAN = np.nan
 

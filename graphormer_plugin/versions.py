@@ -1,9 +1,9 @@
-"""Versions of what a result depends on."""
+"""Versions of the packages that a result depends on."""
 
 import platform
 from importlib import metadata
 
-# Import name of a package, and the name it is installed under.
+# Import name -> name on the package index.
 DISTRIBUTIONS = {
     "graphormer_plugin": "graphormer-plugin",
     "torch": "torch",

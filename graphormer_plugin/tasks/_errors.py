@@ -1,4 +1,4 @@
-"""Turn a user's mistake into one line instead of a traceback."""
+"""Turn a user's mistake into one line instead of a traceback through fairseq."""
 
 import contextlib
 import logging
@@ -11,14 +11,14 @@ USAGE_EXIT_CODE = 2  # what argparse uses for a wrong command line
 
 @contextlib.contextmanager
 def one_line_errors():
-    """Exit with code 2 and one line on stderr where the input is wrong.
+    """Exit with code 2 and one line on stderr if the input is wrong.
 
-    fairseq's commands have no place for such an error of their own: whatever a task
-    raises reaches the user as a traceback through fairseq. The line is the message
-    of the exception; the traceback is still there with ``LOGLEVEL=DEBUG``.
+    fairseq's commands show whatever a task raises as a traceback through fairseq. Here
+    the user sees the message of the exception alone; ``LOGLEVEL=DEBUG`` also logs the
+    traceback.
 
-    Catches ``ValueError`` (with it ``StoreError``), ``OSError`` and ``ImportError``
-    only. Anything else is a defect and keeps its traceback.
+    Catches ``ValueError`` (which includes ``StoreError``), ``OSError`` and
+    ``ImportError``. Any other exception is a defect and keeps its traceback.
 
     Raises:
         SystemExit: with code 2.
