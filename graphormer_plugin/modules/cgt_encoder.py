@@ -38,8 +38,8 @@ class CGTEncoder(nn.Module):
         node_table_size: see `NodeEncoder`.
         rwse_steps: return probabilities of so many steps in the node input; 0: none.
         rwse_dim: with them, their share of the D channels of the input.
-        relative_encoding, relative_steps, relative_dim, combine, rings,
-        neighbours_only: see `PairEncoder`.
+        relative_encoding, relative_steps, relative_dim: see `PairEncoder`.
+        combine, rings, neighbours_only: see `PairEncoder`.
         pair_dim: width of the pair features; None: D.
         share_edge_encoding: the maps from pair features to E^att and E^val are the same
             in all layers.
