@@ -196,7 +196,7 @@ recipe() {
         SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
         RESULTS="${RESULTS:-$SMOKE_DIR/results.tsv}"
         smoke_flags
-        [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/benchmark_files.py" "$DATA_ROOT"
+        [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/support/benchmark_files.py" "$DATA_ROOT"
     fi
     SAVE_DIR="${SAVE_DIR:-$ROOT/runs/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
     RESULTS="${RESULTS:-$EXAMPLES/results.tsv}"

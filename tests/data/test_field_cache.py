@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import BatchSpec, DatasetSource, GraphStore, derived
+from graphormer_plugin.data import BatchSpec, DatasetSource, GraphStore, field_cache
 from graphormer_plugin.data.field_cache import derived_columns, stored_columns
 from graphormer_plugin.data.registry import (
     DATASETS,
@@ -53,8 +53,8 @@ def calls(monkeypatch):
         made.append(k)
         return compute(columns, k, progress)
 
-    compute = derived.laplacian_eigenvectors
-    monkeypatch.setattr(derived, "laplacian_eigenvectors", counted)
+    compute = field_cache.laplacian_eigenvectors
+    monkeypatch.setattr(field_cache, "laplacian_eigenvectors", counted)
     return made
 
 
@@ -74,7 +74,7 @@ def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
     def fail(*args):
         raise ValueError("no eigenvectors today")
 
-    monkeypatch.setattr(derived, "laplacian_eigenvectors", fail)
+    monkeypatch.setattr(field_cache, "laplacian_eigenvectors", fail)
     with pytest.raises(ValueError, match="today"):
         stored_columns(store, eigenvectors(2))
     assert not [p for p in store.path.parent.iterdir() if p.suffix == ".lap_pe2"]

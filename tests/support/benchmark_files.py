@@ -1,6 +1,6 @@
 """Builds the official raw layouts of the benchmarks from a few molecules.
 
-    python tests/benchmark_files.py FOLDER
+    python tests/support/benchmark_files.py FOLDER
 
 writes those of all molecular benchmarks, for the SMOKE mode of the recipes.
 """
