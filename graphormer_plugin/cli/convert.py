@@ -32,6 +32,7 @@ from torch import Tensor
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import feature_dims
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.transfer import preset_options, setting
 from graphormer_plugin.inference.checkpoint import (
@@ -40,7 +41,6 @@ from graphormer_plugin.inference.checkpoint import (
     read_checkpoint,
     read_file,
     slim,
-    whole_file,
 )
 from graphormer_plugin.models import build_model
 
@@ -581,7 +581,7 @@ def main(argv: Optional[Sequence[str]] = None) -> int:
         text = "without what only a resumed training needs"
     else:
         state, text = convert(arguments)
-    with whole_file(arguments.output) as file:
+    with atomic_write(arguments.output) as file:
         torch.save(state, file)
     print(f"{arguments.output}: {text}")
     if arguments.slim:

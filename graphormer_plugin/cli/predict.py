@@ -21,6 +21,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets.molecules import CsvTable
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parts import joined
 from graphormer_plugin.data.prepare import (
     CHUNK_ROWS,
@@ -29,7 +30,6 @@ from graphormer_plugin.data.prepare import (
     num_workers,
 )
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.store import file_sha256
 from graphormer_plugin.data.writer import GraphChunk
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.resumable_writer import GrowingFiles, part_record

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Optional
+from typing import Any, Optional
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.registry import DatasetOptions, get_store
-from graphormer_plugin.data.schema import TARGET_KINDS
+from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.registry import get_store
 from graphormer_plugin.data.store import GraphStore, describe
 
 
@@ -21,44 +22,15 @@ def parser() -> argparse.ArgumentParser:
         description="Prepare a dataset once; training opens what is stored here.",
     )
     add = result.add_argument
-    add(
-        "--dataset-name",
-        required=True,
-        help="registered name (nci, ...), or the path of a .csv or .csv.gz file",
-    )
-    add("--dataset-source", default="", help="csv, or empty: found from the name")
-    add(
-        "--data-root",
-        help="folder for stores; default $GRAPHORMER_DATA_ROOT or "
-        "~/.cache/graphormer_plugin",
-    )
-    add("--user-data-dir", help="folder with modules that register datasets")
-    add("--smiles-column", default="", help="default: the column called smiles")
-    add(
-        "--target-columns",
-        default="",
-        metavar="A,B,...",
-        help="default: the only column that is left",
-    )
-    add("--target-kind", default="regression", choices=TARGET_KINDS)
-    add("--target-unit", default="", help="of a regression target, for messages")
-    add(
-        "--split",
-        default="",
-        metavar="random|scaffold|column:NAME",
-        help="default: the dataset's own; a CSV's column split, else random",
-    )
-    add("--seed", type=int, default=1, help="of the random split")
-    add(
-        "--skip-invalid",
-        action="store_true",
-        help="leave out molecules that cannot be parsed instead of stopping",
-    )
-    add(
-        "--workers",
-        type=int,
-        help="processes; default: all cores this process may use",
-    )
+    for option in dataclasses.fields(DatasetConfig):
+        name = option.name.removeprefix("prepare_")
+        add(
+            "--" + name.replace("_", "-"),
+            dest=option.name,
+            help=option.metadata["help"],
+            **kind_of_argument(option),
+        )
+    add("--seed", type=int, default=1, help="of the random split (default: 1)")
     add(
         "--verify",
         action="store_true",
@@ -70,25 +42,26 @@ def parser() -> argparse.ArgumentParser:
     return result
 
 
+def kind_of_argument(option: dataclasses.Field) -> dict[str, Any]:
+    """What argparse is told about a field of `DatasetConfig`."""
+    if option.type is bool:
+        return {"action": "store_true"}
+    return {
+        "type": int if option.type == Optional[int] else str,
+        "default": option.default,
+        "required": option.name == "dataset_name",
+    }
+
+
 @command
 def main(argv: Optional[Sequence[str]] = None) -> int:
     """Runs the command; returns its exit code."""
     arguments = parser().parse_args(argv)
     # force: fairseq has set up its own handlers when it was imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
-    options = DatasetOptions(
-        name=arguments.dataset_name,
-        source=arguments.dataset_source,
-        data_root=arguments.data_root,
-        split=arguments.split,
+    options = DatasetOptions.from_config(
+        arguments,
         seed=arguments.seed,
-        smiles_column=arguments.smiles_column,
-        target_columns=arguments.target_columns,
-        target_kind=arguments.target_kind,
-        target_unit=arguments.target_unit,
-        skip_invalid=arguments.skip_invalid,
-        workers=arguments.workers,
-        user_data_dir=arguments.user_data_dir,
         rebuild=arguments.rebuild,
         progress=not arguments.quiet,
     )

@@ -1,6 +1,6 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import FairseqDataset
@@ -31,6 +31,52 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int6
         if not starts or size > starts[-1] * (1.0 + ratio):
             starts.append(size)
     return np.searchsorted(np.asarray(starts), sizes, side="right") - 1
+
+
+def cut_batches(
+    indices: NDArray[np.int64],
+    sizes: NDArray[np.integer],
+    *,
+    max_graphs: Optional[int] = None,
+    max_nodes: Optional[int] = None,
+    max_pairs: Optional[int] = None,
+    multiple: int = 1,
+) -> list[NDArray[np.int64]]:
+    """Cut ``indices`` into batches, in their order; every index exactly once.
+
+    >>> cut_batches(np.arange(4), np.array([2, 3, 3, 9]), max_nodes=9)
+    [array([0, 1, 2]), array([3])]
+
+    Args:
+        indices: graphs, in the order in which they come.
+        sizes: nodes of every graph, indexed by ``indices``.
+        max_graphs: of a batch; ``None`` or 0: no limit, and so for the next two.
+        max_nodes: padded nodes of a batch, graphs times the largest of them. A graph
+            that alone has more is a batch of its own.
+        max_pairs: padded pairs of nodes of a batch, likewise.
+        multiple: batches of more graphs than it are cut to one of its multiples, except
+            for the last batch.
+    """
+    indices = np.asarray(indices, dtype=np.int64)
+    sizes = np.asarray(sizes)[indices].astype(np.int64)
+    batches, start = [], 0
+    while start < len(indices):
+        window = sizes[start : start + (max_graphs or len(indices))]
+        for limit, power in ((max_nodes, 1), (max_pairs, 2)):
+            if not limit:
+                continue
+            # A batch that fits has at most limit / (its first graph's cost) graphs.
+            window = window[: max(1, limit // max(1, int(window[0]) ** power))]
+            cost = np.maximum.accumulate(window) ** power * np.arange(
+                1, len(window) + 1
+            )
+            window = window[: max(1, int(np.searchsorted(cost, limit, side="right")))]
+        count = len(window)
+        if count > multiple > 1 and start + count < len(indices):
+            count -= count % multiple
+        batches.append(indices[start : start + count])
+        start += count
+    return batches
 
 
 class GraphDataset(FairseqDataset):
@@ -133,28 +179,15 @@ class GraphDataset(FairseqDataset):
             ValueError: one graph alone exceeds ``max_tokens``.
         """
         indices = np.asarray(indices, dtype=np.int64)
-        limit = max_sentences if max_sentences and max_sentences > 0 else len(indices)
-        multiple = max(1, required_batch_size_multiple)
-        bounded = max_tokens is not None and max_tokens > 0
-        if bounded:
+        if max_tokens is not None and max_tokens > 0:
             self.check_limit(indices, int(max_tokens), "--max-tokens")
-        batches = []
-        start = 0
-        while start < len(indices):
-            window = indices[start : start + limit]
-            count = len(window)
-            if bounded:
-                # A batch that fits has at most max_tokens / (its first size) graphs.
-                first = max(1, int(self.sizes[window[0]]))
-                window = window[: max(1, int(max_tokens) // first)]
-                largest = np.maximum.accumulate(self.sizes[window])
-                padded = largest * np.arange(1, len(window) + 1)
-                count = int(np.searchsorted(padded, int(max_tokens), side="right"))
-            if count > multiple and start + count < len(indices):
-                count -= count % multiple
-            batches.append(indices[start : start + count])
-            start += count
-        return batches
+        return cut_batches(
+            indices,
+            self.sizes,
+            max_graphs=max_sentences,
+            max_nodes=max_tokens,
+            multiple=required_batch_size_multiple,
+        )
 
     def check_limit(self, indices: NDArray[np.int64], limit: int, option: str) -> None:
         """Raise ValueError naming the largest graph where one exceeds ``limit``."""

@@ -19,9 +19,10 @@ from typing import Optional
 import numpy as np
 
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 from graphormer_plugin.data.rings import substructure_sets, substructures
-from graphormer_plugin.data.store import GraphStore, file_sha256, store_lock
+from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.weisfeiler_lehman import wl_roles
 
 Columns = Mapping[str, np.ndarray]
@@ -105,7 +106,7 @@ def stored_columns(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
     for field in sorted(spec.fields & DERIVED.keys()):
         derived = DERIVED[field]
         folder = store.path.with_name(f"{store.path.name}.{derived.key(spec)}")
-        with store_lock(folder):
+        with file_lock(folder):
             names = _valid_columns(folder, store, derived.version)
             if names is None:
                 label = f"{store.manifest['dataset']}: {field}"
@@ -142,10 +143,8 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> No
     temporary.mkdir()
     sums = {}
     for name, array in arrays.items():
-        with open(temporary / f"{name}.npy", "wb") as file:
+        with atomic_write(temporary / f"{name}.npy") as file:
             np.save(file, array, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
         sums[name] = file_sha256(temporary / f"{name}.npy")
     record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
     (temporary / _RECORD).write_text(json.dumps(record), encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.writer import GraphChunk
 
 _CHUNK_FIELDS = ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row")
@@ -91,12 +91,8 @@ class SavedParts:
             arrays = {
                 name: _smallest(getattr(batch.chunk, name)) for name in _CHUNK_FIELDS
             }
-        temporary = self.folder / f"{number}.{os.getpid()}.tmp"
-        with open(temporary, "wb") as file:
+        with atomic_write(self._path(number)) as file:
             np.savez(file, rest=text, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, self._path(number))
 
     def remove(self) -> None:
         """Removes all parts."""

@@ -37,6 +37,8 @@ from typing import Any, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
+from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.prepare import (
     Parser,
@@ -44,73 +46,10 @@ from graphormer_plugin.data.prepare import (
     featurise,
     part_rows,
 )
-from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.store import (
-    GraphStore,
-    file_sha256,
-    store_lock,
-)
+from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.writer import StoreWriter
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class DatasetOptions:
-    """What a user says about a dataset.
-
-    Attributes:
-        name: Registered name, or the path of a CSV file.
-        source: ``csv``, or where a registered dataset comes from; empty: found out.
-        data_root: Folder for stores and downloads; see `data_root_folder`.
-        split: ``random``, ``scaffold``, ``column:NAME``, or empty: the dataset's own;
-            for a CSV the column ``split`` if it has one, else random.
-        seed: Of the random split.
-        smiles_column: Empty: the column called smiles, in any case.
-        target_columns: Empty: the only column that is left.
-        target_kind: ``regression``, ``binary`` or ``multiclass``.
-        target_unit: Of a CSV's regression target, for messages.
-        skip_invalid: Leave out molecules that cannot be parsed.
-        workers: Processes that prepare; None: all cores that may be used.
-        user_data_dir: Folder with modules that register datasets.
-        rebuild: Prepare again even if a good store is there.
-        progress: Show a progress bar.
-    """
-
-    name: str = "nci"
-    source: str = ""
-    data_root: Optional[str] = None
-    split: str = ""
-    seed: int = 1
-    smiles_column: str = ""
-    target_columns: Sequence[str] = ()
-    target_kind: str = "regression"
-    target_unit: str = ""
-    skip_invalid: bool = False
-    workers: Optional[int] = None
-    user_data_dir: Optional[str] = None
-    rebuild: bool = False
-    progress: bool = True
-
-    def __post_init__(self) -> None:
-        columns = self.target_columns
-        if isinstance(columns, str):
-            columns = [name.strip() for name in columns.split(",") if name.strip()]
-        object.__setattr__(self, "target_columns", tuple(columns or ()))
-        for name in ("source", "split", "smiles_column", "target_unit"):
-            object.__setattr__(self, name, getattr(self, name) or "")
-        known = ("", "random", "scaffold")
-        if self.split not in known and not re.fullmatch(r"column:.+", self.split):
-            raise DatasetError(
-                f"unknown split {self.split!r}, expected random|scaffold|column:NAME"
-            )
-        if self.target_kind not in TARGET_KINDS:
-            raise DatasetError(
-                f"unknown target kind {self.target_kind!r}, "
-                f"expected {'|'.join(TARGET_KINDS)}"
-            )
-        if not self.name:
-            raise DatasetError("no dataset name is given")
 
 
 @dataclass
@@ -273,12 +212,6 @@ def register_dataset(
     return register
 
 
-def data_root_folder(options: DatasetOptions) -> Path:
-    """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
-    root = options.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
-    return Path(root or "~/.cache/graphormer_plugin").expanduser()
-
-
 def get_store(options: DatasetOptions) -> GraphStore:
     """Opens the store of a dataset, building it first if missing, stale or damaged.
 
@@ -305,7 +238,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
     def waiting() -> None:
         logger.info("another process prepares %s; waiting for it", path.name)
 
-    with store_lock(path, waiting):
+    with file_lock(path, waiting):
         if not options.rebuild:
             store = _open_if_current(path, identity, skip)
             if store is not None:
@@ -673,7 +606,7 @@ def _report_failures(
     if not failures:
         file.unlink(missing_ok=True)
         return
-    with open(file, "w", newline="", encoding="utf-8") as handle:
+    with atomic_write(file, "w", newline="", encoding="utf-8") as handle:
         writer = csv.writer(handle, lineterminator="\n")
         writer.writerow(["row", "smiles", "reason"])
         writer.writerows(failures)

@@ -41,8 +41,6 @@ everything is on disk, under a file lock that the kernel releases when its holde
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import logging
@@ -50,7 +48,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Optional
@@ -58,6 +56,7 @@ from typing import Any, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import StoreError
+from graphormer_plugin.data.files import atomic_write, file_sha256
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 logger = logging.getLogger(__name__)
@@ -208,30 +207,6 @@ def _s(count: int) -> str:
     return "" if count == 1 else "s"
 
 
-@contextlib.contextmanager
-def store_lock(
-    path: str | os.PathLike[str], on_wait: Optional[Callable[[], None]] = None
-) -> Iterator[None]:
-    """Holds the lock of a store; blocks while another process has it.
-
-    The lock is the kernel's (``flock``), so it ends with its holder, however that dies.
-
-    Args:
-        path: Folder of the store, which need not exist.
-        on_wait: Called once if the lock is taken.
-    """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.parent / f".{path.name}.lock", "a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if on_wait is not None:
-                on_wait()
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def remove_leftovers(path: Path) -> None:
     """Removes temporary folders of builds of ``path`` that were killed.
 
@@ -250,12 +225,6 @@ def manifest_checksum(manifest: Mapping[str, Any]) -> str:
 
 def canonical_json(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
-
-
-def file_sha256(path: str | os.PathLike[str]) -> str:
-    """sha256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:
@@ -317,13 +286,11 @@ def remember_verified(
     newest = max(times[-1] for times in stats.values())
     if time.time_ns() - newest < _CLOCK_TICK_NS:
         return  # a change within the same tick of the clock could not be told
-    temporary = record.with_name(f"{record.name}.{os.getpid()}")
     try:
-        content = {"manifest": manifest["checksum"], "files": stats}
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        os.replace(temporary, record)
+        with atomic_write(record, "w", encoding="utf-8") as file:
+            json.dump({"manifest": manifest["checksum"], "files": stats}, file)
     except OSError as error:  # read-only media: verified again at the next open
-        logger.info("cannot write %s: %s", record, error)
+        logger.info("%s", error)
 
 
 def _verify_checksums(path: Path, manifest: Mapping[str, Any]) -> None:

@@ -16,6 +16,12 @@ from typing import Any, BinaryIO, Optional
 
 import numpy as np
 
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    file_sha256,
+    fsync_folder,
+)
 from graphormer_plugin.data.schema import (
     MAX_BOND_TYPES,
     MAX_RADIX_TYPES,
@@ -30,11 +36,9 @@ from graphormer_plugin.data.store import (
     GraphStore,
     canonical_json,
     check_sizes,
-    file_sha256,
     manifest_checksum,
     remember_verified,
     remove_leftovers,
-    store_lock,
 )
 
 logger = logging.getLogger(__name__)
@@ -96,7 +100,7 @@ class StoreWriter:
     A context manager. Chunks go to a temporary folder beside ``path``; `finish` puts
     it in place, replacing what was there. Leaving the context before that, by an
     error or Ctrl-C, removes the temporary folder; the next build removes one that a
-    killed process left. The caller holds `store_lock`.
+    killed process left. The caller holds `file_lock`.
 
     Args:
         path: Final folder.
@@ -105,7 +109,7 @@ class StoreWriter:
         bond_dims: Number of values of each bond column likewise.
 
     Example:
-        >>> with store_lock(path), StoreWriter(path) as writer:
+        >>> with file_lock(path), StoreWriter(path) as writer:
         ...     for chunk in chunks:
         ...         writer.append(chunk)
         ...     writer.finish(dataset="mine", splits=splits, target_names=["gap"])
@@ -312,11 +316,9 @@ class StoreWriter:
         }
         manifest["fingerprint"] = _fingerprint(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
-        with open(self.folder / MANIFEST, "w", encoding="utf-8") as file:
+        with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        _fsync_folder(self.folder)
+        fsync_folder(self.folder)
         _replace_folder(self.folder, self.path)
         remember_verified(self.path, manifest, check_sizes(self.path, manifest))
         return self.path
@@ -521,7 +523,7 @@ def write_store(
         **finish: See `StoreWriter.finish`.
     """
     with (
-        store_lock(path),
+        file_lock(path),
         StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer,
     ):
         for chunk in chunks:
@@ -673,14 +675,6 @@ def _file_entry(path: Path) -> dict[str, Any]:
     }
 
 
-def _fsync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _replace_folder(new: Path, path: Path) -> None:
     """Renames ``new`` to ``path``; what was there goes.
 
@@ -698,4 +692,4 @@ def _replace_folder(new: Path, path: Path) -> None:
             os.rename(path, aside)
             logger.warning("%s is no graph store; moved to %s", path, aside)
     os.rename(new, path)
-    _fsync_folder(path.parent)
+    fsync_folder(path.parent)

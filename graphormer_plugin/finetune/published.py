@@ -12,9 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Optional
 
-from graphormer_plugin.data.registry import DatasetOptions, data_root_folder
+from graphormer_plugin.data.files import file_lock
+from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.store import store_lock
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
 
 logger = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ def download(
             f"{name} is in none of {looked}, and what {published.address} gives is not "
             f"downloaded, because its checksum is not known: {by_hand}"
         )
-    with store_lock(path):
+    with file_lock(path):
         if path.is_file():
             return path
         logger.info("downloading %s from %s", name, published.address)

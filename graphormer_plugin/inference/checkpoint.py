@@ -13,7 +13,7 @@ import zipfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -237,36 +237,3 @@ def check_output(path: str | os.PathLike[str], source: str | os.PathLike[str]) -
         raise FileExistsError(f"{path} is the input; name another file for the output")
     if os.path.lexists(path):
         raise FileExistsError(f"{path} exists; remove it, or name another file")
-
-
-@contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file to write that gets its name when it is complete; otherwise none is left.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with named_in_errors(path):
-            with open(temporary, "xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file that is written, which the error of a full disk does not.
-
-    Raises:
-        OSError: instead of the one within.
-    """
-    try:
-        yield
-    except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error

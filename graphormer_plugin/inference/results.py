@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
 
@@ -124,7 +125,8 @@ def write_predictions(
             for node, value in enumerate(values):
                 yield [row, node, *_cells(value, target[node : node + 1], targets)]
 
-    _write_csv(path, lines())
+    with atomic_write(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines())
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:
@@ -145,16 +147,6 @@ def _cells(values: NDArray, target: NDArray, targets: TargetSchema) -> Sequence[
         for value, gone in zip(target, missing, strict=True)
     ]
     return [*(f"{value:.8g}" for value in values), *labels]
-
-
-def _write_csv(path: Path, lines: Iterable[list[Any]]) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _submit(

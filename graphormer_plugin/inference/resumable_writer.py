@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from graphormer_plugin.data.files import atomic_write, named_in_errors
 from graphormer_plugin.data.writer import NPY_HEADER_BYTES, npy_header
-from graphormer_plugin.inference.checkpoint import named_in_errors
 
 
 class GrowingFiles:
@@ -164,10 +164,8 @@ class GrowingFiles:
             "failed": failed,
             "bytes": [self.files[path].tell() for path in self.paths],
         }
-        temporary = self.record.with_name(self.record.name + ".tmp")
-        with named_in_errors(self.record):
-            temporary.write_text(json.dumps(state), encoding="utf-8")
-            os.replace(temporary, self.record)
+        with atomic_write(self.record, "w", encoding="utf-8") as file:
+            json.dump(state, file)
         self.rows, self.failed = rows, failed
 
 

@@ -18,9 +18,11 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import stored_columns
-from graphormer_plugin.data.registry import DatasetOptions, get_store
+from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.registry import get_store
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.translate import translate_columns, translate_target
 from graphormer_plugin.distributed import (
     allow_broadcast,
     allow_gather,
@@ -47,39 +49,13 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class GraphPredictionConfig(FairseqDataclass):
+class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     """Options of ``--task graph_prediction``; the names are Graphormer v2's.
 
     None of them is required on the command line, because fairseq-validate parses the
     same options and takes the values from the checkpoint. The task checks them.
     """
 
-    dataset_name: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "name of a registered dataset, e.g. nci, or path of a CSV file"
-        },
-    )
-    dataset_source: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "where the dataset comes from, e.g. rdkit or csv "
-            "(default: the source that knows the name)"
-        },
-    )
-    data_root: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder of downloads and prepared stores (default: environment "
-            "variable GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
-        },
-    )
-    user_data_dir: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder with Python files that register datasets or substructures"
-        },
-    )
     num_classes: Optional[int] = field(
         default=None,
         metadata={
@@ -92,49 +68,6 @@ class GraphPredictionConfig(FairseqDataclass):
         metadata={
             "help": "largest graph allowed, >= 1 node; a larger one is an error "
             "(default: no limit)"
-        },
-    )
-    smiles_column: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "CSV: column of the SMILES strings (default: the one called smiles)"
-        },
-    )
-    target_columns: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "CSV: target columns, comma-separated (default: the only column "
-            "that is left); an empty cell is a missing target"
-        },
-    )
-    target_kind: str = field(
-        default="regression",
-        metadata={"help": "CSV: regression, binary or multiclass"},
-    )
-    target_unit: Optional[str] = field(
-        default=None,
-        metadata={"help": "CSV: unit of the targets, for messages, e.g. eV"},
-    )
-    split: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "CSV: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
-            "column:NAME, a column with train, valid and test (default: "
-            "column:split if there is one, else random)"
-        },
-    )
-    skip_invalid: bool = field(
-        default=False,
-        metadata={
-            "help": "leave out molecules that RDKit cannot parse; otherwise "
-            "preparation stops and says how many and where"
-        },
-    )
-    prepare_workers: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "processes that prepare a dataset on first use, >= 1 (default: one "
-            "per core)"
         },
     )
     bucket_ratio: float = field(
@@ -178,41 +111,6 @@ class GraphPredictionConfig(FairseqDataclass):
     checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
     reset_optimizer: bool = II("checkpoint.reset_optimizer")
-
-
-def translate_bonds(
-    columns: dict[str, NDArray], source: FeatureSchema, target: FeatureSchema
-) -> dict[str, NDArray]:
-    """Edge columns of a store with the bond types of another schema.
-
-    Bond types of a table are numbers in that data set only; the bond columns behind
-    them are compared. What the target's table does not have becomes its UNKNOWN.
-
-    Returns:
-        ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
-
-    Raises:
-        ValueError: the schemas have other bond columns.
-    """
-    if source.bond_dims != target.bond_dims and (
-        source.bond_table is None or target.bond_table is None
-    ):
-        raise ValueError(
-            f"the data have bond columns {source.bond_dims}, the checkpoint was "
-            f"trained on {target.bond_dims}"
-        )
-    rows = source.bond_columns()
-    known = (rows >= 0).all(axis=1)
-    known[0] = False
-    types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
-    types[known] = target.bond_types(rows[known])
-    dtype = np.uint8 if target.num_bond_types <= 255 else np.uint16
-    bond = types[columns["edge_bond"]].astype(dtype)
-    src, dst = columns["edge_src"], columns["edge_dst"]
-    offsets = columns["edge_offset"]
-    graph = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((bond, dst, src, graph))
-    return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}
 
 
 @register_task("graph_prediction", dataclass=GraphPredictionConfig)
@@ -294,21 +192,7 @@ class GraphPredictionTask(FairseqTask):
 
     def dataset_options(self) -> DatasetOptions:
         """The part of the configuration that says which data to use."""
-        cfg = self.cfg
-        return DatasetOptions(
-            name=cfg.dataset_name,
-            source=cfg.dataset_source,
-            data_root=cfg.data_root,
-            split=cfg.split,
-            seed=cfg.seed,
-            smiles_column=cfg.smiles_column,
-            target_columns=cfg.target_columns,
-            target_kind=cfg.target_kind,
-            target_unit=cfg.target_unit,
-            skip_invalid=cfg.skip_invalid,
-            workers=cfg.prepare_workers,
-            user_data_dir=cfg.user_data_dir,
-        )
+        return DatasetOptions.from_config(self.cfg, seed=self.cfg.seed)
 
     @property
     def schema(self) -> FeatureSchema:
@@ -410,9 +294,6 @@ class GraphPredictionTask(FairseqTask):
                 columns are others.
         """
         store = self.store
-        columns, target = dict(store.columns), store.target
-        if target is None:
-            raise ValueError(f"{self.cfg.dataset_name} has no targets")
         trained_on = self._trained_on
         if trained_on and trained_on["fingerprint"] != store.fingerprint:
             logger.warning(
@@ -423,28 +304,10 @@ class GraphPredictionTask(FairseqTask):
                 self.cfg.dataset_name,
                 store.fingerprint[:12],
             )
-        if self._schema is not None and self._schema != store.schema:
-            ours, theirs = self._schema, store.schema
-            if (ours.num_node_features, ours.node_dims) != (
-                theirs.num_node_features,
-                theirs.node_dims,
-            ):
-                raise ValueError(
-                    f"{self.cfg.dataset_name} has node columns {theirs.node_dims}, "
-                    f"the checkpoint was trained on {ours.node_dims}"
-                )
-            columns.update(translate_bonds(columns, theirs, ours))
-        if self._targets is not None and self._targets.names != store.targets.names:
-            missing = set(self._targets.names) - set(store.targets.names)
-            if missing:
-                raise ValueError(
-                    f"{self.cfg.dataset_name} has targets "
-                    f"{', '.join(store.targets.names)}; the checkpoint predicts "
-                    f"{', '.join(self._targets.names)}"
-                )
-            order = [store.targets.names.index(name) for name in self._targets.names]
-            target = target[:, order]
-        return columns, target
+        return (
+            translate_columns(store, self.schema, self.cfg.dataset_name),
+            translate_target(store, self.targets, self.cfg.dataset_name),
+        )
 
     def has_sharded_data(self, split: str) -> bool:
         return False

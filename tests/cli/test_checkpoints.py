@@ -19,7 +19,7 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict, preprocess
-from graphormer_plugin.inference.checkpoint import read_checkpoint, whole_file
+from graphormer_plugin.inference.checkpoint import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
@@ -186,13 +186,6 @@ class TestOutput:
             expected = "interrupted\n"
         assert capsys.readouterr().err == expected
         assert list(tmp_path.iterdir()) == []
-
-    def test_has_the_usual_permissions(self, tmp_path):
-        (tmp_path / "usual").touch()
-        with whole_file(tmp_path / "whole") as file:
-            file.write(b"all")
-        modes = {(tmp_path / name).stat().st_mode for name in ("usual", "whole")}
-        assert len(modes) == 1 and (tmp_path / "whole").read_bytes() == b"all"
 
 
 class TestInfo:

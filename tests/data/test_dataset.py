@@ -7,6 +7,7 @@ from graphormer_plugin.data.dataset import (
     GraphBatchIterator,
     GraphDataset,
     bucket_of_sizes,
+    cut_batches,
 )
 
 SIZES = np.random.default_rng(0).integers(1, 60, size=501).astype(np.int32)
@@ -68,6 +69,13 @@ def test_max_tokens_fills_batches():
 def test_max_tokens_may_be_reached():
     dataset = make(sizes=np.full(100, 10, dtype=np.int32))
     assert {len(batch) for batch in batches_of(dataset, max_tokens=40)} == {4}
+
+
+def test_pairs_limit_batches_and_a_large_graph_is_alone():
+    order, sizes = np.array([3, 1, 0, 2, 4]), np.array([4, 3, 9, 2, 1])
+    batches = cut_batches(order, sizes, max_pairs=48, max_graphs=4)
+    # 2, 3 and 4 nodes: 3 graphs of 16 pairs; 81 pairs alone; the rest.
+    assert [batch.tolist() for batch in batches] == [[3, 1, 0], [2], [4]]
 
 
 def test_a_graph_above_max_tokens_is_named():

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
+from graphormer_plugin.data.files import file_lock, file_sha256
 from graphormer_plugin.data.store import (
     MANIFEST,
     GraphStore,
-    file_sha256,
     manifest_checksum,
-    store_lock,
 )
 from graphormer_plugin.data.writer import GraphChunk, StoreWriter, write_store
 
@@ -434,7 +433,7 @@ class TestMillionGraphs:
 
 def build_slowly(path, started):
     rng = np.random.default_rng(0)
-    with store_lock(path), StoreWriter(path) as writer:
+    with file_lock(path), StoreWriter(path) as writer:
         writer.append(random_chunk(rng))
         started.set()
         time.sleep(60)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from fairseq.models import BaseFairseqModel
@@ -18,11 +17,10 @@ from torch_geometric.data import Data
 
 from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
-    translate_bonds,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -425,24 +423,6 @@ def test_other_node_columns_are_refused(tmp_path, csv, capsys):
         assert "node columns [4]" in capsys.readouterr().err
     finally:
         DATASETS.pop("numbered_nodes", None)
-
-
-def test_bond_types_of_tables_are_translated():
-    dims = [17, 17]  # 289 combinations need a table
-    source = FeatureSchema(1, [2], dims, [[0, 5], [3, 3], [16, 0]])
-    target = FeatureSchema(1, [2], dims, [[3, 3], [7, 7], [0, 5]])
-    columns = {
-        "edge_offset": np.array([0, 4, 5]),
-        "edge_src": np.array([0, 0, 0, 1, 0], dtype=np.uint8),
-        "edge_dst": np.array([1, 1, 2, 0, 0], dtype=np.uint8),
-        "edge_bond": np.array([1, 2, 3, 4, 1], dtype=np.uint8),
-    }
-    new = translate_bonds(columns, source, target)
-    # [0, 5] is 3 there, [3, 3] is 1; [16, 0] and UNKNOWN become UNKNOWN, 4.
-    assert new["edge_bond"].tolist() == [1, 3, 4, 4, 3]
-    assert new["edge_dst"].tolist() == [1, 1, 2, 0, 0]
-    with pytest.raises(ValueError, match=r"bond columns \[17, 17\].*\[5, 6\]"):
-        translate_bonds(columns, source, FeatureSchema(1, [2], [5, 6]))
 
 
 def test_multiclass_targets_have_an_output_per_class():

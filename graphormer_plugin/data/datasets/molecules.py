@@ -19,6 +19,7 @@ from typing import Any, Optional
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.prepare import MoleculeGraph, Parser
 from graphormer_plugin.data.registry import (
     DatasetOptions,
@@ -27,7 +28,6 @@ from graphormer_plugin.data.registry import (
     random_split,
     register_dataset,
 )
-from graphormer_plugin.data.store import file_sha256
 
 # Part of what a store must have come from: raised when features, targets or splits
 # change, so that stores of earlier versions are prepared again.

@@ -31,8 +31,8 @@ from pathlib import Path
 from typing import Any, Optional
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.registry import DatasetOptions, data_root_folder
-from graphormer_plugin.data.store import store_lock
+from graphormer_plugin.data.files import file_lock
+from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class Official:
             )
         if missing:
             root = data_root_folder(options)
-            with store_lock(root / self.archive):  # several processes may ask at once
+            with file_lock(root / self.archive):  # several processes may ask at once
                 if self.missing(options):
                     self._fetch(root)
         for name in self.files:

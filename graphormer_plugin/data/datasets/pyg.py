@@ -27,13 +27,13 @@ from graphormer_plugin.data.datasets.official import (
     tamed,
 )
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.prepare import MoleculeGraph
 from graphormer_plugin.data.registry import (
     DatasetOptions,
     DatasetSource,
     register_dataset,
 )
-from graphormer_plugin.data.store import file_sha256
 
 # ---------------------------------------------------------------------------- ZINC
 

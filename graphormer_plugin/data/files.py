@@ -1,0 +1,92 @@
+"""Files: written whole or not at all, locked against other processes, hashed."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, Optional
+
+
+@contextlib.contextmanager
+def atomic_write(
+    path: str | os.PathLike[str], mode: str = "wb", **options: Any
+) -> Iterator[IO[Any]]:
+    """Opens a file that gets its name when it is complete; otherwise none is left.
+
+    Readers find the old content or all of the new, also after a loss of power.
+
+    Args:
+        path: Of the file; one of that name is replaced.
+        mode: ``wb`` or ``w``.
+        **options: As for `open`, for example ``encoding``.
+
+    Raises:
+        OSError: It cannot be written; the message names it.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with named_in_errors(path):
+            with open(temporary, mode, **options) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Names the file that is written, which the error of a full disk does not.
+
+    Raises:
+        OSError: Instead of the one within.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def file_lock(
+    path: str | os.PathLike[str], on_wait: Optional[Callable[[], None]] = None
+) -> Iterator[None]:
+    """Holds the lock of a file or folder; blocks while another process has it.
+
+    The kernel keeps the lock (``flock``) and releases it when its holder dies.
+
+    Args:
+        path: What is locked; need not exist.
+        on_wait: Called once if the lock is taken.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path.parent / f".{path.name}.lock", "a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if on_wait is not None:
+                on_wait()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def file_sha256(path: str | os.PathLike[str]) -> str:
+    """sha256 of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def fsync_folder(path: Path) -> None:
+    """Writes the names in a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

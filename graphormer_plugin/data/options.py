@@ -1,0 +1,176 @@
+"""Which data to use: the flags of every command, and the options made from them."""
+
+# No `from __future__ import annotations`: fairseq reads the types of a config's fields.
+
+import dataclasses
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.schema import TARGET_KINDS
+
+
+@dataclass
+class DatasetConfig:
+    """Flags that say which data to use, of the tasks and of ``graphormer-preprocess``.
+
+    The names are Graphormer v2's where it has one.
+    """
+
+    dataset_name: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "name of a registered dataset, e.g. nci, or path of a .csv or "
+            ".csv.gz file"
+        },
+    )
+    dataset_source: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "where the dataset comes from, e.g. rdkit or csv "
+            "(default: the source that knows the name)"
+        },
+    )
+    data_root: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder of downloads and prepared stores (default: environment "
+            "variable GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
+        },
+    )
+    user_data_dir: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "folder with Python files that register datasets or substructures"
+        },
+    )
+    smiles_column: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: column of the SMILES strings (default: the one called smiles)"
+        },
+    )
+    target_columns: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: target columns, comma-separated (default: the only column "
+            "that is left); an empty cell is a missing target"
+        },
+    )
+    target_kind: str = field(
+        default="regression",
+        metadata={"help": f"CSV: {', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}"},
+    )
+    target_unit: Optional[str] = field(
+        default=None,
+        metadata={"help": "CSV: unit of the targets, for messages, e.g. eV"},
+    )
+    split: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "CSV: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
+            "column:NAME, a column with train, valid and test (default: "
+            "column:split if there is one, else random)"
+        },
+    )
+    skip_invalid: bool = field(
+        default=False,
+        metadata={
+            "help": "leave out molecules that RDKit cannot parse; otherwise "
+            "preparation stops and says how many and where"
+        },
+    )
+    prepare_workers: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "processes that prepare a dataset on first use, >= 1 (default: one "
+            "per core)"
+        },
+    )
+
+
+@dataclass(frozen=True)
+class DatasetOptions:
+    """What a user says about a dataset, checked.
+
+    The help texts of `DatasetConfig` say what the fields mean. They have the names of
+    its flags without the prefixes ``dataset_`` and ``prepare_``.
+
+    Attributes:
+        name: Registered name, or the path of a CSV file.
+        source: Empty selects the dataset's own source.
+        data_root: None selects the default of `data_root_folder`.
+        split: Empty selects the dataset's own split; for a CSV the column ``split`` if
+            it has one, else random.
+        seed: Of the random split.
+        smiles_column: Empty selects the column called smiles, in any case.
+        target_columns: Empty selects the only column that is left.
+        target_kind: One of `TARGET_KINDS`.
+        target_unit: Of a CSV's regression target, for messages.
+        skip_invalid: Leave out molecules that cannot be parsed.
+        workers: Processes that prepare; None selects all cores that may be used.
+        user_data_dir: Folder with modules that register datasets.
+        rebuild: Prepare again even if a valid store exists.
+        progress: Show a progress bar.
+
+    Raises:
+        DatasetError: The name is missing, or split or kind of target is unknown.
+    """
+
+    name: str = "nci"
+    source: str = ""
+    data_root: Optional[str] = None
+    split: str = ""
+    seed: int = 1
+    smiles_column: str = ""
+    target_columns: Sequence[str] = ()
+    target_kind: str = "regression"
+    target_unit: str = ""
+    skip_invalid: bool = False
+    workers: Optional[int] = None
+    user_data_dir: Optional[str] = None
+    rebuild: bool = False
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        columns = self.target_columns
+        if isinstance(columns, str):
+            columns = [name.strip() for name in columns.split(",") if name.strip()]
+        object.__setattr__(self, "target_columns", tuple(columns or ()))
+        for name in ("source", "split", "smiles_column", "target_unit"):
+            object.__setattr__(self, name, getattr(self, name) or "")
+        known = ("", "random", "scaffold")
+        if self.split not in known and not re.fullmatch(r"column:.+", self.split):
+            raise DatasetError(
+                f"unknown split {self.split!r}, expected random|scaffold|column:NAME"
+            )
+        if self.target_kind not in TARGET_KINDS:
+            raise DatasetError(
+                f"unknown target kind {self.target_kind!r}, "
+                f"expected {'|'.join(TARGET_KINDS)}"
+            )
+        if not self.name:
+            raise DatasetError("no dataset name is given")
+
+    @classmethod
+    def from_config(cls, config: Any, **more: Any) -> "DatasetOptions":
+        """Options of a `DatasetConfig`, or of anything with its fields.
+
+        Args:
+            config: For example the configuration of a task.
+            **more: Further fields, as ``seed``.
+        """
+        for flag in dataclasses.fields(DatasetConfig):
+            name = flag.name.removeprefix("dataset_").removeprefix("prepare_")
+            more[name] = getattr(config, flag.name)
+        return cls(**more)
+
+
+def data_root_folder(options: DatasetOptions) -> Path:
+    """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
+    root = options.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
+    return Path(root or "~/.cache/graphormer_plugin").expanduser()

@@ -1,0 +1,95 @@
+"""Data in the vocabulary of a checkpoint that was trained on other data."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store import GraphStore
+
+
+def translate_columns(
+    store: GraphStore, schema: FeatureSchema, name: str
+) -> dict[str, NDArray]:
+    """Columns of a store with the bond types of another schema.
+
+    Args:
+        store: The data.
+        schema: Vocabularies of nodes and bonds that the checkpoint was trained on.
+        name: Of the dataset, for messages.
+
+    Raises:
+        ValueError: The node columns or bond columns differ.
+    """
+    columns, found = dict(store.columns), store.schema
+    if schema == found:
+        return columns
+    if (schema.num_node_features, schema.node_dims) != (
+        found.num_node_features,
+        found.node_dims,
+    ):
+        raise ValueError(
+            f"{name} has node columns {found.node_dims}, the checkpoint was trained on "
+            f"{schema.node_dims}"
+        )
+    return columns | translate_bonds(columns, found, schema)
+
+
+def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
+    """Targets of a store in the order of another schema.
+
+    Args:
+        store: The data.
+        targets: What the checkpoint predicts.
+        name: Of the dataset, for messages.
+
+    Raises:
+        ValueError: The store lacks a target.
+    """
+    if store.target is None:
+        raise ValueError(f"{name} has no targets")
+    found = store.targets.names
+    if targets.names == found:
+        return store.target
+    if set(targets.names) - set(found):
+        raise ValueError(
+            f"{name} has targets {', '.join(found)}; the checkpoint predicts "
+            f"{', '.join(targets.names)}"
+        )
+    return store.target[:, [found.index(target) for target in targets.names]]
+
+
+def translate_bonds(
+    columns: Mapping[str, NDArray], source: FeatureSchema, target: FeatureSchema
+) -> dict[str, NDArray]:
+    """Edge columns of a store with the bond types of another schema.
+
+    The bond types of a table are numbers in their dataset only, so the bond columns
+    behind them are compared. What the target's table does not have becomes UNKNOWN.
+
+    Returns:
+        ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
+
+    Raises:
+        ValueError: The schemas have other bond columns.
+    """
+    if source.bond_dims != target.bond_dims and (
+        source.bond_table is None or target.bond_table is None
+    ):
+        raise ValueError(
+            f"the data have bond columns {source.bond_dims}, the checkpoint was "
+            f"trained on {target.bond_dims}"
+        )
+    rows = source.bond_columns()
+    known = (rows >= 0).all(axis=1)
+    known[0] = False
+    types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
+    types[known] = target.bond_types(rows[known])
+    dtype = np.uint8 if target.num_bond_types <= 255 else np.uint16
+    bond = types[columns["edge_bond"]].astype(dtype)
+    src, dst = columns["edge_src"], columns["edge_dst"]
+    offsets = columns["edge_offset"]
+    graph = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    order = np.lexsort((bond, dst, src, graph))
+    return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}
