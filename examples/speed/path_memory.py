@@ -16,6 +16,7 @@ import multiprocessing
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules.attn_bias import PathEncoding
 from graphormer_plugin.modules.bond_encoder import BondEncoder
 
@@ -42,7 +43,8 @@ WAYS = {"literal": literal, "tables": PathEncoding.forward}
 def measure(way: str, args: argparse.Namespace) -> tuple[int, Tensor]:
     """Rise of the memory in bytes, and the bias [B, N, N, H]."""
     torch.manual_seed(0)
-    bonds = BondEncoder([5, 6, 2], args.heads)  # OGB's columns, 60 types
+    schema = FeatureSchema(1, bond_dims=[5, 6, 2])  # OGB's columns, 60 types
+    bonds = BondEncoder(schema, args.heads)
     encoding = PathEncoding(bonds, args.steps)
     shape = (args.batch_size, args.nodes, args.nodes)
     dist = torch.randint(0, 9, shape, dtype=torch.uint8)

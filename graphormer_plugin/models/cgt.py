@@ -22,7 +22,6 @@ https://hal.science/hal-04105101. The attention (CSA) equals that of the release
 from dataclasses import dataclass, field
 from typing import Optional
 
-import torch
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
@@ -159,10 +158,7 @@ class CGTModel(GraphModel):
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
         encoder = CGTEncoder(
-            node_dims=task.schema.node_dims,
-            num_node_features=task.schema.num_node_features,
-            bond_dims=task.schema.bond_dims,
-            bond_columns=torch.from_numpy(task.schema.bond_columns()),
+            task.schema,
             node_table_size=cfg.node_table_size or None,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,

@@ -20,7 +20,6 @@ them what their tables call VN. Differences:
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from fairseq.models import register_model, register_model_architecture
 from torch import nn
 
@@ -80,12 +79,9 @@ class MessagePassingModel(GraphModel):
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         encoder = MessagePassingEncoder(
             cls.conv,
-            node_dims=task.schema.node_dims,
-            bond_dims=task.schema.bond_dims,
-            bond_columns=torch.from_numpy(task.schema.bond_columns()),
+            task.schema,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,
-            num_node_features=task.schema.num_node_features,
             node_table_size=cfg.node_table_size or None,
             norm=cfg.norm,
             residual=not cfg.no_residual,

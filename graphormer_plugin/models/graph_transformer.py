@@ -19,7 +19,6 @@ anew in each. Weights start as torch's layers do, in both.
 
 from dataclasses import dataclass, field
 
-import torch
 from fairseq.models import register_model, register_model_architecture
 
 from graphormer_plugin.data.fields import BatchSpec
@@ -105,10 +104,7 @@ class GraphTransformerModel(GraphModel):
     @classmethod
     def build_model(cls, cfg: GraphTransformerConfig, task) -> "GraphTransformerModel":
         encoder = GraphTransformerEncoder(
-            node_dims=task.schema.node_dims,
-            num_node_features=task.schema.num_node_features,
-            bond_dims=task.schema.bond_dims,
-            bond_columns=torch.from_numpy(task.schema.bond_columns()),
+            task.schema,
             node_table_size=cfg.node_table_size or None,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,

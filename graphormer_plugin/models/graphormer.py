@@ -27,7 +27,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import Optional
 
-import torch
 from fairseq.models import register_model, register_model_architecture
 from torch import nn
 
@@ -203,10 +202,7 @@ class GraphormerModel(GraphModel):
         bond_rows = cfg.bond_table_size or cfg.num_edges // bond_columns
         transform = cfg.head_style == "transform"
         encoder = GraphormerEncoder(
-            node_dims=task.schema.node_dims,
-            num_node_features=task.schema.num_node_features,
-            bond_dims=task.schema.bond_dims,
-            bond_columns=torch.from_numpy(task.schema.bond_columns()),
+            task.schema,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,
             ffn_dim=cfg.encoder_ffn_embed_dim,

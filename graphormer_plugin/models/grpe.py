@@ -70,9 +70,7 @@ class GRPEModel(GraphModel):
     @classmethod
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":
         encoder = GRPEEncoder(
-            node_dims=task.schema.node_dims,
-            num_node_features=task.schema.num_node_features,
-            num_bond_types=task.schema.num_bond_types,
+            task.schema,
             node_table_size=cfg.node_table_size or None,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,

@@ -1,7 +1,5 @@
 """Joint bond types -> vectors of their bond columns."""
 
-import math
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -20,38 +18,26 @@ class BondEncoder(nn.Module):
     every bond has the same vector.
 
     Args:
-        bond_dims: vocabulary size of each bond column; empty without columns.
+        vocabularies: of the bonds.
         embed_dim: width D.
-        bond_columns: [K + 1, columns], the columns of each type (row 0 is not read);
-            None: the mixed-radix order of `bond_dims`, first column most significant.
         table_size: rows of every column's table; None gives each column its vocabulary.
             The published code of Graphormer uses 512.
 
     Raises:
-        ValueError: `bond_columns` has another number of columns, or a vocabulary is
-            larger than `table_size`.
+        ValueError: a vocabulary is larger than `table_size`.
     """
 
     def __init__(
         self,
-        bond_dims: Sequence[int],
+        vocabularies: Vocabularies,
         embed_dim: int,
-        bond_columns: Optional[Tensor] = None,
         table_size: Optional[int] = None,
     ) -> None:
         super().__init__()
-        if bond_columns is None:
-            ranges = [torch.arange(dim) for dim in bond_dims] or [torch.zeros(1)]
-            types = torch.cartesian_prod(*ranges).reshape(math.prod(bond_dims), -1)
-            bond_columns = torch.cat([torch.full_like(types[:1], -1), types])
-        columns = torch.as_tensor(bond_columns).long()[1:]
+        bond_dims = vocabularies.bond_dims
+        columns = torch.as_tensor(vocabularies.bond_columns())[1:]
         if not bond_dims:  # one column with one value
             bond_dims, columns = [1], columns.new_zeros(len(columns), 1)
-        if columns.shape[1] != len(bond_dims):
-            raise ValueError(
-                f"bond_columns has {columns.shape[1]} columns, expected "
-                f"{len(bond_dims)} (bond_dims)"
-            )
         rows = [dim + bool((columns < 0).any()) for dim in bond_dims]
         if table_size is not None:
             if max(rows) > table_size:

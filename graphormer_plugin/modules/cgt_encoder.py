@@ -1,6 +1,5 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -13,6 +12,7 @@ from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder
 from .node_position import walk_powers
 from .pair_encoder import PairEncoder, PairProjection
+from .vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
 # Elements of a [B, N, N, D] above which "auto" is "lean".
@@ -28,13 +28,11 @@ class CGTEncoder(nn.Module):
     sum, BatchNorm (section 3.5).
 
     Args:
-        node_dims: vocabulary size of each categorical node column; None: continuous.
-        bond_dims, bond_columns: see `BondEncoder`.
+        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         num_layers: number of layers, at least 1.
         embed_dim: width D.
         ffn_dim: inner width of the feed-forward network; None: 2 D.
         num_heads: H.
-        num_node_features: columns of continuous features.
         node_table_size: see `NodeEncoder`.
         rwse_steps: return probabilities of so many steps in the node input; 0: none.
         rwse_dim: with them, their share of the D channels of the input.
@@ -53,7 +51,9 @@ class CGTEncoder(nn.Module):
         ValueError: a size or rate out of range, or an unknown choice.
 
     Example:
-        >>> encoder = CGTEncoder([119], [4], num_layers=2, embed_dim=16, num_heads=4)
+        >>> from graphormer_plugin.data.schema import FeatureSchema
+        >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])
+        >>> encoder = CGTEncoder(schema, num_layers=2, embed_dim=16, num_heads=4)
         >>> sorted(encoder.required_fields)
         ['node_mask', 'relation', 'relation_code', 'x']
         >>> batch = {
@@ -70,14 +70,11 @@ class CGTEncoder(nn.Module):
 
     def __init__(
         self,
-        node_dims: Optional[Sequence[int]],
-        bond_dims: Sequence[int] = (),
-        bond_columns: Optional[Tensor] = None,
+        vocabularies: Vocabularies,
         num_layers: int = 10,
         embed_dim: int = 64,
         ffn_dim: Optional[int] = None,
         num_heads: int = 4,
-        num_node_features: int = 0,
         node_table_size: Optional[int] = None,
         rwse_steps: int = 0,
         rwse_dim: int = 0,
@@ -111,17 +108,15 @@ class CGTEncoder(nn.Module):
         self.rwse_steps = rwse_steps
         self.attention, self.attention_memory = attention, attention_memory
         self.node_encoder = NodeEncoder(
-            node_dims,
+            vocabularies,
             embed_dim - rwse_dim if rwse_steps else embed_dim,
-            num_node_features,
             node_table_size,
         )
         if rwse_steps:
             self.rwse_norm = MaskedBatchNorm(rwse_steps)
             self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
         self.pairs = PairEncoder(
-            bond_dims,
-            bond_columns,
+            vocabularies,
             pair_dim or embed_dim,
             relative_encoding,
             relative_steps,

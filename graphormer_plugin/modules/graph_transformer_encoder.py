@@ -1,6 +1,6 @@
 """Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Optional
 
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder
 from .node_position import LaplacianEncoding, WLEncoding
 from .sparse import NodeLayout
+from .vocabulary import Vocabularies
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch": MaskedBatchNorm,
@@ -118,13 +119,10 @@ class GraphTransformerEncoder(nn.Module):
     Nodes are kept one after another, so that no layer and no statistic sees padding.
 
     Args:
-        node_dims: vocabulary size of each categorical node column; None: continuous.
-        bond_dims: vocabulary size of each bond column. Where there are none, edges
-            have no features (Eq. 4-8).
+        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
+            edges have no features (Eq. 4-8).
         num_layers, embed_dim, num_heads: L, D and H.
         ffn_dim: inner width of the feed-forward networks; None: 2 D.
-        bond_columns: columns of each joint bond type (see `BondEncoder`).
-        num_node_features: columns of continuous features.
         node_table_size: rows per node column (see `NodeEncoder`).
         edge_features: False: edges have no features, whatever the data have.
         full_graph: every node attends to every other one, and features of edges are
@@ -144,8 +142,10 @@ class GraphTransformerEncoder(nn.Module):
 
     Example:
         >>> import torch
+        >>> from graphormer_plugin.data.schema import FeatureSchema
+        >>> schema = FeatureSchema(1, node_dims=[28], bond_dims=[4])
         >>> encoder = GraphTransformerEncoder(
-        ...     [28], [4], num_layers=2, embed_dim=16, num_heads=4, pos_enc="none"
+        ...     schema, num_layers=2, embed_dim=16, num_heads=4, pos_enc="none"
         ... )
         >>> batch = {
         ...     "x": torch.tensor([[[5], [0]], [[7], [3]]]),
@@ -160,14 +160,11 @@ class GraphTransformerEncoder(nn.Module):
 
     def __init__(
         self,
-        node_dims: Optional[Sequence[int]],
-        bond_dims: Sequence[int],
+        vocabularies: Vocabularies,
         num_layers: int = 10,
         embed_dim: int = 64,
         num_heads: int = 8,
         ffn_dim: Optional[int] = None,
-        bond_columns: Optional[Tensor] = None,
-        num_node_features: int = 0,
         node_table_size: Optional[int] = None,
         edge_features: bool = True,
         full_graph: bool = False,
@@ -193,7 +190,9 @@ class GraphTransformerEncoder(nn.Module):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} {size}, expected at least 1")
-        edge_features = edge_features and bool(bond_dims) and not full_graph
+        edge_features = (
+            edge_features and bool(vocabularies.bond_dims) and not full_graph
+        )
         if edge_features and attention_form == "dense":
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "
@@ -201,17 +200,13 @@ class GraphTransformerEncoder(nn.Module):
             )
         self.full_graph = full_graph
         self.attention_form = attention_form
-        self.node_encoder = NodeEncoder(
-            node_dims, embed_dim, num_node_features, node_table_size
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.position: Optional[nn.Module] = None
         if pos_enc == "laplacian":
             self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
         elif pos_enc == "wl":
             self.position = WLEncoding(wl_rows, embed_dim)
-        self.bonds = (
-            BondEncoder(bond_dims, embed_dim, bond_columns) if edge_features else None
-        )
+        self.bonds = BondEncoder(vocabularies, embed_dim) if edge_features else None
         self.input_dropout = Dropout(input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(

@@ -1,6 +1,5 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -27,6 +26,7 @@ from .node_position import (
     LaplacianEncoding,
     RandomWalkEncoding,
 )
+from .vocabulary import Vocabularies
 
 NODE_RELATIONS = ("spatial", "laplacian", "none")
 CENTRALITIES = ("directed", "undirected", "none")
@@ -42,14 +42,11 @@ class GraphormerEncoder(nn.Module):
     (Eq. 8-9) or, with `pre_layernorm=False`, those of the released second version.
 
     Args:
-        node_dims: vocabulary size of each categorical node column; None: continuous.
-        bond_dims: vocabulary size of each bond column; empty without.
-        bond_columns: columns of each joint bond type (see `BondEncoder`).
+        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         num_layers: number of layers.
         embed_dim: width D.
         ffn_dim: inner width of the feed-forward network.
         num_heads: attention heads H.
-        num_node_features: columns of continuous features.
         node_relation: "spatial": a bias per distance (Eq. 6); "laplacian":
             `lap_pe_dim` eigenvectors in the node input; "none".
         centrality: "directed": vectors per in- and out-degree (Eq. 5); "undirected":
@@ -78,8 +75,10 @@ class GraphormerEncoder(nn.Module):
         ValueError: an unknown choice or a size out of range.
 
     Example:
+        >>> from graphormer_plugin.data.schema import FeatureSchema
+        >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])
         >>> encoder = GraphormerEncoder(
-        ...     [119, 5], [4], num_layers=2, embed_dim=16, num_heads=4, edge_type="none"
+        ...     schema, num_layers=2, embed_dim=16, num_heads=4, edge_type="none"
         ... )
         >>> sorted(encoder.required_fields)
         ['dist', 'in_degree', 'node_mask', 'out_degree', 'x']
@@ -96,14 +95,11 @@ class GraphormerEncoder(nn.Module):
 
     def __init__(
         self,
-        node_dims: Optional[Sequence[int]],
-        bond_dims: Sequence[int] = (),
-        bond_columns: Optional[Tensor] = None,
+        vocabularies: Vocabularies,
         num_layers: int = 12,
         embed_dim: int = 768,
         ffn_dim: int = 768,
         num_heads: int = 32,
-        num_node_features: int = 0,
         node_relation: str = "spatial",
         centrality: str = "directed",
         edge_type: str = "multi_hop",
@@ -135,13 +131,11 @@ class GraphormerEncoder(nn.Module):
         check_choice("node_relation", node_relation, NODE_RELATIONS)
         check_choice("centrality", centrality, CENTRALITIES)
         check_choice("edge_type", edge_type, EDGE_TYPES)
-        self.node_encoder = NodeEncoder(
-            node_dims, embed_dim, num_node_features, node_table_size
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
 
         def bonds(width: int) -> BondEncoder:
-            return BondEncoder(bond_dims, width, bond_columns, bond_table_size)
+            return BondEncoder(vocabularies, width, bond_table_size)
 
         # Encodings added to the node input, each reading its own batch fields.
         positions = nn.ModuleDict()

@@ -1,6 +1,5 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -130,15 +129,13 @@ class GRPEEncoder(nn.Module):
     part in shortest paths.
 
     Args:
-        node_dims: vocabulary size of each categorical node column; None: continuous.
-        num_bond_types: joint bond types of the batch field `relation`.
+        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         num_layers: number of layers.
         embed_dim: width D (the paper's d_z).
         ffn_dim: inner width of the feed-forward network.
         num_heads: attention heads H.
         max_hop: L, the distance up to which each hop has its own vector; the collator
             must build `relation` with the same value.
-        num_node_features: columns of continuous features.
         node_table_size: rows per node column (see `NodeEncoder`).
         dropout, attention_dropout, act_dropout: see `EncoderLayer`,
             `RelativeAttention`.
@@ -157,9 +154,9 @@ class GRPEEncoder(nn.Module):
             virtual node.
 
     Example:
-        >>> encoder = GRPEEncoder(
-        ...     [119, 5], num_bond_types=4, num_layers=2, embed_dim=16, num_heads=4
-        ... )
+        >>> from graphormer_plugin.data.schema import FeatureSchema
+        >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])
+        >>> encoder = GRPEEncoder(schema, num_layers=2, embed_dim=16, num_heads=4)
         >>> batch = {
         ...     "x": torch.tensor([[[6, 0], [8, 1]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
@@ -174,14 +171,12 @@ class GRPEEncoder(nn.Module):
 
     def __init__(
         self,
-        node_dims: Optional[Sequence[int]],
-        num_bond_types: int,
+        vocabularies: Vocabularies,
         num_layers: int = 12,
         embed_dim: int = 768,
         ffn_dim: int = 768,
         num_heads: int = 32,
         max_hop: int = 5,
-        num_node_features: int = 0,
         node_table_size: Optional[int] = None,
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
@@ -204,14 +199,12 @@ class GRPEEncoder(nn.Module):
             raise ValueError("virtual_is_self needs a virtual node")
         self.perturb_noise = perturb_noise
         self.virtual_is_self = virtual_is_self
-        self.node_encoder = NodeEncoder(
-            node_dims, embed_dim, num_node_features, node_table_size
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
         self.encodings = nn.ModuleList(
             RelationEncoding(
                 max_hop,
-                num_bond_types,
+                vocabularies.num_bond_types,
                 embed_dim,
                 num_heads,
                 topology_attention,

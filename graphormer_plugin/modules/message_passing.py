@@ -4,7 +4,7 @@ PyG computes the messages; here are the normalisation, residual connections and 
 node around them. It is imported when a layer is made, because that takes seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Optional
 
 import torch
@@ -18,6 +18,7 @@ from .dropout import Dropout
 from .node_encoder import NodeEncoder
 from .node_position import LaplacianEncoding
 from .sparse import NodeLayout, scatter_sum
+from .vocabulary import Vocabularies
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch": MaskedBatchNorm,
@@ -230,11 +231,10 @@ class MessagePassingEncoder(nn.Module):
 
     Args:
         conv: a key of `CONVOLUTIONS`.
-        node_dims: vocabulary size of each categorical node column; None: continuous.
-        bond_dims, bond_columns: see `BondEncoder`. Each layer has vectors of its own.
+        vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Each layer has bond
+            vectors of its own.
         num_layers: number of layers, at least 1.
         embed_dim: width D.
-        num_node_features: columns of continuous features.
         node_table_size: rows per node column (see `NodeEncoder`).
         norm, residual, dropout: see `MessagePassingLayer`.
         virtual_node: one more vector per graph, that all its nodes read and write.
@@ -249,12 +249,9 @@ class MessagePassingEncoder(nn.Module):
     def __init__(
         self,
         conv: str,
-        node_dims: Optional[Sequence[int]],
-        bond_dims: Sequence[int],
-        bond_columns: Optional[Tensor] = None,
+        vocabularies: Vocabularies,
         num_layers: int = 16,
         embed_dim: int = 128,
-        num_node_features: int = 0,
         node_table_size: Optional[int] = None,
         norm: str = "batch",
         residual: bool = True,
@@ -271,9 +268,7 @@ class MessagePassingEncoder(nn.Module):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} {size}, expected at least 1")
-        self.node_encoder = NodeEncoder(
-            node_dims, embed_dim, num_node_features, node_table_size
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.position = None
         if lap_pe_dim:
             self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
@@ -285,11 +280,7 @@ class MessagePassingEncoder(nn.Module):
             MessagePassingLayer(
                 CONVOLUTIONS[conv](embed_dim, norm, **conv_options),
                 embed_dim,
-                (
-                    BondEncoder(bond_dims, embed_dim, bond_columns)
-                    if self.reads_bonds
-                    else None
-                ),
+                BondEncoder(vocabularies, embed_dim) if self.reads_bonds else None,
                 norm,
                 residual,
                 dropout,

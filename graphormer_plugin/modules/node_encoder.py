@@ -1,6 +1,5 @@
 """Raw node columns -> vectors, and the virtual node in front of them."""
 
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -15,11 +14,8 @@ class NodeEncoder(nn.Module):
     features.
 
     Args:
-        node_dims: vocabulary size of each categorical column; None for continuous
-            features.
+        vocabularies: of the nodes.
         embed_dim: width D.
-        num_features: columns F of continuous features (needed when `node_dims` is
-            None).
         table_size: rows of every column's table; None gives each column its vocabulary.
             The published code of Graphormer and GRPE uses 512.
 
@@ -29,16 +25,19 @@ class NodeEncoder(nn.Module):
 
     def __init__(
         self,
-        node_dims: Optional[Sequence[int]],
+        vocabularies: Vocabularies,
         embed_dim: int,
-        num_features: int = 0,
         table_size: Optional[int] = None,
     ) -> None:
         super().__init__()
+        node_dims = vocabularies.node_dims
+        num_features = vocabularies.num_node_features
         self.categorical = node_dims is not None
         if not self.categorical:
             if num_features < 1:
-                raise ValueError(f"num_features {num_features}, expected at least 1")
+                raise ValueError(
+                    f"num_node_features {num_features}, expected at least 1"
+                )
             self.projection = nn.Linear(num_features, embed_dim)
             return
         if not node_dims:

@@ -1,6 +1,5 @@
 """Features of node pairs: bonds, distances, random walks and rings."""
 
-from collections.abc import Sequence
 from typing import Optional
 
 import torch
@@ -11,6 +10,7 @@ from .attn_bias import FORBIDDEN
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .chromatic_attention import PairVectors
+from .vocabulary import Vocabularies
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
 COMBINATIONS = ("concat", "sum")
@@ -37,8 +37,7 @@ class PairEncoder(nn.Module):
     features are made for each pair.
 
     Args:
-        bond_dims: vocabulary size of each bond column; empty without.
-        bond_columns: columns of each joint bond type (see `BondEncoder`).
+        vocabularies: of the bonds.
         pair_dim: width of E^(0).
         encoding: "rwse", "spde", "both" or "none".
         num_steps: p, at least 1.
@@ -55,8 +54,7 @@ class PairEncoder(nn.Module):
 
     def __init__(
         self,
-        bond_dims: Sequence[int],
-        bond_columns: Optional[Tensor],
+        vocabularies: Vocabularies,
         pair_dim: int,
         encoding: str = "rwse",
         num_steps: int = 16,
@@ -96,7 +94,7 @@ class PairEncoder(nn.Module):
                 )
         kinds = 2 if rings == "categorical" else 1  # without and with a shared ring
         self.bonds = nn.ModuleList(
-            BondEncoder(bond_dims, widths["bond"], bond_columns) for _ in range(kinds)
+            BondEncoder(vocabularies, widths["bond"]) for _ in range(kinds)
         )
         self.no_bonds = nn.Embedding(2 * kinds, widths["bond"])  # self, not connected
         self.distances = (

@@ -5,19 +5,36 @@ such numbers has a method `row_labels`, and weights move from one dataset to the
 from each row to that with an equal label.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple, Optional, Protocol
 
 from torch import Tensor
 
 
 class Vocabularies(Protocol):
-    """What `row_labels` reads of `graphormer_plugin.data.schema.FeatureSchema`."""
+    """What the values of nodes and bonds can be: what every encoder takes, and
+    `graphormer_plugin.data.schema.FeatureSchema` is.
 
+    Attributes:
+        num_node_features: columns of the node features.
+        node_dims: vocabulary size of each of them; None: continuous features.
+        bond_dims: vocabulary size of each bond column; empty without.
+        bond_table: columns of each bond type but the last, which is UNKNOWN; None: the
+            types are all combinations.
+        num_bond_types: bond types K, at least 1.
+        bond_columns: -> [K + 1, columns], the columns of each type; row 0, no bond, and
+            the row of UNKNOWN are -1.
+    """
+
+    num_node_features: int
     node_dims: Optional[list[int]]
     bond_dims: list[int]
     bond_table: Optional[list[list[int]]]
-    bond_columns: Callable[[], Any]  # -> [types + 1, columns]
+
+    @property
+    def num_bond_types(self) -> int: ...
+
+    def bond_columns(self) -> Any: ...
 
 
 class RowLabels(NamedTuple):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     CGTEncoder,
     PairEncoder,
@@ -23,8 +24,7 @@ TYPES = 6
 def make_encoder(**options):
     torch.manual_seed(0)
     settings = dict(
-        node_dims=toy_graphs.NODE_DIMS,
-        bond_dims=BOND_DIMS,
+        vocabularies=FeatureSchema(2, toy_graphs.NODE_DIMS, BOND_DIMS),
         num_layers=2,
         embed_dim=D,
         num_heads=HEADS,
@@ -208,7 +208,7 @@ def test_walks_tell_apart_what_distances_do_not():
     """Figure 2: the middle edge of a diamond and of a path of four nodes."""
     diamond = undirected_graph(4, [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3)])
     path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
-    encoder = PairEncoder([1], None, 4, "both", num_steps=3)
+    encoder = PairEncoder(FeatureSchema(1, bond_dims=[1]), 4, "both", num_steps=3)
     batch = toy_graphs.collate(
         [diamond, path], ["relation", "relation_code"], 1, max_hop=3
     )

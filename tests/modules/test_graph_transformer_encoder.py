@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
     LaplacianEncoding,
@@ -30,8 +31,7 @@ VARIANTS = {
 def make_encoder(**options):
     torch.manual_seed(0)
     encoder = GraphTransformerEncoder(
-        NODE_DIMS,
-        [2, 2],
+        FeatureSchema(2, NODE_DIMS, [2, 2]),
         **{
             "num_layers": 3,
             "embed_dim": 12,
@@ -323,9 +323,13 @@ def test_released_code(file, shared_data):
         if name.startswith("state/") and not name.endswith("num_batches_tracked")
     }
     edges = file.startswith("edges")
+    schema = FeatureSchema(
+        1,
+        node_dims=[config["num_atom_type"] if edges else config["in_dim"]],
+        bond_dims=[config["num_bond_type"]] if edges else [],
+    )
     encoder = GraphTransformerEncoder(
-        [config["num_atom_type"] if edges else config["in_dim"]],
-        [config["num_bond_type"]] if edges else [],
+        schema,
         num_layers=config["L"],
         embed_dim=config["hidden_dim"],
         num_heads=config["n_heads"],

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import cython_ext
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     BiasedAttention,
     GraphormerEncoder,
@@ -56,8 +57,7 @@ ABLATIONS = {
 def make_encoder(**options):
     torch.manual_seed(0)
     settings = dict(
-        node_dims=NODE_DIMS,
-        bond_dims=BOND_DIMS,
+        vocabularies=FeatureSchema(2, NODE_DIMS, BOND_DIMS),
         num_layers=2,
         embed_dim=DIM,
         ffn_dim=24,
@@ -544,7 +544,6 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
         ({"rwse_steps": -1}, "num_steps -1"),
         ({"gaussian_kernels": 1}, "num_kernels 1"),
         ({"bond_table_size": 2}, "3 values, table_size is 2"),
-        ({"bond_columns": [[-1], [0]]}, "1 columns, expected 2"),
         ({"activation": "tanh"}, "unknown activation 'tanh'"),
     ],
 )

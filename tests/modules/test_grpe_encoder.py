@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import GRPEEncoder, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 from support import toy_graphs
@@ -25,8 +26,7 @@ def collate(graphs):
 def make_encoder(**options):
     torch.manual_seed(0)
     settings = dict(
-        node_dims=toy_graphs.NODE_DIMS,
-        num_bond_types=BOND_TYPES,
+        vocabularies=FeatureSchema(2, toy_graphs.NODE_DIMS, [BOND_TYPES]),
         num_layers=2,
         embed_dim=DIM,
         ffn_dim=24,
@@ -280,8 +280,8 @@ def test_max_hop_is_what_it_says():
         ),
         ({"dropout": 1.0}, "dropout probability 1.0"),
         ({"node_table_size": 4}, "7 values, table_size is 4"),
-        ({"node_dims": []}, "node_dims is empty"),
-        ({"node_dims": None}, "num_features 0"),
+        ({"vocabularies": FeatureSchema(0, [])}, "node_dims is empty"),
+        ({"vocabularies": FeatureSchema(0)}, "num_node_features 0"),
     ],
 )
 def test_bad_options(options, message):
