@@ -1,13 +1,23 @@
 """GRPE: Relative Positional Encoding for Graph Transformer (Park et al. 2022).
 
-https://arxiv.org/abs/2201.12787. The model is the paper's; where the released code
-(lenscloth/GRPE) differs, the paper is followed: the key term of Eq. 6-7 takes the key
-of the attended node j (the code takes that of the row i; `--key-from-row`), the virtual
-node is virtually related to itself, too (in the code as a node is to itself;
-`--virtual-is-self`), and a pair of identical nodes has an edge vector of its own (the
-code overwrites it by "no edge").
-Initialisation, GELU, the dropout rates and 512 rows per node column
-(`--node-table-size 512`) come from the code; the paper states none of them.
+https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released code
+(lenscloth/GRPE) differs, the paper is followed:
+
+- The key term of Eq. 6-7 takes the key of the attended node j; the code takes that of
+  the row i (`--key-from-row`).
+- The virtual node is virtually related to itself, too; in the code it is related to
+  itself as a node is (`--virtual-is-self`).
+- A pair of identical nodes has an edge vector of its own; the code overwrites it by
+  "no edge".
+- Distances beyond L have a vector of their own, P_far; the code gives them that of L.
+- The virtual node is trained. The code makes it a padding row of its table, which
+  stays zero for ever: a bug of the code, not copied.
+
+The paper states none of these, and they come from the code: weights start as torch's
+layers do (linear maps uniform within +-1 / sqrt(inputs), all embeddings N(0, 1), the
+virtual node zero), GELU, the dropout rates, and 512 rows per node column
+(`--node-table-size 512`). The code leaves training graphs of more than 128 nodes out;
+here they are kept.
 """
 
 from dataclasses import dataclass, field

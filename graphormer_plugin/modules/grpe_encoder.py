@@ -7,7 +7,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .encoder_layer import EncoderLayer
-from .init import init_transformer
 from .node_encoder import NodeEncoder, VirtualNode
 from .relative_attention import RelationTables, RelativeAttention
 from .vocabulary import RowLabels, Vocabularies
@@ -201,6 +200,8 @@ class GRPEEncoder(nn.Module):
         self.virtual_is_self = virtual_is_self
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
+        if virtual_node:  # all else starts as torch's layers do, embeddings N(0, 1)
+            nn.init.zeros_(self.virtual_node.embedding.weight)
         self.encodings = nn.ModuleList(
             RelationEncoding(
                 max_hop,
@@ -226,7 +227,6 @@ class GRPEEncoder(nn.Module):
             for _ in range(num_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
-        self.apply(lambda module: init_transformer(module, num_layers))
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

@@ -1,4 +1,4 @@
-"""Initialisation shared by the Transformers."""
+"""How Graphormer starts."""
 
 import math
 
@@ -9,8 +9,8 @@ def init_transformer(module: nn.Module, num_layers: int) -> None:
     """Weights of linear maps N(0, 0.02 / sqrt(num_layers)), biases 0, embeddings N(0,
     0.02).
 
-    The initialisation of the released code of Graphormer and of GRPE; neither paper
-    states one. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
+    The initialisation of Graphormer's first release (`init_bert_params`); the paper
+    states none. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
     """
     if isinstance(module, nn.Linear):
         module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))
