@@ -33,6 +33,18 @@ from cython_ext._job import (
     BAD_TARGET,
     BatchJob,
 )
+from cython_ext.codes import (
+    FAR,
+    MAX_HOPS,
+    RELATION_FAR,
+    RELATION_SELF,
+    RELATION_UNREACHABLE,
+    RELATION_VIRTUAL,
+    UNREACHABLE,
+    bond_relation,
+    hop_relation,
+    num_relations,
+)
 
 __all__ = [
     "COMPILED",
@@ -47,22 +59,15 @@ __all__ = [
     "shortest_paths",
 ]
 
-FAR = 254  # entry of `dist`: reachable, but farther than max_dist
-UNREACHABLE = 255  # entry of `dist`: no path, or padding
-MAX_HOPS = 253  # largest number of hops that `dist` can hold
-
 # Steps of the search for chordless cycles of one graph: a tenth of a second.
 MAX_CYCLE_STEPS = 1 << 23
 
-# Joint codes of a pair; hop h >= 2 is h + 2, bond type b is max_hop + 2 + b.
-RELATION_VIRTUAL, RELATION_SELF, RELATION_UNREACHABLE, RELATION_FAR = range(4)
-
-_BOND_FIELDS = frozenset({"bond", "path_bond", "relation", "edge_bond"})
+_BOND_FIELDS = frozenset({"bond", "path_bond", "relation_index", "edge_bond"})
 _EDGE_FIELDS = _BOND_FIELDS | {"dist", "in_degree", "out_degree", "edge_index"}
 _NODE_COLUMNS = ("x", "lap_pe", "wl_role", "pos")
 #: Names that :func:`build_batch` knows.
 FIELDS = _EDGE_FIELDS | {*_NODE_COLUMNS, "node_mask", "node_graph", "ring"}
-FIELDS |= {"relation_code"}
+FIELDS |= {"relations"}
 
 _INT32_MAX = int(np.iinfo(np.int32).max)
 _BOOL, _INT64, _FLOAT32, _FLOAT64, _INT32, _INT16, _UINT16, _UINT8 = map(
@@ -405,10 +410,10 @@ def build_batch(
                                                  diagonal
     ``path_bond``        [B, N, N, L] bond       types of the first ``L`` steps of the
                                                  shortest path, 0 past its end
-    ``relation``         [B, N, N] uint8         place of the pair's joint code in
-                                                 ``relation_code`` (uint16 if there are
+    ``relation_index``         [B, N, N] uint8         place of the pair's joint code in
+                                                 ``relations`` (uint16 if there are
                                                  more than 256 codes)
-    ``relation_code``    [R] int64               joint codes that occur in this batch,
+    ``relations``    [R] int64               joint codes that occur in this batch,
                                                  ascending, code 0 always the first
     ``ring``             [B, N, N] uint8         1 where the two nodes, or the one node,
                                                  are in a stored set together
@@ -435,13 +440,13 @@ def build_batch(
             rows of each set, and ``ring_node`` uint8, uint16 or int32, numbered within
             each graph. Only those that ``fields`` need must be there.
         ids: Numbers of the graphs, each in ``0..G-1``; any order, repeats allowed.
-        fields: Names from the table. Either of ``relation`` and ``relation_code`` gives
+        fields: Names from the table. Either of ``relation_index`` and ``relations`` gives
             both.
         num_bond_types: Largest bond type, in 0..65535.
         max_nodes: Most nodes that a graph may have.
         max_dist: Distances above it become ``FAR`` in ``dist``; in 1..253.
         max_hop: Largest number of hops with a joint code of its own; in 1..253. Needed
-            for ``relation``.
+            for ``relation_index``.
         path_length: ``L``, needed for ``path_bond``.
         num_threads: Threads that share the graphs of the batch. They live for this call
             only, so that it is safe before and after a fork.
@@ -467,8 +472,10 @@ def build_batch(
         max_hop = checked_integer("max_hop", max_hop, 1, MAX_HOPS)
     path_length = checked_integer("path_length", path_length, 0, 65535)
     num_threads = checked_integer("num_threads", num_threads, 1)
-    if "relation" in fields and max_hop is None:
-        raise ValueError("max_hop is None, expected an integer for field relation")
+    if "relation_index" in fields and max_hop is None:
+        raise ValueError(
+            "max_hop is None, expected an integer for field relation_index"
+        )
     if "path_bond" in fields and path_length == 0:
         raise ValueError("path_length is 0, expected at least 1 for field path_bond")
 
@@ -488,13 +495,14 @@ def build_batch(
         out["ring"] = _shared_sets(stored, ids, job.node_count, job.width)
     if "node_graph" in fields:
         out["node_graph"] = np.repeat(np.arange(len(ids)), job.node_count)
-    if "relation" in fields:
+    if "relation_index" in fields:
         # Padding is code 0, the virtual node is added by the model: always there.
         seen[RELATION_VIRTUAL] = 1
-        out["relation_code"] = np.flatnonzero(seen)
+        out["relations"] = np.flatnonzero(seen)
         position = np.cumsum(seen, dtype=np.int64) - 1
         _batch.replace(
-            out["relation"].reshape(-1), position.astype(out["relation"].dtype)
+            out["relation_index"].reshape(-1),
+            position.astype(out["relation_index"].dtype),
         )
     if "wl_role" in fields:
         out["wl_role"] = out["wl_role"][..., 0]
@@ -502,7 +510,7 @@ def build_batch(
 
 
 def _checked_fields(fields: Iterable[str]) -> frozenset[str]:
-    """Returns the names as a set; ``relation_code`` implies ``relation``."""
+    """Returns the names as a set; ``relations`` implies ``relation_index``."""
     if isinstance(fields, str):
         raise ValueError(f"fields is the string {fields!r}, expected several names")
     try:
@@ -515,8 +523,8 @@ def _checked_fields(fields: Iterable[str]) -> frozenset[str]:
             f"fields has {sorted(map(repr, unknown))}, expected names among "
             f"{sorted(FIELDS)}"
         )
-    if "relation_code" in names:
-        names = names - {"relation_code"} | {"relation"}
+    if "relations" in names:
+        names = names - {"relations"} | {"relation_index"}
     return names
 
 
@@ -686,20 +694,22 @@ def _allocate_edge_fields(
         farthest = MAX_HOPS if max_dist is None else max_dist
         job.dist_of_hop = np.where(hops > farthest, FAR, hops).astype(np.uint16)
         job.dist_of_hop[width] = UNREACHABLE
-    if "relation" in fields:
-        num_codes = max_hop + 3 + job.num_bond_types
+    if "relation_index" in fields:
+        num_codes = num_relations(max_hop, job.num_bond_types)
         if num_codes > 65536:
             raise ValueError(
                 f"num_bond_types {job.num_bond_types} and max_hop {max_hop} make "
-                f"{num_codes} joint codes, expected at most 65536 for field relation"
+                f"{num_codes} joint codes, expected at most 65536 for field relation_index"
             )
-        out["relation"] = np.empty(
+        out["relation_index"] = np.empty(
             pairs, dtype=np.uint8 if num_codes <= 256 else np.uint16
         )
-        codes = np.where(hops > max_hop, RELATION_FAR, hops + 2).astype(np.uint16)
+        codes = np.where(hops > max_hop, RELATION_FAR, hop_relation(hops)).astype(
+            np.uint16
+        )
         codes[0] = RELATION_SELF
         codes[width] = RELATION_UNREACHABLE
-        job.relation_of_hop, job.direct_code = codes, max_hop + 2
+        job.relation_of_hop, job.direct_code = codes, bond_relation(0, max_hop)
 
 
 def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:

@@ -66,7 +66,7 @@ cdef struct Plan:
     Array dist
     Array bond
     Array path_bond
-    Array relation
+    Array relation_index
     Array edge_index
     Array flat_bond
 
@@ -160,7 +160,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     plan.dist = write(out.get("dist"))
     plan.bond = write(out.get("bond"))
     plan.path_bond = write(out.get("path_bond"))
-    plan.relation = write(out.get("relation"))
+    plan.relation_index = write(out.get("relation_index"))
     plan.edge_index = write(out.get("edge_index"))
     plan.flat_bond = write(out.get("edge_bond"))
 
@@ -312,7 +312,7 @@ cdef int fill_graph(
             write_bond(<uint16_t *>plan.bond.data, plan, graph, scratch)
     if (
         plan.dist.data != NULL
-        or plan.relation.data != NULL
+        or plan.relation_index.data != NULL
         or plan.path_bond.data != NULL
     ):
         return fill_pairs(plan, graph, scratch)
@@ -463,9 +463,9 @@ cdef int fill_pairs(
         fault = fill_by_source(plan, graph, scratch)
     if plan.dist.data != NULL:
         memset(plan.dist.data + row, plan.dist_of_hop[width], padded)
-    if plan.relation.data != NULL:
-        size = plan.relation.itemsize
-        memset(plan.relation.data + row * size, 0, padded * size)
+    if plan.relation_index.data != NULL:
+        size = plan.relation_index.itemsize
+        memset(plan.relation_index.data + row * size, 0, padded * size)
     if plan.path_bond.data != NULL:
         size = plan.path_length * plan.path_bond.itemsize
         memset(plan.path_bond.data + row * size, 0, padded * size)
@@ -528,11 +528,11 @@ cdef int fill_small(
     for hop in range(farthest + 1):
         if plan.dist.data != NULL:
             dist_of_hop[hop] = plan.dist_of_hop[hop]
-        if plan.relation.data != NULL:
+        if plan.relation_index.data != NULL:
             relation_of_hop[hop] = plan.relation_of_hop[hop]
     if plan.dist.data != NULL:
         dist_of_hop[farthest + 1] = plan.dist_of_hop[plan.width]
-    if plan.relation.data != NULL:
+    if plan.relation_index.data != NULL:
         relation_of_hop[farthest + 1] = plan.relation_of_hop[plan.width]
     for i in range(graph.n):
         write_hops(
@@ -576,15 +576,15 @@ cdef inline void write_hops(
         for j in range(graph.n):
             to[j] = <uint8_t>dist_of_hop[hop[j]]
         memset(to + graph.n, plan.dist_of_hop[plan.width], plan.width - graph.n)
-    if plan.relation.data != NULL:
-        to = plan.relation.data + row * plan.relation.itemsize
-        if plan.relation.itemsize == 1:
-            write_relation(to, hop, relation_of_hop, i, plan, scratch)
+    if plan.relation_index.data != NULL:
+        to = plan.relation_index.data + row * plan.relation_index.itemsize
+        if plan.relation_index.itemsize == 1:
+            write_relation_index(to, hop, relation_of_hop, i, plan, scratch)
         else:
-            write_relation(<uint16_t *>to, hop, relation_of_hop, i, plan, scratch)
+            write_relation_index(<uint16_t *>to, hop, relation_of_hop, i, plan, scratch)
 
 
-cdef inline void write_relation(
+cdef inline void write_relation_index(
     code_t *to,
     const hop_t *hop,
     const uint16_t *relation_of_hop,
@@ -634,7 +634,7 @@ cdef void mark_seen(
 ) noexcept nogil:
     """Marks the codes of a graph; every number of hops up to the farthest occurs."""
     cdef Py_ssize_t hop, e
-    if plan.relation.data == NULL:
+    if plan.relation_index.data == NULL:
         return
     if graph.n > 0:
         plan.seen[plan.relation_of_hop[0]] = 1

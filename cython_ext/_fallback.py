@@ -168,7 +168,7 @@ def _fill_from_edges(
         out["edge_index"][1, flat] = dst + job.node_base[position]
     if "edge_bond" in out:
         out["edge_bond"][flat] = bond
-    if not out.keys() & {"bond", "dist", "relation", "path_bond"}:
+    if not out.keys() & {"bond", "dist", "relation_index", "path_bond"}:
         return None
 
     bonds = np.zeros((n, n), dtype=np.int64)
@@ -177,7 +177,7 @@ def _fill_from_edges(
     linked = bonds > 0
     if "bond" in out:
         _write(out["bond"][position], bonds, 0)
-    if not out.keys() & {"dist", "relation", "path_bond"}:
+    if not out.keys() & {"dist", "relation_index", "path_bond"}:
         return None
 
     hops = _all_hops(linked)
@@ -188,11 +188,11 @@ def _fill_from_edges(
     hops[hops == n] = job.width
     if "dist" in out:
         _write(out["dist"][position], job.dist_of_hop[hops], job.dist_of_hop[-1])
-    if "relation" in out:
+    if "relation_index" in out:
         codes = job.relation_of_hop[hops]
         codes[linked] = job.direct_code + bonds[linked]
         seen[codes] = 1
-        _write(out["relation"][position], codes, 0)
+        _write(out["relation_index"][position], codes, 0)
     if "path_bond" in out:
         block = out["path_bond"][position]
         block[:] = 0

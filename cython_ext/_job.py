@@ -43,7 +43,7 @@ class BatchJob:
         dist_of_hop: Entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
         relation_of_hop: Joint code for each number of hops, uint16 ``[N + 1]``.
         direct_code: Joint code of a direct edge less its bond type.
-        out: Array per field. ``relation`` receives joint codes, not yet positions.
+        out: Array per field. ``relation_index`` receives joint codes, not yet positions.
         node_columns: Pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
     """
 

@@ -26,7 +26,7 @@ from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.store import GraphStore
 
-GRPE = {"x", "node_mask", "relation"}
+GRPE = {"x", "node_mask", "relation_index"}
 GRAPHORMER = {"x", "node_mask", "dist", "path_bond", "in_degree", "out_degree"}
 SCIPY_STRIDE = 16
 

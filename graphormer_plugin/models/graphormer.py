@@ -30,7 +30,8 @@ from typing import Optional
 from fairseq.models import register_model, register_model_architecture
 from torch import nn
 
-from graphormer_plugin.data.fields import FAR, BatchSpec
+from cython_ext.codes import MAX_HOPS
+from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import GraphormerEncoder, TransformHead
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
@@ -236,7 +237,7 @@ class GraphormerModel(GraphModel):
         fields = encoder.required_fields
         spec = BatchSpec(
             fields=fields,
-            max_dist=FAR - 1 if "dist" in fields else None,
+            max_dist=MAX_HOPS if "dist" in fields else None,
             path_length=cfg.multi_hop_max_dist if "path_bond" in fields else 0,
             lap_pe_dim=cfg.lap_pe_dim,
         )

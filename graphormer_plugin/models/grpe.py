@@ -99,7 +99,7 @@ class GRPEModel(GraphModel):
             virtual_is_self=cfg.virtual_is_self,
             virtual_node=not cfg.no_virtual_node,
         )
-        fields = frozenset({"x", "node_mask", "relation", "relation_code"})
+        fields = frozenset({"x", "node_mask", "relation_index", "relations"})
         spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)
         head = nn.Linear(cfg.encoder_embed_dim, task.targets.num_outputs)
         level = task.targets.level

@@ -10,12 +10,10 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
+
 from .bond_encoder import BondEncoder
 from .embedding_sum import embedding_sum
-
-# Codes of the batch field `dist` (graphormer_plugin.data.fields).
-NUM_DIST_CODES = 256
-FAR, UNREACHABLE = 254, 255
 
 # The released code stores this distance for a pair without a path, which matters where
 # distances are compared with `spatial_pos_max`.
@@ -75,8 +73,8 @@ class PathEncoding(nn.Module):
         self, bonds: BondEncoder, max_steps: int = 5, num_weights: Optional[int] = None
     ) -> None:
         super().__init__()
-        if not 1 <= max_steps < FAR:
-            raise ValueError(f"max_steps {max_steps}, expected 1..{FAR - 1}")
+        if not 1 <= max_steps <= MAX_HOPS:
+            raise ValueError(f"max_steps {max_steps}, expected 1..{MAX_HOPS}")
         num_weights = num_weights or max_steps
         if num_weights < max_steps:
             raise ValueError(

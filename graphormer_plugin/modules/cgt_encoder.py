@@ -55,14 +55,14 @@ class CGTEncoder(nn.Module):
         >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])
         >>> encoder = CGTEncoder(schema, num_layers=2, embed_dim=16, num_heads=4)
         >>> sorted(encoder.required_fields)
-        ['node_mask', 'relation', 'relation_code', 'x']
+        ['node_mask', 'relation_index', 'relations', 'x']
         >>> batch = {
         ...     "x": torch.tensor([[[6], [8]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
-        ...     # positions in relation_code: self, and a bond of type 1
-        ...     "relation": torch.tensor([[[1, 2], [2, 1]]]),
-        ...     # padding, self, max_hop + 2 + bond type
-        ...     "relation_code": torch.tensor([0, 1, encoder.pairs.max_hop + 3]),
+        ...     # positions in `relations`: self, and a bond of type 1
+        ...     "relation_index": torch.tensor([[[1, 2], [2, 1]]]),
+        ...     # padding, self, and what codes.bond_relation gives for that bond
+        ...     "relations": torch.tensor([0, 1, encoder.pairs.max_hop + 3]),
         ... }
         >>> encoder(batch).shape
         torch.Size([1, 2, 16])
@@ -157,7 +157,7 @@ class CGTEncoder(nn.Module):
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads; `relation` with `pairs.max_hop`."""
+        """Batch fields that `forward` reads; `relation_index` with `pairs.max_hop`."""
         return self.pairs.required_fields | {"x", "node_mask"}
 
     def forward(

@@ -199,11 +199,11 @@ def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
     """Edges between all pairs, [B, N, N] float32: [b, i, j] those from node j to node
     i of graph b."""
     source, target = edge_index
-    columns = layout.num_columns
-    place = layout.place[target] * columns + layout.number[source]
-    ones = torch.ones_like(place, dtype=torch.float32)
-    count = scatter_sum(ones, place, layout.num_graphs * columns * columns)
-    return count.view(layout.num_graphs, columns, columns)
+    N = layout.max_nodes
+    pair = layout.flat_index[target] * N + layout.local_index[source]
+    ones = torch.ones_like(pair, dtype=torch.float32)
+    count = scatter_sum(ones, pair, layout.num_graphs * N * N)
+    return count.view(layout.num_graphs, N, N)
 
 
 def count_all_pairs(node_mask: Tensor) -> Tensor:

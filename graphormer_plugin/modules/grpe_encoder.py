@@ -6,6 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cython_ext.codes import (
+    RELATION_FAR,
+    RELATION_SELF,
+    RELATION_UNREACHABLE,
+    RELATION_VIRTUAL,
+    bond_relation,
+    hop_relation,
+)
+
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder, VirtualNode
 from .relative_attention import RelationTables, RelativeAttention
@@ -59,24 +68,26 @@ class RelationEncoding(nn.Module):
         self.topology_value = nn.Embedding(hops, embed_dim) if encode_value else None
         self.edge_value = nn.Embedding(bonds, embed_dim) if encode_value else None
 
-        # Joint code (graphormer_plugin.data.fields) -> row of P and row of E.
+        # Relation -> row of P and row of E.
         far, unreachable, virtual = max_hop + 1, max_hop + 2, max_hop + 3
         no_edge, itself, to_virtual = (num_bond_types + i for i in range(3))
-        distances = range(2, max_hop + 1)
-        pairs = [
-            (virtual, to_virtual),
-            (0, itself),
-            (unreachable, no_edge),
-            (far, no_edge),
-        ]
-        pairs += [(hop, no_edge) for hop in distances]
-        pairs += [(1, bond) for bond in range(num_bond_types)]
-        rows = torch.tensor(pairs).T.contiguous()
+        rows = {
+            RELATION_VIRTUAL: (virtual, to_virtual),
+            RELATION_SELF: (0, itself),
+            RELATION_UNREACHABLE: (unreachable, no_edge),
+            RELATION_FAR: (far, no_edge),
+        }
+        for hop in range(2, max_hop + 1):
+            rows[hop_relation(hop)] = hop, no_edge
+        for bond in range(1, num_bond_types + 1):
+            rows[bond_relation(bond, max_hop)] = 1, bond - 1
+        rows = torch.tensor([rows[relation] for relation in range(len(rows))])
+        rows = rows.T.contiguous()
         self.register_buffer("rows", rows, persistent=False)
 
-    def forward(self, relation_code: Tensor) -> RelationTables:
-        """relation_code [R] int64 -> tables [H, R + 1, D / H], the last row zero."""
-        topology, edge = self.rows[:, relation_code]
+    def forward(self, relations: Tensor) -> RelationTables:
+        """relations [R] int64 -> tables [H, R + 1, D / H], the last row zero."""
+        topology, edge = self.rows[:, relations]
         weight = self._sum(
             self.topology_attention, topology, self.edge_attention, edge, 2
         )
@@ -134,7 +145,7 @@ class GRPEEncoder(nn.Module):
         ffn_dim: inner width of the feed-forward network.
         num_heads: attention heads H.
         max_hop: L, the distance up to which each hop has its own vector; the collator
-            must build `relation` with the same value.
+            must build `relation_index` with the same value.
         node_table_size: rows per node column (see `NodeEncoder`).
         dropout, attention_dropout, act_dropout: see `EncoderLayer`,
             `RelativeAttention`.
@@ -159,10 +170,10 @@ class GRPEEncoder(nn.Module):
         >>> batch = {
         ...     "x": torch.tensor([[[6, 0], [8, 1]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
-        ...     # positions in relation_code: self, and a bond of type 1
-        ...     "relation": torch.tensor([[[1, 2], [2, 1]]]),
-        ...     # virtual, self, max_hop + 2 + bond type
-        ...     "relation_code": torch.tensor([0, 1, 8]),
+        ...     # positions in `relations`: self, and a bond of type 1
+        ...     "relation_index": torch.tensor([[[1, 2], [2, 1]]]),
+        ...     # virtual, self, and what codes.bond_relation gives for that bond
+        ...     "relations": torch.tensor([0, 1, 8]),
         ... }
         >>> encoder(batch).shape
         torch.Size([1, 3, 16])
@@ -234,7 +245,7 @@ class GRPEEncoder(nn.Module):
         """Encodes a batch.
 
         Args:
-            batch: fields `x`, `node_mask`, `relation`, `relation_code`.
+            batch: fields `x`, `node_mask`, `relation_index`, `relations`.
             perturb: [B, N, D], added to the encoded node features.
 
         Returns:
@@ -247,16 +258,20 @@ class GRPEEncoder(nn.Module):
             x = x + torch.empty_like(x).uniform_(
                 -self.perturb_noise, self.perturb_noise
             )
-        mask, relation = batch["node_mask"], batch["relation"].long()
+        mask, relation_index = batch["node_mask"], batch["relation_index"].long()
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
-            relation = F.pad(relation, (1, 0, 1, 0))  # position 0: virtual
-        tables = [encoding(batch["relation_code"]) for encoding in self.encodings]
+            relation_index = F.pad(relation_index, (1, 0, 1, 0))  # position 0: virtual
+        tables = [encoding(batch["relations"]) for encoding in self.encodings]
         forbidden = tables[0].query.shape[1] - 1  # the last row
-        relation = relation.masked_fill(~mask.unsqueeze(1), forbidden)  # [B, T, T]
+        relation_index = relation_index.masked_fill(
+            ~mask.unsqueeze(1), forbidden
+        )  # [B, T, T]
         if self.virtual_is_self:
-            relation[:, 0, 0] = batch["relation"][:, 0, 0]  # of a node with itself
+            relation_index[:, 0, 0] = batch["relation_index"][
+                :, 0, 0
+            ]  # of a node with itself
         tables *= len(self.layers) // len(tables)
         for layer, layer_tables in zip(self.layers, tables):
-            x = layer(x, layer_tables, relation)
+            x = layer(x, layer_tables, relation_index)
         return self.final_norm(x) * mask.unsqueeze(-1)

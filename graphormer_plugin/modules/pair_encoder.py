@@ -6,6 +6,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from cython_ext.codes import (
+    RELATION_FAR,
+    RELATION_SELF,
+    RELATION_UNREACHABLE,
+    RELATION_VIRTUAL,
+    bond_relation,
+    hop_relation,
+)
+
 from .attn_bias import FORBIDDEN
 from .bond_encoder import BondEncoder
 from .choices import check_choice
@@ -15,10 +24,6 @@ from .vocabulary import Vocabularies
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
 COMBINATIONS = ("concat", "sum")
 RINGS = ("none", "additive", "categorical")
-
-# Codes of the batch field `relation_code` (graphormer_plugin.data.fields): padding,
-# self, unreachable, far, hops 2..max_hop, bond types.
-PADDING, SELF, UNREACHABLE, FAR, FIRST_HOP = range(5)
 
 
 class PairEncoder(nn.Module):
@@ -103,25 +108,29 @@ class PairEncoder(nn.Module):
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
         self.ring = nn.Embedding(2, pair_dim) if rings == "additive" else None
 
-        # Row of "self, not connected, bond types" and of "self, 1 .. p, beyond" per code.
-        types = torch.arange(self.bonds[0].num_bond_types)
-        hops = torch.arange(2, self.max_hop + 1)
+        # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".
         beyond = self.max_hop + 1
-        first = torch.ones(FIRST_HOP + len(hops), dtype=torch.long)
-        first[SELF] = 0
-        near = torch.tensor([beyond, 0, beyond, beyond])
-        rows = torch.cat([first, types + 2]), torch.cat([near, hops, 0 * types + 1])
-        self.register_buffer("rows", torch.stack(rows), persistent=False)
-        forbidden = torch.zeros(self.rows.shape[1], dtype=torch.bool)
-        forbidden[PADDING] = True
+        rows = dict.fromkeys(
+            (RELATION_VIRTUAL, RELATION_UNREACHABLE, RELATION_FAR), (1, beyond)
+        )
+        rows[RELATION_SELF] = 0, 0
+        for hop in range(2, self.max_hop + 1):
+            rows[hop_relation(hop)] = 1, hop
+        for bond in range(1, self.bonds[0].num_bond_types + 1):
+            rows[bond_relation(bond, self.max_hop)] = bond + 1, 1
+        table = torch.tensor([rows[relation] for relation in range(len(rows))])
+        self.register_buffer("rows", table.T.contiguous(), persistent=False)
+        forbidden = torch.zeros(len(rows), dtype=torch.bool)
+        forbidden[RELATION_VIRTUAL] = True  # padding; there is no virtual node
         if neighbours_only:
-            forbidden[UNREACHABLE : FIRST_HOP + len(hops)] = True
+            first_bond = bond_relation(1, self.max_hop)
+            forbidden[RELATION_UNREACHABLE:first_bond] = True
         self.register_buffer("forbidden", forbidden, persistent=False)
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads; `relation` with `max_hop`."""
-        fields = {"relation", "relation_code"}
+        """Batch fields that `forward` reads; `relation_index` with `max_hop`."""
+        fields = {"relation_index", "relations"}
         return frozenset(fields if self.rings == "none" else fields | {"ring"})
 
     def forward(
@@ -137,16 +146,16 @@ class PairEncoder(nn.Module):
             Features [B, N, N, F]; the basis [F, pair_dim], with E^(0) = features @
             basis; and which features forbid their pairs [F], bool.
         """
-        code = batch["relation_code"]
-        relation, ring = batch["relation"].long(), None
+        relations = batch["relations"]
+        index, ring = batch["relation_index"].long(), None
         if self.rings != "none":
             ring = batch["ring"].long()
-        blocks, basis = [], [self.relation_vectors(code)]
+        blocks, basis = [], [self.relation_vectors(relations)]
         if self.rings == "categorical":
-            relation = relation + len(code) * ring
+            index = index + len(relations) * ring
         dtype = basis[0].dtype
-        blocks.append(F.one_hot(relation, len(basis[0])).to(dtype))
-        forbidden = self.forbidden[code].repeat(len(self.bonds))
+        blocks.append(F.one_hot(index, len(basis[0])).to(dtype))
+        forbidden = self.forbidden[relations].repeat(len(self.bonds))
         if self.walks is not None:
             blocks.append(walks[..., : self.num_steps].to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
@@ -161,13 +170,13 @@ class PairEncoder(nn.Module):
 
     def adjacency(self, batch: dict[str, Tensor]) -> Tensor:
         """[B, N, N] bool, True where a bond goes from i to j."""
-        bonded = batch["relation_code"] >= FIRST_HOP + self.max_hop - 1
-        return bonded[batch["relation"].long()]
+        bonded = batch["relations"] >= bond_relation(1, self.max_hop)
+        return bonded[batch["relation_index"].long()]
 
-    def relation_vectors(self, code: Tensor) -> Tensor:
+    def relation_vectors(self, relations: Tensor) -> Tensor:
         """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], those
         without and those with a shared ring."""
-        bond_rows, distance_rows = self.rows[:, code]
+        bond_rows, distance_rows = self.rows[:, relations]
         no_bonds = self.no_bonds.weight.chunk(len(self.bonds))
         parts = []
         for bonds, others in zip(self.bonds, no_bonds):

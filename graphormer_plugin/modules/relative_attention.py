@@ -43,13 +43,13 @@ class _RelativeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx, qkv, query_table, key_table, value_table, relation, p, key_from_row
+        ctx, qkv, query_table, key_table, value_table, relation_index, p, key_from_row
     ):
         B, T, _ = qkv.shape
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
         scale, rescale = d**-0.5, 1 / (1 - p)
         q, k, v = (split_heads(part, H) for part in qkv.chunk(3, dim=-1))
-        index = relation.expand(H, B, T, T)
+        index = relation_index.expand(H, B, T, T)
 
         qr = torch.bmm(q, query_table.transpose(1, 2))  # [H, B*T, R]
         if key_from_row:
@@ -74,7 +74,7 @@ class _RelativeAttention(torch.autograd.Function):
         torch.baddbmm(out, dropped, v, alpha=rescale, beta=rescale, out=out)
         ctx.save_for_backward(
             q, k, v, query_table, key_table, value_table,
-            attention, mask, dropped, per_relation, relation,
+            attention, mask, dropped, per_relation, relation_index,
         )  # fmt: skip
         ctx.rescale, ctx.key_from_row = rescale, key_from_row
         return merge_heads(out.view(H, B * T, d), B)
@@ -84,12 +84,12 @@ class _RelativeAttention(torch.autograd.Function):
     def backward(ctx, grad):
         (
             q, k, v, query_table, key_table, value_table,
-            attention, mask, dropped, per_relation, relation,
+            attention, mask, dropped, per_relation, relation_index,
         ) = ctx.saved_tensors  # fmt: skip
         H, R, d = query_table.shape
-        B, T, _ = relation.shape
+        B, T, _ = relation_index.shape
         scale = d**-0.5
-        index = relation.expand(H, B, T, T)
+        index = relation_index.expand(H, B, T, T)
         grad = split_heads(grad, H)
         if mask is not None:
             grad *= ctx.rescale
@@ -193,12 +193,14 @@ class RelativeAttention(nn.Module):
         self.qkv_proj = nn.Linear(embed_dim, 3 * embed_dim)
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
-    def forward(self, x: Tensor, tables: RelationTables, relation: Tensor) -> Tensor:
+    def forward(
+        self, x: Tensor, tables: RelationTables, relation_index: Tensor
+    ) -> Tensor:
         """
         Args:
             x: [B, T, D].
             tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
-            relation: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
+            relation_index: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
 
         Returns:
             [B, T, D]; rows in which everything is forbidden are finite and mean
@@ -208,11 +210,13 @@ class RelativeAttention(nn.Module):
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
-            out = _RelativeAttention.apply(qkv, *tables, relation, p, self.key_from_row)
+            out = _RelativeAttention.apply(
+                qkv, *tables, relation_index, p, self.key_from_row
+            )
         return self.out_proj(out)
 
     def attention_weights(
-        self, x: Tensor, tables: RelationTables, relation: Tensor
+        self, x: Tensor, tables: RelationTables, relation_index: Tensor
     ) -> Tensor:
         """Weights [B, H, T, T] of `forward` with the same arguments, row i those of its
         sum, without dropout."""
@@ -223,7 +227,7 @@ class RelativeAttention(nn.Module):
             split_heads(part, H).view(H, B, T, -1)
             for part in self.qkv_proj(x).chunk(3, dim=-1)
         )
-        index = relation.expand(H, B, T, T)
+        index = relation_index.expand(H, B, T, T)
         scores = q @ k.mT + (q @ query.mT).gather(3, index)
         if self.key_from_row:
             scores = scores + (k @ key.mT).gather(3, index)

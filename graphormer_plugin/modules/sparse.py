@@ -6,12 +6,19 @@ from torch import Tensor
 
 
 class NodeLayout:
-    """Where each node of a batch is: row of a flat tensor [S, ...], S nodes of all
-    graphs one after another, and place in a padded one [B, N, ...].
+    """Converts between flat tensors [S, ...], which hold the S nodes of all graphs one
+    after another, and padded ones [B, N, ...].
 
     Args:
-        node_mask: [B, N] bool, True where a node is real; these come first.
+        node_mask: [B, N] bool, True where a node is real; real nodes come first.
         node_graph: [S] int64, the graph of each node, ascending.
+
+    Attributes:
+        num_graphs: B.
+        max_nodes: N.
+        ptr: [B] int64, the flat index of the first node of each graph.
+        local_index: [S] int64, number of each node within its graph.
+        flat_index: [S] int64, index of each node into [B * N, ...].
 
     Example:
         >>> layout = NodeLayout(
@@ -25,24 +32,24 @@ class NodeLayout:
     """
 
     def __init__(self, node_mask: Tensor, node_graph: Tensor) -> None:
-        self.num_graphs, self.num_columns = node_mask.shape
+        self.num_graphs, self.max_nodes = node_mask.shape
         self.node_graph = node_graph
         sizes = node_mask.sum(1)
-        self.first = sizes.cumsum(0) - sizes  # [B], row of the first node of each graph
+        self.ptr = sizes.cumsum(0) - sizes
         # Counted, not looked up with nonzero(), which would wait for a GPU.
-        rows = torch.arange(len(node_graph), device=node_graph.device)
-        self.number = rows - self.first[node_graph]  # [S], within its graph
-        self.place = node_graph * self.num_columns + self.number
+        nodes = torch.arange(len(node_graph), device=node_graph.device)
+        self.local_index = nodes - self.ptr[node_graph]
+        self.flat_index = node_graph * self.max_nodes + self.local_index
 
     def flatten(self, padded: Tensor) -> Tensor:
         """[B, N, ...] -> [S, ...]."""
-        return padded.flatten(0, 1).index_select(0, self.place)
+        return padded.flatten(0, 1).index_select(0, self.flat_index)
 
     def pad(self, flat: Tensor) -> Tensor:
         """[S, ...] -> [B, N, ...], zero where there is no node."""
-        padded = flat.new_zeros(self.num_graphs * self.num_columns, *flat.shape[1:])
-        padded = padded.index_copy(0, self.place, flat)
-        return padded.view(self.num_graphs, self.num_columns, *flat.shape[1:])
+        padded = flat.new_zeros(self.num_graphs * self.max_nodes, *flat.shape[1:])
+        padded = padded.index_copy(0, self.flat_index, flat)
+        return padded.view(self.num_graphs, self.max_nodes, *flat.shape[1:])
 
 
 def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:

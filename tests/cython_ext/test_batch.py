@@ -34,7 +34,7 @@ def chain(n):
 
 
 def codes_of(batch):
-    return batch["relation_code"][batch["relation"]]
+    return batch["relations"][batch["relation_index"]]
 
 
 def test_path_next_to_one_node():
@@ -61,22 +61,22 @@ def test_path_next_to_one_node():
 
 
 def test_relation_of_a_path():
-    batch = build([chain(4), NO_EDGES], ["relation"], max_hop=2)
+    batch = build([chain(4), NO_EDGES], ["relation_index"], max_hop=2)
     # self 1, unreachable 2, far 3, two hops 4, a bond of type 1 at 2 + 2 + 1
     assert codes_of(batch).tolist() == [
         [[1, 5, 4, 3], [2, 1, 5, 4], [2, 2, 1, 5], [2, 2, 2, 1]],
         [[1, 2, 0, 0], [2, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]],
     ]
-    assert batch["relation_code"].tolist() == [0, 1, 2, 3, 4, 5]
-    assert batch["relation"].dtype == np.uint8
-    assert batch["relation_code"].dtype == np.int64
+    assert batch["relations"].tolist() == [0, 1, 2, 3, 4, 5]
+    assert batch["relation_index"].dtype == np.uint8
+    assert batch["relations"].dtype == np.int64
 
 
 def test_relation_lists_only_codes_that_occur():
-    batch = build([PATH], ["relation"], max_hop=5)
-    assert batch["relation_code"].tolist() == [0, 1, 4, 8, 9]
-    assert batch["relation"].tolist() == [[[1, 3, 2], [3, 1, 4], [2, 4, 1]]]
-    assert build([EMPTY], ["relation_code"], max_hop=1)["relation_code"].tolist() == [0]
+    batch = build([PATH], ["relation_index"], max_hop=5)
+    assert batch["relations"].tolist() == [0, 1, 4, 8, 9]
+    assert batch["relation_index"].tolist() == [[[1, 3, 2], [3, 1, 4], [2, 4, 1]]]
+    assert build([EMPTY], ["relations"], max_hop=1)["relations"].tolist() == [0]
 
 
 def test_paths_in_a_ring_take_the_lowest_predecessor():
@@ -119,7 +119,7 @@ def test_batches_without_nodes(graphs):
     assert batch["x"].shape == (B, 0, 3)
     assert batch["path_bond"].shape == (B, 0, 0, 2)
     assert batch["edge_index"].shape == (2, 0)
-    assert batch["relation_code"].tolist() == [0]
+    assert batch["relations"].tolist() == [0]
     assert build([PATH], ["node_mask"], ids=[])["node_mask"].shape == (0, 0)
 
 
@@ -167,10 +167,10 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
         expected = reference.batch_of(
             graphs, columns, ids, max_dist=max_dist, max_hop=max_hop, length=length
         )
-        codes = batch.pop("relation_code")
+        codes = batch.pop("relations")
         assert codes[0] == 0 and (np.diff(codes) > 0).all()
-        assert set(codes) == {0, *expected["relation"].flat}
-        batch["relation"] = codes[batch["relation"]]
+        assert set(codes) == {0, *expected["relation_index"].flat}
+        batch["relation_index"] = codes[batch["relation_index"]]
         assert batch.keys() == expected.keys()
         for name, array in expected.items():
             assert np.array_equal(batch[name], array), (name, trial, graphs, ids)
@@ -193,7 +193,9 @@ def test_distances_beyond_the_code(fields):
 
 
 def test_relations_and_paths_have_no_limit_of_hops():
-    batch = build([chain(270)], {"relation", "path_bond"}, max_hop=253, path_length=1)
+    batch = build(
+        [chain(270)], {"relation_index", "path_bond"}, max_hop=253, path_length=1
+    )
     codes = codes_of(batch)[0, 0]
     assert codes[[0, 1, 2, 253, 254, 269]].tolist() == [1, 256, 4, 255, 3, 3]
     assert (batch["path_bond"][0, 0, 1:] == 1).all()
@@ -216,7 +218,7 @@ def test_smallest_type_that_holds_all_bonds(num_bond_types, bond, relation):
     batch = build_batch(
         columns,
         [0],
-        ["bond", "path_bond", "edge_bond", "relation"],
+        ["bond", "path_bond", "edge_bond", "relation_index"],
         num_bond_types=num_bond_types,
         max_hop=4,
         path_length=2,
@@ -224,7 +226,7 @@ def test_smallest_type_that_holds_all_bonds(num_bond_types, bond, relation):
     for name in ("bond", "path_bond", "edge_bond"):
         assert batch[name].dtype == bond
         assert batch[name].max(initial=0) == num_bond_types
-    assert batch["relation"].dtype == relation
+    assert batch["relation_index"].dtype == relation
     if num_bond_types:
         assert codes_of(batch)[0, 0, 1] == 4 + 2 + num_bond_types
 
@@ -253,12 +255,12 @@ def test_threads_change_nothing(num_threads):
 
 def test_works_in_a_forked_child():
     options = {"max_hop": 3, "num_threads": 3}
-    expected = build([PATH, RING], ["relation"], **options)["relation"]
+    expected = build([PATH, RING], ["relation_index"], **options)["relation_index"]
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        result = pool.apply_async(build, ([PATH, RING], ["relation"]), options).get(
-            timeout=30
-        )
-    assert np.array_equal(result["relation"], expected)
+        result = pool.apply_async(
+            build, ([PATH, RING], ["relation_index"]), options
+        ).get(timeout=30)
+    assert np.array_equal(result["relation_index"], expected)
 
 
 def test_reads_memory_maps_and_modifies_nothing(tmp_path):
@@ -317,7 +319,10 @@ def test_ids_of_any_kind(kind):
         ({"max_dist": 2.5}, "max_dist is 2.5"),
         ({"max_hop": 0}, r"max_hop is 0, expected an integer in 1..253"),
         ({"max_hop": 254}, "max_hop is 254"),
-        ({"max_hop": None}, "max_hop is None, expected an integer for field relation"),
+        (
+            {"max_hop": None},
+            "max_hop is None, expected an integer for field relation_index",
+        ),
         ({"path_length": -1}, "path_length is -1"),
         (
             {"path_length": 0},

@@ -63,12 +63,12 @@ def test_positions_and_features_survive_fp16(name):
 
 
 def test_only_what_the_model_needs_is_built():
-    spec = BatchSpec(frozenset({"x", "relation", "relation_code"}), max_hop=2)
+    spec = BatchSpec(frozenset({"x", "relation_index", "relations"}), max_hop=2)
     shared = collator()
     shared.spec = spec
     batch = shared(np.array([0]))["net_input"]["batch"]
-    assert set(batch) == {"x", "relation", "relation_code"}
-    assert batch["relation"].dtype == torch.uint8
+    assert set(batch) == {"x", "relation_index", "relations"}
+    assert batch["relation_index"].dtype == torch.uint8
 
 
 def test_filler_of_uneven_shards_is_an_empty_sample():

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import cython_ext
-from graphormer_plugin.data.fields import FIELDS, BatchSpec, num_relations
+from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.schema import (
     FeatureSchema,
     TargetSchema,
@@ -119,15 +119,15 @@ class TestBatchSpec:
     def test_fields_are_those_of_the_kernel(self):
         assert FIELDS.keys() == cython_ext.FIELDS
 
-    def test_number_of_relations(self):
-        assert num_relations(max_hop=5, num_bond_types=60) == 68
-
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
             (dict(fields={"distance"}), "unknown batch field 'distance'"),
-            (dict(fields={"relation"}), "relation needs max_hop in 1..253, got None"),
-            (dict(fields={"relation"}, max_hop=254), "1..253, got 254"),
+            (
+                dict(fields={"relation_index"}),
+                "relation_index needs max_hop in 1..253, got None",
+            ),
+            (dict(fields={"relation_index"}, max_hop=254), "1..253, got 254"),
             (dict(fields={"dist"}, max_dist=254), "max_dist must be in 1..253"),
             (dict(fields={"path_bond"}), "path_bond needs path_length >= 1"),
         ],

@@ -52,7 +52,7 @@ def make_graphs(seed=1, sizes=(6, 1, 8, 4), **options):
 def collate(encoder, graphs):
     fields = sorted(encoder.required_fields - {"ring"})
     batch = toy_graphs.collate(graphs, fields, TYPES, max_hop=encoder.pairs.max_hop)
-    ring = torch.zeros(batch["relation"].shape, dtype=torch.uint8)
+    ring = torch.zeros(batch["relation_index"].shape, dtype=torch.uint8)
     for number, graph in enumerate(graphs):
         n = len(graph["x"])
         ring[number, :n, :n] = torch.from_numpy(graph["ring"].astype(np.uint8))
@@ -210,7 +210,7 @@ def test_walks_tell_apart_what_distances_do_not():
     path = undirected_graph(4, [(0, 1), (1, 2), (2, 3)])
     encoder = PairEncoder(FeatureSchema(1, bond_dims=[1]), 4, "both", num_steps=3)
     batch = toy_graphs.collate(
-        [diamond, path], ["relation", "relation_code"], 1, max_hop=3
+        [diamond, path], ["relation_index", "relations"], 1, max_hop=3
     )
     adjacency = encoder.adjacency(batch)
     walks = walk_powers(adjacency, 3)
@@ -258,14 +258,14 @@ def test_padding_does_not_matter_in_training():
     graphs = make_graphs(sizes=(6, 6))
     batch = collate(encoder, graphs)
     out = encoder(batch)
-    pad = {name: field for name, field in batch.items() if name != "relation_code"}
+    pad = {name: field for name, field in batch.items() if name != "relations"}
     widen = torch.nn.functional.pad
     pad["x"] = widen(batch["x"], (0, 0, 0, 2), value=1)
     pad["node_mask"] = widen(batch["node_mask"], (0, 2))
-    for name in ("relation", "ring"):
+    for name in ("relation_index", "ring"):
         pad[name] = widen(batch[name], (0, 2, 0, 2))
     perturb = torch.zeros(2, 8, D, dtype=torch.float64, requires_grad=True)
-    padded = encoder({**pad, "relation_code": batch["relation_code"]}, perturb)
+    padded = encoder({**pad, "relations": batch["relations"]}, perturb)
     assert (padded[:, :6] - out).abs().max() < 1e-12
     padded.square().sum().backward()
     assert (perturb.grad[:, 6:] == 0).all() and (perturb.grad[:, :6] != 0).any()

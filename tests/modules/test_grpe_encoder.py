@@ -16,7 +16,7 @@ from support.toy_graphs import hops, permute, random_graph, undirected_graph
 
 MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
 ABLATIONS = list(itertools.product([False, True], repeat=3))
-FIELDS = ["x", "node_mask", "relation", "relation_code"]
+FIELDS = ["x", "node_mask", "relation_index", "relations"]
 
 
 def collate(graphs):
@@ -258,7 +258,7 @@ def test_max_hop_is_what_it_says():
     not."""
     path = undirected_graph(6, [(node, node + 1) for node in range(5)])
     batch = collate([path])
-    first_row = batch["relation_code"][batch["relation"][0, 0].long()]
+    first_row = batch["relations"][batch["relation_index"][0, 0].long()]
     assert first_row.tolist() == [1, MAX_HOP + 2 + 1, 2 + 2, 3 + 2, 3, 3]
 
 

@@ -15,15 +15,15 @@ def test_flat_nodes_are_numbered_as_edges_number_them(rng):
     flat = layout.flatten(batch["x"])
     assert torch.equal(flat, batch["x"][batch["node_mask"]])
     assert torch.equal(layout.pad(flat), batch["x"])  # its padding is 0, too
-    assert layout.first.tolist() == [0, 5, 6, 13]
+    assert layout.ptr.tolist() == [0, 5, 6, 13]
     # the ends of an edge, found through the layout, are those of its graph
     source, target = batch["edge_index"]
     assert torch.equal(batch["node_graph"][source], batch["node_graph"][target])
     first_edge = 0
     for graph in graphs:
         edges = slice(first_edge, first_edge + len(graph["src"]))
-        assert layout.number[source[edges]].tolist() == graph["src"].tolist()
-        assert layout.number[target[edges]].tolist() == graph["dst"].tolist()
+        assert layout.local_index[source[edges]].tolist() == graph["src"].tolist()
+        assert layout.local_index[target[edges]].tolist() == graph["dst"].tolist()
         first_edge = edges.stop
     assert first_edge == len(source)
 

@@ -69,7 +69,7 @@ def batch_of(graphs, columns, ids, *, max_dist, max_hop, length):
         "dist": np.full((B, N, N), UNREACHABLE),
         "bond": np.zeros((B, N, N), int),
         "path_bond": np.zeros((B, N, N, L), int),
-        "relation": np.zeros((B, N, N), int),
+        "relation_index": np.zeros((B, N, N), int),
         "ring": np.zeros((B, N, N), int),
         "node_graph": np.repeat(np.arange(B), [graphs[i][0] for i in ids]),
     }
@@ -98,18 +98,20 @@ def batch_of(graphs, columns, ids, *, max_dist, max_hop, length):
             hops, pred = hops_and_predecessors(n, neighbours, i)
             for j in range(n):
                 if j not in hops:
-                    out["relation"][b, i, j] = 2
+                    out["relation_index"][b, i, j] = 2
                     continue
                 h = hops[j]
                 far = max_dist is not None and h > max_dist
                 out["dist"][b, i, j] = FAR if far else h
                 if h == 1:
                     out["bond"][b, i, j] = lowest[i, j]
-                    out["relation"][b, i, j] = max_hop + 2 + lowest[i, j]
+                    out["relation_index"][b, i, j] = max_hop + 2 + lowest[i, j]
                 else:
-                    out["relation"][b, i, j] = 1 if h == 0 else min(h, max_hop + 1) + 2
+                    out["relation_index"][b, i, j] = (
+                        1 if h == 0 else min(h, max_hop + 1) + 2
+                    )
                     if h > max_hop:
-                        out["relation"][b, i, j] = 3
+                        out["relation_index"][b, i, j] = 3
                 node = j
                 for step in range(h, 0, -1):
                     if step <= L:
