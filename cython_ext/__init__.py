@@ -709,13 +709,13 @@ def _allocate_edge_fields(
         )
         codes[0] = RELATION_SELF
         codes[width] = RELATION_UNREACHABLE
-        job.relation_of_hop, job.direct_code = codes, bond_relation(0, max_hop)
+        job.relation_of_hop, job.bond_base = codes, bond_relation(0, max_hop)
 
 
 def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
     """Runs the kernel; returns a uint8 flag for each joint code that was written."""
     graphs = len(job.node_count)
-    num_codes = job.direct_code + 1 + job.num_bond_types
+    num_codes = job.bond_base + 1 + job.num_bond_types
     num_threads = min(num_threads, graphs)
     if num_threads <= 1:
         seen = np.zeros(num_codes, dtype=np.uint8)

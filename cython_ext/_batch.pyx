@@ -54,7 +54,7 @@ cdef struct Plan:
     Py_ssize_t num_edges  # of the batch
     int32_t bond_limit
     int32_t hop_limit
-    int32_t direct_code
+    int32_t bond_base
     const uint16_t *dist_of_hop
     const uint16_t *relation_of_hop
     uint8_t *seen
@@ -144,7 +144,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     plan.num_edges = out["edge_index"].shape[1] if "edge_index" in out else 0
     plan.bond_limit = 1 if job.edge_bond is None else job.num_bond_types
     plan.hop_limit = job.hop_limit
-    plan.direct_code = job.direct_code
+    plan.bond_base = job.bond_base
     plan.dist_of_hop = NULL
     if dist_of_hop is not None:
         plan.dist_of_hop = &dist_of_hop[0]
@@ -598,7 +598,7 @@ cdef inline void write_relation_index(
         to[j] = <code_t>relation_of_hop[hop[j]]
     for e in range(searcher.first[i], searcher.first[i + 1]):
         to[searcher.neighbour[e]] = <code_t>(
-            plan.direct_code + scratch.neighbour_bond[e]
+            plan.bond_base + scratch.neighbour_bond[e]
         )
     memset(to + searcher.n, 0, (plan.width - searcher.n) * sizeof(code_t))
 
@@ -643,4 +643,4 @@ cdef void mark_seen(
     if not connected:
         plan.seen[plan.relation_of_hop[plan.width]] = 1
     for e in range(scratch.searcher.first[graph.n]):
-        plan.seen[plan.direct_code + scratch.neighbour_bond[e]] = 1
+        plan.seen[plan.bond_base + scratch.neighbour_bond[e]] = 1

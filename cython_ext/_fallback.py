@@ -190,7 +190,7 @@ def _fill_from_edges(
         _write(out["dist"][position], job.dist_of_hop[hops], job.dist_of_hop[-1])
     if "relation_index" in out:
         codes = job.relation_of_hop[hops]
-        codes[linked] = job.direct_code + bonds[linked]
+        codes[linked] = job.bond_base + bonds[linked]
         seen[codes] = 1
         _write(out["relation_index"][position], codes, 0)
     if "path_bond" in out:

@@ -42,7 +42,7 @@ class BatchJob:
         hop_limit: Longest path that ``dist`` may hold.
         dist_of_hop: Entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
         relation_of_hop: Joint code for each number of hops, uint16 ``[N + 1]``.
-        direct_code: Joint code of a direct edge less its bond type.
+        bond_base: Relation of a direct edge less its bond type.
         out: Array per field. ``relation_index`` receives joint codes, not yet positions.
         node_columns: Pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
     """
@@ -61,6 +61,6 @@ class BatchJob:
     hop_limit: int = NO_HOP_LIMIT
     dist_of_hop: Optional[np.ndarray] = None
     relation_of_hop: Optional[np.ndarray] = None
-    direct_code: int = 0
+    bond_base: int = 0
     out: dict[str, np.ndarray] = field(default_factory=dict)
     node_columns: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
