@@ -19,6 +19,7 @@ from support.benchmark_files import (
     write_pcqm,
     write_zinc,
 )
+from support.golden import golden_state, load_golden
 from support.training import (
     USER_DIR,
     logged,
@@ -100,17 +101,10 @@ def drop_in(data_root, tmp_path, monkeypatch, short_goodbye):
 
 
 @pytest.fixture
-def published(shared_data, tmp_path):
+def published(tmp_path):
     """The published checkpoint of molhiv's recipe, with tiny weights."""
-    path = shared_data.parent / "golden/graphormer_preln_multi_hop.npz"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    with np.load(path) as archive:
-        state = {
-            name.removeprefix("state/"): torch.from_numpy(archive[name]).float()
-            for name in archive.files
-            if name.startswith("state/")
-        }
+    state = golden_state(load_golden("graphormer_preln_multi_hop"))
+    state = {name: value.float() for name, value in state.items()}
     folder = tmp_path / "pretrained"
     folder.mkdir()
     torch.save({"model": state}, folder / "pcqm4mv1_graphormer_base_for_molhiv.pt")

@@ -15,11 +15,11 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from support.benchmark_files import SMILES, write_all
+from support.golden import golden_state, load_golden
 from support.recipe_server import COMMANDS, shims
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -195,18 +195,12 @@ def bash(script, clone, environment):
     return done.stdout
 
 
-def weights_of(path):
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    with np.load(path) as archive:
-        return {
-            name.removeprefix("state/"): torch.from_numpy(archive[name]).float()
-            for name in archive.files
-            if name.startswith("state/")
-        }
+def weights_of(name):
+    state = golden_state(load_golden(name))
+    return {name: value.float() for name, value in state.items()}
 
 
-def provide(page, clone, environment, request):
+def provide(page, clone, environment):
     """What a page says that there is."""
     header = re.search(r"^```csv\n(.*)$", PAGES["examples/own_csv/README.md"], re.M)[1]
     if page != "README.md":
@@ -220,11 +214,10 @@ def provide(page, clone, environment, request):
         training, predicting = [code for _, code in BLOCKS["README.md"] if "> " in code]
         bash(training + predicting, clone, environment)
     if page == "examples/published/README.md":
-        golden = request.getfixturevalue("shared_data").parent / "golden"
-        state = weights_of(golden / "graphormer_preln_multi_hop.npz")
+        state = weights_of("graphormer_preln_multi_hop")
         state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
         torch.save({"model": state}, clone / "pcqm4mv2_graphormer_base.pt")
-        torch.save(weights_of(golden / "grpe_shared.npz"), clone / "last.pt")
+        torch.save(weights_of("grpe_shared"), clone / "last.pt")
 
 
 def as_shell(language, code):
@@ -249,10 +242,10 @@ def but_numbers(text):
 
 
 @pytest.mark.parametrize("page", [page for page, found in BLOCKS.items() if found])
-def test_commands_run(page, clone, environment, request):
+def test_commands_run(page, clone, environment):
     before = set(clone.iterdir())
     try:
-        provide(page, clone, environment, request)
+        provide(page, clone, environment)
         script = "\n".join(as_shell(*block) for block in BLOCKS[page])
         output = bash(script, clone, environment)
         shown = re.findall(r"^```csv\n(.*?)^```", PAGES[page], re.DOTALL | re.M)

@@ -10,6 +10,7 @@ from fairseq import checkpoint_utils
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.datasets.molecules import feature_dims
+from support.golden import golden_state, load_golden
 
 SOURCES = {
     "graphormer_preln_multi_hop": "microsoft-graphormer",
@@ -19,14 +20,6 @@ SOURCES = {
     "grpe_shared": "lenscloth-grpe",
     "grpe_independent": "lenscloth-grpe",
 }
-
-
-@pytest.fixture(params=SOURCES)
-def golden(request, shared_data):
-    path = shared_data.parent / "golden" / f"{request.param}.npz"
-    if not path.is_file():
-        pytest.skip(f"no {path}")
-    return SOURCES[request.param], np.load(path)
 
 
 def run(tmp_path, source, state, config, *arguments):
@@ -42,19 +35,11 @@ def run(tmp_path, source, state, config, *arguments):
     return code, out
 
 
-def state_of(archive):
-    return {
-        name.removeprefix("state/"): torch.from_numpy(archive[name])
-        for name in archive.files
-        if name.startswith("state/")
-    }
-
-
-def test_equals_the_published_implementation(golden, tmp_path):
-    source, archive = golden
-    code, out = run(
-        tmp_path, source, state_of(archive), json.loads(str(archive["config"]))
-    )
+@pytest.mark.parametrize("name", SOURCES)
+def test_equals_the_published_implementation(name, tmp_path):
+    archive = load_golden(name)
+    config = json.loads(str(archive["config"]))
+    code, out = run(tmp_path, SOURCES[name], golden_state(archive), config)
     assert code == 0
     predictor = hub.load(out)
     smiles = [str(text) for text in archive["smiles"]]

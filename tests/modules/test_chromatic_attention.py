@@ -5,7 +5,6 @@ import itertools
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,6 +16,7 @@ from graphormer_plugin.modules import (
     filter_messages,
 )
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
+from support.golden import load_golden
 
 B, N, D, H, F = 3, 5, 8, 2, 6
 
@@ -95,10 +95,10 @@ def test_equals_loops_over_the_equations(kind, values, projection, lean, monkeyp
 
 @torch.no_grad()
 @pytest.mark.parametrize("sharing", ["per_layer", "shared"])
-def test_equals_the_published_layer(sharing, lean, shared_data):
-    path = shared_data.parent / "golden" / f"csa_attention_{sharing}_edge.npz"
-    archive = {name: torch.from_numpy(a) for name, a in np.load(path).items() if a.ndim}
-    config = json.loads(str(np.load(path)["config"]))
+def test_equals_the_published_layer(sharing, lean):
+    golden = load_golden(f"csa_attention_{sharing}_edge")
+    config = json.loads(str(golden.pop("config")))
+    archive = {name: torch.from_numpy(array) for name, array in golden.items()}
     mask = archive["node_mask"]
     padding = ~mask.unsqueeze(1).unsqueeze(-1).expand(-1, mask.shape[1], -1, -1)
     names = ("e_att", "e_value") if sharing == "shared" else ("e",)

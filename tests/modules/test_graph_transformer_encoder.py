@@ -15,6 +15,7 @@ from graphormer_plugin.modules import (
     MLPHead,
     WLEncoding,
 )
+from support.golden import golden_state, load_golden
 from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 VARIANTS = {
@@ -314,13 +315,13 @@ def our_name(name):
 @pytest.mark.parametrize(
     "file", ["edges_batchnorm_lappe", "edges_layernorm", "nodes_batchnorm_lappe"]
 )
-def test_released_code(file, shared_data):
-    golden = np.load(shared_data.parent / "golden" / f"gt_{file}.npz")
+def test_released_code(file):
+    golden = load_golden(f"gt_{file}")
     config = json.loads(str(golden["config"]))
     state = {
-        our_name(name.removeprefix("state/")): torch.from_numpy(golden[name])
-        for name in golden.files
-        if name.startswith("state/") and not name.endswith("num_batches_tracked")
+        our_name(name): value.double()
+        for name, value in golden_state(golden).items()
+        if not name.endswith("num_batches_tracked")
     }
     edges = file.startswith("edges")
     schema = FeatureSchema(

@@ -1,0 +1,90 @@
+"""Golden files: what the published implementations compute. See tests/golden/README.md.
+
+    python tests/support/golden.py FOLDER
+
+writes those of tests/golden out of the full files in a folder.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+# Tensors of the full files that follow from others, or that the test does not read.
+LEFT_OUT = {
+    "csa_attention_per_layer_edge": ["e_att", "e_value"],
+    "csa_attention_shared_edge": ["e"],
+}
+
+
+def drawn(shapes: dict[str, list[int]]) -> dict[str, np.ndarray]:
+    """Weights as the published models got them: 0.2 N(0, 1) in float64 from seed 0, one
+    tensor after the other; those of normalisations have 1 added."""
+    generator = torch.Generator().manual_seed(0)
+    state = {}
+    for name, shape in shapes.items():
+        value = 0.2 * torch.randn(shape, generator=generator, dtype=torch.float64)
+        if len(shape) == 1 and name.endswith(".weight"):
+            value = 1 + value
+        state[name] = value.numpy()
+    return state
+
+
+def load_golden(name: str) -> dict[str, np.ndarray]:
+    """Arrays of a golden file by name, the weights under `state/<parameter>`."""
+    with np.load(GOLDEN / f"{name}.npz") as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    if "drawn" in arrays:
+        state = drawn(json.loads(str(arrays.pop("drawn"))))
+        probe = arrays.pop("probe")
+        assert np.allclose([value.sum() for value in state.values()], probe), (
+            f"torch {torch.__version__} draws other numbers from seed 0 than the torch "
+            "that these weights are from, see tests/golden/README.md"
+        )
+        arrays |= {f"state/{name}": value for name, value in state.items()}
+    return arrays
+
+
+def golden_state(arrays: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
+    """Only the weights, as a checkpoint has them."""
+    return {
+        name.removeprefix("state/"): torch.from_numpy(value)
+        for name, value in arrays.items()
+        if name.startswith("state/")
+    }
+
+
+def trim(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a full file in fewer bytes, without loss."""
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    for name in LEFT_OUT.get(path.stem, ()):
+        del arrays[name]
+    state = {
+        name.removeprefix("state/"): arrays[name]
+        for name in arrays
+        if name.startswith("state/")
+    }
+    same = drawn({name: list(value.shape) for name, value in state.items()})
+    if all(np.array_equal(value, same[name]) for name, value in state.items()):
+        arrays = {n: a for n, a in arrays.items() if not n.startswith("state/")}
+        shapes = {name: value.shape for name, value in state.items()}
+        arrays["drawn"] = np.array(json.dumps(shapes))
+        arrays["probe"] = np.array([value.sum() for value in state.values()])
+    for name, value in arrays.items():
+        if value.dtype == np.float64 and (value.astype(np.float32) == value).all():
+            arrays[name] = value.astype(np.float32)
+    return arrays
+
+
+def main(folder: str) -> None:
+    for path in sorted(Path(folder).glob("*.npz")):
+        np.savez_compressed(GOLDEN / path.name, **trim(path))
+        print(f"{(GOLDEN / path.name).stat().st_size:>8} {path.name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
