@@ -10,18 +10,23 @@ PYTEST_ARGS ?=
 
 BIN = $(VENV)/bin
 SOURCES = cython_ext examples graphormer_plugin setup.py tests
+# A worker of pytest per core, with one thread each.
+PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup demo test lint docs clean
+.PHONY: help setup demo test test-quick coverage lint docs clean
 
 help:
-	@echo 'make demo    set up $(VENV) if needed, train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test    set up $(VENV) if needed, run the test suite'
-	@echo 'make setup   only set up $(VENV): pinned packages, extension, this package'
-	@echo 'make lint    ruff and black, as checks'
-	@echo 'make docs    the site in build/docs: README.md, pages and API; checks every link'
-	@echo 'make clean   remove $(VENV), $(DEMO_DIR) and everything built'
-	@echo 'settings     PYTHON=$(PYTHON) (3.11 or newer)  VENV=$(VENV)  DEMO_EPOCHS=$(DEMO_EPOCHS)'
-	@echo '             DEMO_DIR=$(DEMO_DIR)  DEMO_WORKERS=$(DEMO_WORKERS)  PYTEST_ARGS="-k grpe"'
+	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
+	@echo 'make test        the whole test suite'
+	@echo 'make test-quick  what takes no training: about a minute'
+	@echo 'make coverage    the test suite, and the lines that it does not reach'
+	@echo 'make lint        ruff, black, the direction of imports, types of the public surface'
+	@echo 'make docs        the site in build/docs: README.md, pages and API; checks every link'
+	@echo 'make setup       only set up $(VENV), as all of the above do where it is missing:'
+	@echo '                 pinned packages, extension, this package'
+	@echo 'make clean       remove $(VENV), $(DEMO_DIR) and everything built'
+	@echo 'settings         PYTHON=$(PYTHON) (3.11 or newer)  VENV=$(VENV)  DEMO_EPOCHS=$(DEMO_EPOCHS)'
+	@echo '                 DEMO_DIR=$(DEMO_DIR)  DEMO_WORKERS=$(DEMO_WORKERS)  PYTEST_ARGS="-k grpe"'
 
 setup:
 	@command -v "$(PYTHON)" > /dev/null || { \
@@ -33,11 +38,18 @@ demo: setup
 	    --dir "$(DEMO_DIR)" --workers "$(DEMO_WORKERS)"
 
 test: setup
-	"$(BIN)/python" -m pytest $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
+
+test-quick: setup
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+coverage: setup
+	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: setup
 	"$(BIN)/ruff" check $(SOURCES)
 	"$(BIN)/black" --check --quiet $(SOURCES)
+	"$(BIN)/lint-imports" --no-logo --cache-dir build/import-linter
 
 # Links and anchors that lead nowhere are warnings, and a warning is an error.
 docs: setup
@@ -45,6 +57,6 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --config-file .ci/mkdocs.yml
 
 clean:
-	rm -rf "$(VENV)" "$(VENV).lock" "$(DEMO_DIR)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(DEMO_DIR)" build dist *.egg-info
 	rm -f cython_ext/*.so cython_ext/*.pyd cython_ext/*.c cython_ext/*.cpp
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

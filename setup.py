@@ -47,14 +47,13 @@ if second_torch_ahead() and not os.environ.get(ALLOW_ISOLATION):
 from Cython.Build import cythonize  # noqa: E402
 from setuptools import Extension, setup  # noqa: E402
 
-extensions = cythonize(
-    [
-        Extension(f"cython_ext.{path.stem}", [str(path)], extra_compile_args=OPTIMISE)
-        for path in sorted(Path("cython_ext").glob("*.pyx"))
-    ]
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                f"cython_ext.{path.stem}", [str(path)], extra_compile_args=OPTIMISE
+            )
+            for path in sorted(Path("cython_ext").glob("*.pyx"))
+        ]
+    )
 )
-for extension in extensions:
-    # Without a compiler the NumPy fallback serves. Set here: cythonize forgets it.
-    extension.optional = True
-
-setup(ext_modules=extensions)
