@@ -146,7 +146,7 @@ class GraphCriterion(FairseqCriterion):
 
     @classmethod
     def reduce_metrics(cls, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Log the loss per present label, in standardised units."""
+        """Log the loss per present label, of targets at the scale of training."""
         total = sum(float(log["loss"]) for log in logging_outputs)
         count = sum(float(log["sample_size"]) for log in logging_outputs)
         mean = total / count if count > 0 else 0.0
@@ -173,9 +173,10 @@ class GraphCriterion(FairseqCriterion):
 
 
 class RegressionCriterion(GraphCriterion):
-    """A loss on standardised values, with errors in the unit of each target.
+    """A loss on values at the scale of training, with errors in each target's unit.
 
-    ``loss`` is the mean over the standardised targets (dimensionless). ``mae`` and
+    ``loss`` is the mean over the targets, standardised (dimensionless) unless
+    ``--target-scale none`` leaves them as they are. ``mae`` and
     ``rmse`` are those of the whole split in the target's unit, e.g. eV; with several
     targets the mean of ``mae_<target>``, each over the rows that have that target.
     """
@@ -183,7 +184,7 @@ class RegressionCriterion(GraphCriterion):
     target_kinds = ("regression",)
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
-        """Loss of every value, both standardised."""
+        """Loss of every value, both at the scale of training."""
         raise NotImplementedError
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:

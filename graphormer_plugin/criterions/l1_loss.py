@@ -11,12 +11,12 @@ from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
 
 @dataclass
 class L1LossConfig(FairseqDataclass):
-    """No options: the unit and the standardisation come from the data."""
+    """No options: the unit comes from the data, the scale from the task."""
 
 
 @register_criterion("l1_loss", dataclass=L1LossConfig)
 class L1Loss(RegressionCriterion):
-    """Absolute error of standardised targets; see `RegressionCriterion`."""
+    """Absolute error; see `RegressionCriterion`."""
 
     name = "l1_loss"
 

@@ -11,12 +11,12 @@ from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
 
 @dataclass
 class MSELossConfig(FairseqDataclass):
-    """No options: the unit and the standardisation come from the data."""
+    """No options: the unit comes from the data, the scale from the task."""
 
 
 @register_criterion("mse_loss", dataclass=MSELossConfig)
 class MSELoss(RegressionCriterion):
-    """Squared error of standardised targets; see `RegressionCriterion`."""
+    """Squared error; see `RegressionCriterion`."""
 
     name = "mse_loss"
 

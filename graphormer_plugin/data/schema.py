@@ -6,6 +6,7 @@ so that a pair of nodes carries one small integer.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
 
 TARGET_KINDS = ("regression", "binary", "multiclass")
 TARGET_LEVELS = ("graph", "node")
+TARGET_SCALES = ("standardise", "none")  # of regression targets in training
 
 
 @dataclass(frozen=True)
@@ -168,8 +170,9 @@ class TargetSchema:
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target, else 0.
-        mean: Per column, over the training split's present labels (regression).
-        std: Population standard deviation likewise; 1 for a constant column.
+        mean: Per column, over the training split's present labels (regression); empty
+            where models are trained on the targets as they are.
+        std: Population standard deviation, in the same way; 1 for a constant column.
     """
 
     names: list[str]
@@ -202,8 +205,13 @@ class TargetSchema:
         """Numbers that a model predicts per graph or node."""
         return self.num_classes if self.kind == "multiclass" else len(self.names)
 
+    def raw(self) -> TargetSchema:
+        """These targets as they are: `standardise` and `restore` change nothing."""
+        return dataclasses.replace(self, mean=[], std=[])
+
     def standardise(self, values: Any) -> Any:
-        """(values - mean) / std per column for regression, else values unchanged.
+        """(values - mean) / std per column, or the values themselves without a mean
+        (classes, and `raw` targets).
 
         Args:
             values: Array or tensor [..., C] of floats; missing labels (NaN) stay NaN.

@@ -139,7 +139,7 @@ class GraphModel(BaseFairseqModel):
 
         Returns:
             [B, C], or [B, N, C] at node level, where padded nodes have any values; in
-            standardised units for regression.
+            regression at the scale of training (standardised, or in the target's unit).
         """
         x = self.encoder(batch, perturb)
         if self.level == "node":

@@ -20,7 +20,7 @@ from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import stored_columns
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.registry import get_store
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.translate import translate_columns, translate_target
 from graphormer_plugin.distributed import (
@@ -42,6 +42,7 @@ from graphormer_plugin.finetune.transfer import (
 )
 from graphormer_plugin.inference.results import check_results_path, write_predictions
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.versions import versions
 
@@ -68,6 +69,14 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
         metadata={
             "help": "largest graph allowed, >= 1 node; a larger one is an error "
             "(default: no limit)"
+        },
+    )
+    target_scale: str = field(
+        default="standardise",
+        metadata={
+            "help": "regression targets that the model learns: standardise (mean 0 and "
+            "deviation 1 over the training split), or none (as they are, which the "
+            "published codes do); metrics and predictions have the target's unit"
         },
     )
     bucket_ratio: float = field(
@@ -143,6 +152,7 @@ class GraphPredictionTask(FairseqTask):
             if value is not None and not value >= low:
                 flag = "--" + name.replace("_", "-")
                 raise ValueError(f"{flag} {value}: expected {low} or more")
+        check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
         if cfg.train_epoch_shuffle:
             logger.info(
                 "--train-epoch-shuffle has no effect: every epoch has new batches"
@@ -201,8 +211,11 @@ class GraphPredictionTask(FairseqTask):
 
     @property
     def targets(self) -> TargetSchema:
-        """Targets: the checkpoint's, else the dataset's."""
-        return self._targets or self.store.targets
+        """Targets: the checkpoint's, else the dataset's, at the scale of training."""
+        if self._targets is not None:
+            return self._targets
+        targets = self.store.targets
+        return targets.raw() if self.cfg.target_scale == "none" else targets
 
     def mean_log_degree(self) -> Optional[float]:
         """Of the training split (PNA); None where it comes with a checkpoint."""
@@ -580,11 +593,13 @@ class GraphPredictionTask(FairseqTask):
             type(self).__name__: {
                 "dataset_name": self.cfg.dataset_name,
                 "fingerprint": self.store.fingerprint,
+                "target_scale": self.cfg.target_scale,
             }
         }
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Refuse to resume on other data, or from a checkpoint without the optimiser.
+        """Refuse to resume on other data, with targets at another scale, or from a
+        checkpoint without the optimiser.
 
         fairseq does not call this with ``--finetune-from-model`` or
         ``--reset-dataloader``, where other data are the point.
@@ -603,4 +618,12 @@ class GraphPredictionTask(FairseqTask):
                     f"{self.cfg.dataset_name} ({self.store.fingerprint[:12]}); resume "
                     "with the same data, or start from its weights with "
                     "--finetune-from-model or --reset-dataloader"
+                )
+            scale = state.get("target_scale", "standardise")  # before the option
+            if scale != self.cfg.target_scale:
+                raise ValueError(
+                    f"the checkpoint was trained with --target-scale {scale}, this run "
+                    f"has --target-scale {self.cfg.target_scale}; resume with the same, "
+                    "or start from its weights with --finetune-from-model, which "
+                    "changes the head to the new scale"
                 )

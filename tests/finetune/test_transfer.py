@@ -191,9 +191,11 @@ def test_other_targets_get_a_new_head(caplog):
         ("cgt_zinc", {"rwse_dim": 4}),
     ],
 )
-def test_the_same_targets_keep_their_head_and_its_units(arch, options):
-    there = TargetSchema(["a"], mean=[3.0], std=[2.0])
-    here = TargetSchema(["a"], mean=[-1.0], std=[5.0])
+@pytest.mark.parametrize("scales", [(1, 1), (0, 1), (1, 0)], ids=str)
+def test_the_same_targets_keep_their_head_and_its_units(arch, options, scales):
+    """Whatever the scale of training, there and here: 0 is --target-scale none."""
+    there = TargetSchema(["a"], mean=[3.0] * scales[0], std=[2.0] * scales[0])
+    here = TargetSchema(["a"], mean=[-1.0] * scales[1], std=[5.0] * scales[1])
     options = {"arch": arch, **options}
     old = make_model(SOURCE, targets=there, **options).double().eval()
     new = make_model(SOURCE, targets=here, seed=1, **options).double().eval()

@@ -181,6 +181,33 @@ def test_option_num_classes(tmp_path, csv):
         task.check_num_classes()
 
 
+def test_option_target_scale(tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    raw = csv_config(tmp_path, csv, target_scale="none")
+    raw = GraphPredictionTask.setup_task(raw)
+    values = torch.tensor([[4.0, float("nan")], [8.0, 1.0]])
+    assert (task.targets.standardise(values) != values).all()
+    for change in (raw.targets.standardise, raw.targets.restore):
+        torch.testing.assert_close(
+            change(values), values, equal_nan=True, atol=0, rtol=0
+        )
+    # The checkpoint says so, whatever the run that reads it.
+    restored = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    restored.load_state_dict(json.loads(json.dumps(raw.state_dict())))
+    assert restored.targets == raw.targets != task.targets
+    # A run cannot go on at another scale.
+    (state,) = raw.get_checkpoint_dict().values()
+    raw.set_checkpoint_dict(state)
+    with pytest.raises(SystemExit):
+        task.set_checkpoint_dict(state)
+    assert "trained with --target-scale none" in capsys.readouterr().err
+    (before_the_option,) = task.get_checkpoint_dict().values()
+    del before_the_option["target_scale"]
+    task.set_checkpoint_dict(before_the_option)
+    with pytest.raises(ValueError, match="unknown --target-scale 'std'"):
+        GraphPredictionTask(csv_config(tmp_path, csv, target_scale="std"))
+
+
 def test_option_user_data_dir(tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
