@@ -5,7 +5,7 @@ is run, and can be pasted into a shell. A second call reuses the prepared data; 
 goes straight to the test if the training was finished with the same command and the
 same sources, and resumes an interrupted training from its last epoch.
 
-Expected on 2 CPU cores: see README.md, section "Installation".
+Expected on 2 CPU cores: see examples/installation/README.md.
 """
 
 import argparse
