@@ -1,6 +1,7 @@
 """Packaging, the set-up script, the demo driver and ``python -m graphormer_plugin``."""
 
 import importlib.util
+import itertools
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -259,6 +261,27 @@ class TestMake:
         )
         assert done.returncode != 0
         assert "no no-such-python here" in done.stderr
+
+
+def test_tests_do_not_import_tests():
+    for path in (ROOT / "tests").rglob("*.py"):
+        assert not re.search(r"^(from|import) \S*\btest_", path.read_text(), re.M), path
+
+
+def test_workflows_run_what_the_makefile_has(pyproject):
+    makefile = (ROOT / "Makefile").read_text()
+    classifiers = pyproject["project"]["classifiers"]
+    pythons = [line.split()[-1] for line in classifiers if "Python :: 3." in line]
+    workflow = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())
+    jobs = workflow["jobs"].values()
+    assert workflow["jobs"]["tests"]["strategy"]["matrix"]["python"] == pythons
+    for step in itertools.chain.from_iterable(job["steps"] for job in jobs):
+        if "run" in step:
+            assert f"\n{step['run'].split()[1]}:" in makefile
+    built = pyproject["tool"]["cibuildwheel"]["build"]
+    assert built == [f"cp{python.replace('.', '')}-*" for python in pythons]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert citation["version"] == pyproject["project"]["version"]
 
 
 def test_ci_script_is_executable_bash():
