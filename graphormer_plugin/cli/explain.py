@@ -16,7 +16,6 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.molecules import CsvTable
 from graphormer_plugin.data.prepare import Parser, captured_rdkit_log, parse
-from graphormer_plugin.inference.attribution import attention_modules
 from graphormer_plugin.inference.drawing import (
     VIRTUAL,
     Group,
@@ -27,7 +26,6 @@ from graphormer_plugin.inference.drawing import (
     draw,
     page,
 )
-from graphormer_plugin.modules import ChromaticAttention
 
 MOST = 200
 FEW = 10  # molecules of the largest page that shows channels unasked
@@ -220,12 +218,10 @@ class Explainer:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
         self.name = target or names[0]
         self.output = names.index(self.name)
-        modules = attention_modules(predictor.model)
-        chromatic = any(
-            isinstance(module, ChromaticAttention) and module.kind != "mono"
-            for module in modules
-        )
-        if layer is None and chromatic and (few or channels):
+        encoder = predictor.model.encoder
+        modules = encoder.attention_modules()
+        channelwise = encoder.attention_unit == "channel"
+        if layer is None and channelwise and (few or channels):
             layer = 1
         if layer is not None and not 1 <= layer <= len(modules):
             raise ValueError(
@@ -237,12 +233,12 @@ class Explainer:
         if channels and layer is None:
             raise ValueError("--channels needs --layer")
         self.has_attention = bool(modules)
-        self.virtual = self.has_attention and bool(predictor.model.virtual_node)
+        self.virtual = self.has_attention and predictor.model.virtual_node
         self.layer = layer
         self.channels = channels
         self.atoms = atoms
-        self.choose_atom = chromatic and layer is not None and not atoms
-        self.part = "channel" if chromatic else "head"
+        self.choose_atom = channelwise and layer is not None and not atoms
+        self.unit = encoder.attention_unit
 
     @property
     def introduction(self) -> str:
@@ -256,7 +252,7 @@ class Explainer:
         first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
         return (
             f"{signs} Attention maps: row i has the weights with which i sums over all "
-            f"columns; of a layer, the mean over its {self.part}s.{first}"
+            f"columns; of a layer, the mean over its {self.unit}s.{first}"
         )
 
     def check_atoms(self, smiles: Sequence[str]) -> None:
@@ -320,17 +316,17 @@ class Explainer:
         panels = [Map("bonds", adjacency, symbols, virtual)]
         panels += [Map(*item, symbols, virtual) for item in named.items()]
         groups: list[Group] = [("attention of each layer", panels)]
-        what = f"mean over {self.part}s"
+        what = f"mean over {self.unit}s"
         if self.layer:
             maps = attention[self.layer - 1]
             chosen = self.channels or range(1, len(maps) + 1)
             if max(chosen) > len(maps):
                 raise ValueError(
                     f"--channels {max(chosen)}: layer {self.layer} has {len(maps)} "
-                    f"{self.part}s"
+                    f"{self.unit}s"
                 )
-            named = {f"{self.part} {number}": maps[number - 1] for number in chosen}
-            what = f"{self.part}s of layer {self.layer}"
+            named = {f"{self.unit} {number}": maps[number - 1] for number in chosen}
+            what = f"{self.unit}s of layer {self.layer}"
             panels = [Map(*item, symbols, virtual) for item in named.items()]
             groups.append((what, panels))
         for atom in atoms:

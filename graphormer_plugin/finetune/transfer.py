@@ -8,7 +8,6 @@ shape of a model is compared; a different width or depth is an error.
 import dataclasses
 import logging
 import os
-import re
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,11 +20,12 @@ from fairseq.models import (
     MODEL_DATACLASS_REGISTRY,
 )
 from omegaconf import DictConfig, open_dict
-from torch import Tensor, nn
+from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.modules.vocabulary import RowLabels
+from graphormer_plugin.models import GraphModel, count_layers
+from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
 
@@ -164,7 +164,7 @@ def _differ(cfg: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> bool
 
 def translate(
     weights: Mapping[str, Tensor],
-    model: nn.Module,
+    model: GraphModel,
     start: Pretrained,
     schema: FeatureSchema,
     targets: TargetSchema,
@@ -190,9 +190,9 @@ def translate(
     """
     own = model.state_dict()
     check_depth(weights, own, start.path)
-    labels = _row_labels(model, start.schema, weights)
-    own_labels = _row_labels(model, schema, own)
-    outputs = _output_names(model)
+    labels = model_row_labels(model, start.schema, weights)
+    own_labels = model_row_labels(model, schema, own)
+    outputs = model.output_names
     head_kept = _keeps_head(start, targets, keep_head)
     result, loaded, anew, notes = {}, 0, [], []
     for name, tensor in own.items():
@@ -240,36 +240,12 @@ def check_depth(
     weights: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str
 ) -> None:
     """Raise ValueError where the encoders have different numbers of layers."""
-    there, here = (
-        len({match[1] for name in state if (match := LAYER.match(name))})
-        for state in (weights, own)
-    )
+    there, here = count_layers(weights), count_layers(own)
     if there != here:
         raise ValueError(
             f"{path} has {there} encoder layers, this model {here}; the depth has to "
             "agree"
         )
-
-
-LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
-
-
-def _row_labels(
-    model: nn.Module, schema: FeatureSchema, weights: Mapping[str, Tensor]
-) -> dict[str, RowLabels]:
-    """Labels of all tables over vocabularies, by full name."""
-    labels = {}
-    for prefix, module in model.named_modules():
-        if hasattr(module, "row_labels"):
-            start = prefix + "." if prefix else ""
-            part = {
-                name.removeprefix(start): tensor
-                for name, tensor in weights.items()
-                if name.startswith(start)
-            }
-            for name, found in module.row_labels(schema, part).items():
-                labels[start + name] = found
-    return labels
 
 
 def _move_rows(
@@ -317,17 +293,6 @@ def _move_rows(
         f"({wanted - len(pairs)} new, {had - len(pairs)} of the checkpoint not used)"
     )
     return result, [note]
-
-
-def _output_names(model: nn.Module) -> list[str]:
-    """Weights of the head that belong to single outputs, the weight matrix first."""
-    head = getattr(model, "head", None)
-    if head is None:
-        return []
-    names = getattr(head, "output_names", None)
-    if names is None:
-        names = [name for name, _ in head.named_parameters()]
-    return [f"head.{name}" for name in names]
 
 
 def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bool:

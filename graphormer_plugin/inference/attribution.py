@@ -1,29 +1,20 @@
-"""What a model looks at: its attention, and what its output depends on."""
+"""Explanations of a prediction: attention maps, and gradient times input."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
 
-
-def attention_modules(model: nn.Module) -> list[nn.Module]:
-    """The module of every encoder layer that can say how it attends; empty for a model
-    without attention."""
-    return [
-        module
-        for layer in getattr(model.encoder, "layers", ())
-        for module in layer.modules()
-        if hasattr(module, "attention_weights")
-    ]
+from graphormer_plugin.models import GraphModel
 
 
 @torch.no_grad()
-def attention_maps(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
     """Attention of every layer within one graph.
 
     Args:
         model: A model in evaluation mode.
-        batch: Its fields, for one graph.
+        batch: The fields of its `batch_spec`, for one graph.
 
     Returns:
         [layers, heads or channels, T, T], row i the weights of query node i; the
@@ -32,7 +23,7 @@ def attention_maps(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
     Raises:
         ValueError: The model has no attention over pairs of nodes.
     """
-    modules = attention_modules(model)
+    modules = model.encoder.attention_modules()
     if not modules:
         raise ValueError(f"{type(model).__name__} has no attention maps")
     maps: list[Tensor] = []
@@ -50,28 +41,28 @@ def attention_maps(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
 
 
 def gradient_times_input(
-    model: nn.Module, batch: dict[str, Tensor], output: int = 0
+    model: GraphModel, batch: dict[str, Tensor], output: int = 0
 ) -> Tensor:
     """Gradient of an output times the input of the first layer, summed over channels.
 
-    The input of the first layer is what is known of each node alone: its features and
-    encodings of its position. The entry of a node is the change of the output as its
-    input is scaled, d output((1 + s) input_i) / ds at s = 0; for a linear model they
-    sum up to the output.
+    The input of the first layer holds the features of each node and the encodings of
+    its position. The entry of a node is the change of the output as its input is
+    scaled, d output((1 + s) input_i) / ds at s = 0; for a linear model the entries sum
+    up to the output.
 
     Args:
-        model: A model in evaluation mode that predicts graphs, with `encoder.layers`.
-        batch: Its fields, for one graph of N nodes.
+        model: A model in evaluation mode that predicts graphs.
+        batch: The fields of its `batch_spec`, for one graph of N nodes.
         output: Column of the model's output.
 
     Returns:
         [N]; the virtual node is left out.
 
     Raises:
-        ValueError: The model predicts nodes, or its encoder has no layers.
+        ValueError: The model predicts nodes.
     """
-    if model.level != "graph" or not len(getattr(model.encoder, "layers", ())):
-        raise ValueError("only predictions of graphs by layers can be explained")
+    if model.level != "graph":
+        raise ValueError("only predictions of graphs can be explained")
     inputs: list[Tensor] = []
 
     def record(module: nn.Module, arguments: tuple) -> tuple:
@@ -85,5 +76,4 @@ def gradient_times_input(
     finally:
         handle.remove()
     product = (gradient * inputs[0]).sum(-1).detach()
-    # [1, T] of padded nodes, or [N] of flat ones; the atoms come last.
-    return product.flatten()[-batch["x"].shape[1] :]
+    return model.nodes(model.encoder.padded(product, batch))[0]

@@ -7,20 +7,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.readout import read_out
-from graphormer_plugin.modules.sparse import NodeLayout
+from graphormer_plugin.models import GraphModel
 
 
 def layer_vectors(
-    model: nn.Module, batch: dict[str, Tensor], layers: int = 1, nodes: bool = False
+    model: GraphModel, batch: dict[str, Tensor], layers: int = 1, nodes: bool = False
 ) -> Tensor:
-    """What the last layers know of graphs or nodes, side by side.
+    """Concatenates the output of the last layers for graphs or nodes.
 
     Args:
-        model: A model in evaluation mode, with `encoder.layers`.
-        batch: Its fields.
-        layers: The last so many. The last layer counts after the encoder's final
-            normalisation, those before as they come.
+        model: A model in evaluation mode.
+        batch: The fields of its `batch_spec`.
+        layers: Number of layers. The last one counts after the encoder's final
+            normalisation, the others do not pass through it.
         nodes: Vectors of nodes instead of graphs.
 
     Returns:
@@ -36,9 +35,7 @@ def layer_vectors(
 
     def record(module: nn.Module, arguments: tuple, output: Any) -> None:
         x = output[0] if isinstance(output, tuple) else output
-        if x.ndim == 2:  # nodes one after another
-            x = NodeLayout(batch["node_mask"], batch["node_graph"]).pad(x)
-        outputs.append(x)
+        outputs.append(model.encoder.padded(x, batch))
 
     modules = list(model.encoder.layers)
     earlier = modules[len(modules) - layers : -1]
@@ -49,16 +46,13 @@ def layer_vectors(
         for handle in handles:
             handle.remove()
     if nodes:
-        first = int(model.virtual_node)
-        return torch.cat([x[:, first:] for x in outputs], -1)
-    if model.virtual_node:
-        return torch.cat([x[:, 0] for x in outputs], -1)
+        return torch.cat([model.nodes(x) for x in outputs], -1)
     mask = batch["node_mask"]
-    return torch.cat([read_out(x, mask, model.readout) for x in outputs], -1)
+    return torch.cat([model.graphs(x, mask) for x in outputs], -1)
 
 
-def check_layers(model: nn.Module, layers: int) -> None:
-    """Raises ValueError unless the encoder has so many layers, and at least one."""
+def check_layers(model: GraphModel, layers: int) -> None:
+    """Raises ValueError where the encoder has fewer layers, or none is asked for."""
     most = len(model.encoder.layers)
     if not 1 <= layers <= most:
         raise ValueError(f"{layers} layers, expected 1 to {most}, the model's")

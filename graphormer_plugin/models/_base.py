@@ -1,27 +1,17 @@
-"""What every architecture shares: options of a Transformer encoder, and the fairseq
-model around an encoder and a head (fairseq imports no file whose name starts with
-_)."""
+"""What every architecture shares: options of an encoder, and the fairseq model around an
+encoder and a head (fairseq imports no file whose name starts with _)."""
 
-import dataclasses
-from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import Any, Optional
 
 from fairseq.dataclass import FairseqDataclass
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_NAME_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-    BaseFairseqModel,
-)
+from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.readout import READOUTS, read_out
 
 
@@ -90,42 +80,38 @@ class VirtualNodeConfig(TransformerConfig):
 class GraphModel(BaseFairseqModel):
     """An encoder of nodes, and a head on graphs or on each node.
 
-    Graphs are read out at the virtual node; where the encoder has none, from their
-    nodes.
+    Every architecture derives from it. Graphs are read out at the virtual node; where
+    the encoder has none, from their nodes.
 
     Args:
-        encoder: batch, perturb -> [B, N + 1, D] with the virtual node first, or
-            [B, N, D].
-        embed_dim: width D.
-        head: [..., D] -> [..., C], C targets or classes.
-        batch_spec: the batch fields that the encoder reads.
+        encoder: see `Encoder`, which says what the rest of the package asks of it.
+        head: [..., D] -> [..., C], C targets or classes, with `output_names`: its
+            weights that belong to single outputs, the matrix first.
         level: `graph` or `node`: what is predicted.
-        virtual_node: whether the encoder has one.
-        readout: without it, `mean`, `sum` or `max` over the nodes of a graph.
+        readout: without a virtual node, `mean`, `sum` or `max` over the nodes of a
+            graph.
+
+    Attributes:
+        batch_spec: the batch fields that the model reads.
     """
 
     def __init__(
         self,
-        encoder: nn.Module,
-        embed_dim: int,
+        encoder: Encoder,
         head: nn.Module,
-        batch_spec: BatchSpec,
         level: str = "graph",
-        virtual_node: bool = True,
         readout: str = "mean",
     ) -> None:
         super().__init__()
         check_choice("readout", readout, READOUTS)
         self.level = level
         self.readout = readout
-        self.virtual_node = virtual_node
-        if level == "graph" and not virtual_node:
-            fields = batch_spec.fields | {"node_mask"}
-            batch_spec = dataclasses.replace(batch_spec, fields=fields)
         self.encoder = encoder
-        self.embed_dim = embed_dim
         self.head = head
-        self.batch_spec = batch_spec
+        fields = encoder.required_fields
+        if level == "graph" and not encoder.has_virtual_node:
+            fields |= {"node_mask"}
+        self.batch_spec = BatchSpec(fields, **encoder.field_options)
         self.translate: Optional[Callable[[Mapping[str, Tensor]], Any]] = None
 
     def forward(
@@ -143,10 +129,33 @@ class GraphModel(BaseFairseqModel):
         """
         x = self.encoder(batch, perturb)
         if self.level == "node":
-            return self.head(x[:, 1:] if self.virtual_node else x)
+            return self.head(self.nodes(x))
+        return self.head(self.graphs(x, batch["node_mask"]))
+
+    @property
+    def embed_dim(self) -> int:
+        """Width D of the vectors of nodes and graphs."""
+        return self.encoder.embed_dim
+
+    @property
+    def virtual_node(self) -> bool:
+        """Whether graphs are read out at a virtual node."""
+        return self.encoder.has_virtual_node
+
+    def nodes(self, x: Tensor) -> Tensor:
+        """Output of the encoder [B, T, D] -> vectors of nodes [B, N, D]."""
+        return x[:, 1:] if self.virtual_node else x
+
+    def graphs(self, x: Tensor, node_mask: Tensor) -> Tensor:
+        """Output of the encoder [B, T, D] -> vectors of graphs [B, D]."""
         if self.virtual_node:
-            return self.head(x[:, 0])
-        return self.head(read_out(x, batch["node_mask"], self.readout))
+            return x[:, 0]
+        return read_out(x, node_mask, self.readout)
+
+    @property
+    def output_names(self) -> list[str]:
+        """Names of the weights that belong to single outputs, the matrix first."""
+        return [f"head.{name}" for name in self.head.output_names]
 
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any
@@ -166,53 +175,3 @@ def set_defaults(cfg: Any, **values: Any) -> None:
     """Gives a preset's values to the options that are not set yet."""
     for name, value in values.items():
         setattr(cfg, name, getattr(cfg, name, value))
-
-
-def model_config(arch: str, **options: Any) -> Any:
-    """Config of a registered architecture: its preset, and options that differ from it.
-
-    Args:
-        arch: name for `--arch`, e.g. `grpe_small`.
-        **options: fields of the architecture's config.
-
-    Raises:
-        ValueError: unknown architecture or option.
-    """
-    if arch not in ARCH_MODEL_REGISTRY:
-        raise ValueError(
-            f"unknown architecture {arch!r}; see python -m graphormer_plugin"
-        )
-    config_class = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
-    known = {entry.name for entry in dataclasses.fields(config_class)}
-    unknown = sorted(options.keys() - known)
-    if unknown:
-        raise ValueError(
-            f"{arch} has no option {unknown[0]!r}, expected {sorted(known)}"
-        )
-    preset = Namespace(**options)
-    ARCH_CONFIG_REGISTRY[arch](preset)
-    return config_class(**vars(preset))
-
-
-def build_model(
-    arch: str, schema: FeatureSchema, targets: TargetSchema, **options: Any
-) -> BaseFairseqModel:
-    """Builds a registered architecture from Python, without fairseq's command line.
-
-    Args:
-        arch: name for `--arch`, e.g. `grpe_small`.
-        schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
-        targets: what is predicted, e.g. `GraphStore.targets`.
-        **options: fields of the architecture's config that differ from the preset.
-
-    Raises:
-        ValueError: unknown architecture or option, or options that do not fit.
-    """
-    config = model_config(arch, **options)
-    task = SimpleNamespace(schema=schema, targets=targets)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(config, task)
-    # Imported here: `finetune` imports this module.
-    from graphormer_plugin.finetune.layerwise import set_up_layers
-
-    set_up_layers(model, config)
-    return model

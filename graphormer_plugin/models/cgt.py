@@ -25,9 +25,7 @@ from typing import Optional
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
-from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import CGTEncoder, MLPHead
-from graphormer_plugin.modules.readout import read_out
 
 from ._base import GraphModel, TransformerConfig, set_defaults
 
@@ -171,6 +169,8 @@ class CGTModel(GraphModel):
             relative_dim=cfg.relative_dim or None,
             combine=cfg.pair_combine,
             rings=cfg.rings,
+            max_ring_size=cfg.max_ring_size,
+            substructures=cfg.substructures,
             neighbours_only=cfg.neighbours_only,
             share_edge_encoding=cfg.share_edge_encoding and not cfg.own_edge_encoding,
             edge_values=not cfg.no_edge_values,
@@ -189,23 +189,16 @@ class CGTModel(GraphModel):
             head = MLPHead([width, width, width, outputs])
         else:
             head = MLPHead.halving(width, 3, outputs)
-        spec = BatchSpec(
-            encoder.required_fields,
-            max_hop=encoder.pairs.max_hop,
-            max_ring_size=cfg.max_ring_size,
-            substructures=cfg.substructures,
-        )
-        return cls(encoder, width, head, spec, level, False, cfg.readout)
+        return cls(encoder, head, level, cfg.readout)
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
     ) -> Tensor:
         """See `GraphModel`."""
-        x = self.encoder(batch, perturb)
         if self.level == "node":
-            return self.head(x)
-        x = read_out(self.head.hidden(x), batch["node_mask"], self.readout)
-        return self.head.projection(x)
+            return super().forward(batch, perturb)
+        x = self.head.hidden(self.encoder(batch, perturb))
+        return self.head.projection(self.graphs(x, batch["node_mask"]))
 
 
 # Table 6. Optimiser: AdamW, cosine schedule with warm-up.

@@ -21,10 +21,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fairseq.models import register_model, register_model_architecture
-from torch import nn
 
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.modules import MessagePassingEncoder, MLPHead
+from graphormer_plugin.modules import LinearHead, MessagePassingEncoder, MLPHead
 from graphormer_plugin.modules.choices import check_choice
 
 from ._base import EncoderConfig, GraphModel, set_defaults
@@ -94,16 +92,8 @@ class MessagePassingModel(GraphModel):
         if cfg.head_style == "mlp":
             head = MLPHead.halving(dim, 2, outputs)
         else:
-            head = nn.Linear(dim, outputs)
-        return cls(
-            encoder,
-            dim,
-            head,
-            BatchSpec(encoder.required_fields, lap_pe_dim=cfg.lap_pe_dim),
-            task.targets.level,
-            virtual_node=False,  # it is not read out
-            readout=cfg.readout,
-        )
+            head = LinearHead(dim, outputs)
+        return cls(encoder, head, task.targets.level, cfg.readout)
 
     @staticmethod
     def conv_options(cfg: Any, task) -> dict[str, Any]:

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.modules import GraphTransformerEncoder, MLPHead
 
 from ._base import GraphModel, TransformerConfig, set_defaults
@@ -122,18 +121,8 @@ class GraphTransformerModel(GraphModel):
             act_dropout=cfg.act_dropout,
             attention_form=cfg.attention_form,
         )
-        spec = BatchSpec(encoder.required_fields, lap_pe_dim=cfg.lap_pe_dim)
-        width = cfg.encoder_embed_dim
-        head = MLPHead.halving(width, 2, task.targets.num_outputs)
-        return cls(
-            encoder,
-            width,
-            head,
-            spec,
-            task.targets.level,
-            virtual_node=False,
-            readout=cfg.readout,
-        )
+        head = MLPHead.halving(cfg.encoder_embed_dim, 2, task.targets.num_outputs)
+        return cls(encoder, head, task.targets.level, cfg.readout)
 
 
 # Table 1; ten layers everywhere.

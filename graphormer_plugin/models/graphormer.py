@@ -28,11 +28,8 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
-from torch import nn
 
-from cython_ext.codes import MAX_HOPS
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.modules import GraphormerEncoder, TransformHead
+from graphormer_plugin.modules import GraphormerEncoder, LinearHead, TransformHead
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
@@ -234,21 +231,12 @@ class GraphormerModel(GraphModel):
             final_norm=cfg.pre_layernorm and not transform,
             virtual_node=not cfg.no_virtual_node,
         )
-        fields = encoder.required_fields
-        spec = BatchSpec(
-            fields=fields,
-            max_dist=MAX_HOPS if "dist" in fields else None,
-            path_length=cfg.multi_hop_max_dist if "path_bond" in fields else 0,
-            lap_pe_dim=cfg.lap_pe_dim,
-        )
         outputs = task.targets.num_outputs
         if transform:
             head = TransformHead(cfg.encoder_embed_dim, outputs, cfg.activation_fn)
         else:
-            head = nn.Linear(cfg.encoder_embed_dim, outputs)
-        level = task.targets.level
-        virtual = not cfg.no_virtual_node
-        return cls(encoder, cfg.encoder_embed_dim, head, spec, level, virtual)
+            head = LinearHead(cfg.encoder_embed_dim, outputs)
+        return cls(encoder, head, task.targets.level)
 
 
 # Sizes of Tables 7 and 10 and section B.2.2; the largest is the released code's.

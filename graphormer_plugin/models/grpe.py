@@ -23,10 +23,8 @@ here they are kept.
 from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
-from torch import nn
 
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.modules import GRPEEncoder
+from graphormer_plugin.modules import GRPEEncoder, LinearHead
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
@@ -99,12 +97,8 @@ class GRPEModel(GraphModel):
             virtual_is_self=cfg.virtual_is_self,
             virtual_node=not cfg.no_virtual_node,
         )
-        fields = frozenset({"x", "node_mask", "relation_index", "relations"})
-        spec = BatchSpec(fields=fields, max_hop=cfg.max_hop)
-        head = nn.Linear(cfg.encoder_embed_dim, task.targets.num_outputs)
-        level = task.targets.level
-        virtual = not cfg.no_virtual_node
-        return cls(encoder, cfg.encoder_embed_dim, head, spec, level, virtual)
+        head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
+        return cls(encoder, head, task.targets.level)
 
 
 # Sizes of Table 1.

@@ -16,6 +16,7 @@ from .chromatic_attention import ChromaticAttention, PairVectors, filter_message
 from .dropout import Dropout
 from .edge_attention import EdgeAttention, EdgeScores, ScoreOutput
 from .embedding_sum import embedding_sum
+from .encoder import Encoder, SparseEncoder
 from .encoder_layer import EncoderLayer
 from .graph_transformer_encoder import (
     GraphTransformerEncoder,
@@ -35,7 +36,7 @@ from .node_position import (
     walk_powers,
 )
 from .pair_encoder import PairEncoder, PairProjection
-from .readout import MLPHead, TransformHead, read_out
+from .readout import LinearHead, MLPHead, TransformHead, read_out
 from .relative_attention import RelationTables, RelativeAttention
 from .sparse import NodeLayout, scatter_sum
 
@@ -50,6 +51,7 @@ __all__ = [
     "EdgeAttention",
     "EdgeBias",
     "EdgeScores",
+    "Encoder",
     "EncoderLayer",
     "GRPEEncoder",
     "GaussianDistance",
@@ -58,6 +60,7 @@ __all__ = [
     "GraphormerEncoder",
     "IncidentBonds",
     "LaplacianEncoding",
+    "LinearHead",
     "MLPHead",
     "MessagePassingEncoder",
     "MaskedBatchNorm",
@@ -72,6 +75,7 @@ __all__ = [
     "RelationTables",
     "RelativeAttention",
     "ScoreOutput",
+    "SparseEncoder",
     "SpatialEncoding",
     "TransformHead",
     "VirtualNode",

@@ -5,10 +5,10 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from .vocabulary import RowLabels, Vocabularies, column_labels
+from .vocabulary import RowLabels, Vocabularies, VocabularyModule, column_labels
 
 
-class BondEncoder(nn.Module):
+class BondEncoder(VocabularyModule):
     """A table with one vector per joint bond type: the mean of one embedding per bond
     column.
 
@@ -61,9 +61,8 @@ class BondEncoder(nn.Module):
         vectors = self.embedding(self.rows).mean(1)
         return torch.cat([torch.zeros_like(vectors[:1]), vectors])
 
-    @staticmethod
     def row_labels(
-        vocabularies: Vocabularies, weights: dict[str, Tensor]
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, RowLabels]:
         """Column and value of each row, for weights that were trained with these
         vocabularies (see `graphormer_plugin.modules.vocabulary`)."""

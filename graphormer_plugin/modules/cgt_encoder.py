@@ -1,6 +1,6 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from .batch_norm import MaskedBatchNorm
 from .choices import check_choice
 from .chromatic_attention import ChromaticAttention
+from .encoder import Encoder
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder
 from .node_position import walk_powers
@@ -19,7 +20,7 @@ MEMORY = ("auto", "plain", "lean")
 LARGE = 1 << 22
 
 
-class CGTEncoder(nn.Module):
+class CGTEncoder(Encoder):
     """Transformer over the nodes of a graph whose attention has a filter per pair of
     nodes, Menegaux et al. 2023; there is no virtual node.
 
@@ -38,6 +39,8 @@ class CGTEncoder(nn.Module):
         rwse_dim: with them, their share of the D channels of the input.
         relative_encoding, relative_steps, relative_dim: see `PairEncoder`.
         combine, rings, neighbours_only: see `PairEncoder`.
+        max_ring_size, substructures: for `rings`, the most nodes of a ring, and what
+            counts as one, a name registered in `graphormer_plugin.data.rings`.
         pair_dim: width of the pair features; None: D.
         share_edge_encoding: the maps from pair features to E^att and E^val are the same
             in all layers.
@@ -84,6 +87,8 @@ class CGTEncoder(nn.Module):
         pair_dim: Optional[int] = None,
         combine: str = "concat",
         rings: str = "none",
+        max_ring_size: int = 18,
+        substructures: str = "rings",
         neighbours_only: bool = False,
         share_edge_encoding: bool = False,
         edge_values: bool = True,
@@ -105,6 +110,8 @@ class CGTEncoder(nn.Module):
                 f"{embed_dim}, expected 0 steps, or 1 channel or more and some left"
             )
         check_choice("attention memory", attention_memory, MEMORY)
+        self.embed_dim = embed_dim
+        self.max_ring_size, self.substructures = max_ring_size, substructures
         self.rwse_steps = rwse_steps
         self.attention, self.attention_memory = attention, attention_memory
         self.node_encoder = NodeEncoder(
@@ -157,8 +164,26 @@ class CGTEncoder(nn.Module):
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads; `relation_index` with `pairs.max_hop`."""
         return self.pairs.required_fields | {"x", "node_mask"}
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        return {
+            "max_hop": self.pairs.max_hop,
+            "max_ring_size": self.max_ring_size,
+            "substructures": self.substructures,
+        }
+
+    def modules_of_layer(self, number: int) -> list[nn.Module]:
+        own = self.projections if len(self.projections) > 1 else ()
+        return [self.layers[number], *own[number : number + 1]]
+
+    def attention_modules(self) -> list[ChromaticAttention]:
+        return [layer.attention for layer in self.layers]
+
+    @property
+    def attention_unit(self) -> str:
+        return "head" if self.attention == "mono" else "channel"
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

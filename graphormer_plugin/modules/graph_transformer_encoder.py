@@ -1,7 +1,7 @@
 """Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
 
 from collections.abc import Callable
-from typing import Optional
+from typing import Any, Optional
 
 from torch import Tensor, nn
 
@@ -18,6 +18,7 @@ from .edge_attention import (
     count_edges,
 )
 from .embedding_sum import embedding_sum
+from .encoder import SparseEncoder
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder
 from .node_position import LaplacianEncoding, WLEncoding
@@ -113,7 +114,7 @@ class GraphTransformerLayer(nn.Module):
         return x, edge
 
 
-class GraphTransformerEncoder(nn.Module):
+class GraphTransformerEncoder(SparseEncoder):
     """Graph Transformer of Dwivedi & Bresson 2021, without a virtual node.
 
     Nodes are kept one after another, so that no layer and no statistic sees padding.
@@ -198,6 +199,7 @@ class GraphTransformerEncoder(nn.Module):
                 "attention_form dense: features of edges are updated edge by edge, "
                 "expected auto or sparse"
             )
+        self.embed_dim = embed_dim
         self.full_graph = full_graph
         self.attention_form = attention_form
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
@@ -224,7 +226,6 @@ class GraphTransformerEncoder(nn.Module):
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads."""
         fields = {"x", "node_mask", "node_graph"}
         if not self.full_graph:
             fields.add("edge_index")
@@ -233,6 +234,15 @@ class GraphTransformerEncoder(nn.Module):
         if self.position is not None:
             fields.update(self.position.fields)
         return frozenset(fields)
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        if "lap_pe" not in self.required_fields:
+            return {}
+        return {"lap_pe_dim": self.position.num_vectors}
+
+    def attention_modules(self) -> list[EdgeAttention]:
+        return [layer.nodes.attention for layer in self.layers]
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

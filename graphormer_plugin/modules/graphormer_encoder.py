@@ -1,10 +1,12 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from cython_ext.codes import MAX_HOPS
 
 from .attn_bias import (
     AttnBias,
@@ -17,6 +19,7 @@ from .biased_attention import BiasedAttention
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .dropout import Dropout
+from .encoder import Encoder
 from .encoder_layer import EncoderLayer
 from .init import init_transformer
 from .node_encoder import NodeEncoder, VirtualNode
@@ -33,7 +36,7 @@ CENTRALITIES = ("directed", "undirected", "none")
 EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
 
 
-class GraphormerEncoder(nn.Module):
+class GraphormerEncoder(Encoder):
     """Transformer over the nodes of a graph and, unless `virtual_node=False`, a virtual
     node, whose attention has a bias from structure, Ying et al. 2021.
 
@@ -131,6 +134,8 @@ class GraphormerEncoder(nn.Module):
         check_choice("node_relation", node_relation, NODE_RELATIONS)
         check_choice("centrality", centrality, CENTRALITIES)
         check_choice("edge_type", edge_type, EDGE_TYPES)
+        self.embed_dim = embed_dim
+        self.multi_hop_max_dist, self.lap_pe_dim = multi_hop_max_dist, lap_pe_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
 
@@ -193,11 +198,31 @@ class GraphormerEncoder(nn.Module):
 
     @property
     def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads."""
         fields = {"x", "node_mask"} | self.attn_bias.required_fields
         for encoding in self.positions.values():
             fields |= set(encoding.fields)
         return frozenset(fields if self.bond_messages is None else fields | {"bond"})
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        fields, options = self.required_fields, {}
+        if "dist" in fields:
+            options["max_dist"] = MAX_HOPS
+        if "path_bond" in fields:
+            options["path_length"] = self.multi_hop_max_dist
+        if "lap_pe" in fields:
+            options["lap_pe_dim"] = self.lap_pe_dim
+        return options
+
+    @property
+    def has_virtual_node(self) -> bool:
+        return self.virtual_node is not None
+
+    def modules_after_layers(self) -> list[nn.Module]:
+        return [self.final_norm]
+
+    def attention_modules(self) -> list[BiasedAttention]:
+        return [layer.attention for layer in self.layers]
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

@@ -1,6 +1,6 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +15,14 @@ from cython_ext.codes import (
     hop_relation,
 )
 
+from .encoder import Encoder
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder, VirtualNode
 from .relative_attention import RelationTables, RelativeAttention
-from .vocabulary import RowLabels, Vocabularies
+from .vocabulary import RowLabels, Vocabularies, VocabularyModule
 
 
-class RelationEncoding(nn.Module):
+class RelationEncoding(VocabularyModule):
     """Topology vectors P and edge vectors E of GRPE, joined into one table per
     relation.
 
@@ -117,9 +118,8 @@ class RelationEncoding(nn.Module):
         heads = width * self.num_heads
         return joint.view(len(joint), heads, -1).transpose(0, 1).contiguous()
 
-    @staticmethod
     def row_labels(
-        vocabularies: Vocabularies, weights: dict[str, Tensor]
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, RowLabels]:
         """Bond columns of each row of E, for weights that were trained with these
         vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
@@ -131,7 +131,7 @@ class RelationEncoding(nn.Module):
         return {name: labels for name in names if name in weights}
 
 
-class GRPEEncoder(nn.Module):
+class GRPEEncoder(Encoder):
     """Graph Transformer with relative positional encoding, Park et al. 2022.
 
     Pre-LayerNorm layers over the nodes and, unless `virtual_node=False`, a virtual node
@@ -207,6 +207,7 @@ class GRPEEncoder(nn.Module):
             raise ValueError(f"perturb_noise {perturb_noise}, expected at least 0")
         if virtual_is_self and not virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
+        self.embed_dim, self.max_hop = embed_dim, max_hop
         self.perturb_noise = perturb_noise
         self.virtual_is_self = virtual_is_self
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
@@ -238,6 +239,28 @@ class GRPEEncoder(nn.Module):
             for _ in range(num_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        return frozenset({"x", "node_mask", "relation_index", "relations"})
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        return {"max_hop": self.max_hop}
+
+    @property
+    def has_virtual_node(self) -> bool:
+        return self.virtual_node is not None
+
+    def modules_of_layer(self, number: int) -> list[nn.Module]:
+        own = self.encodings if len(self.encodings) > 1 else ()
+        return [self.layers[number], *own[number : number + 1]]
+
+    def modules_after_layers(self) -> list[nn.Module]:
+        return [self.final_norm]
+
+    def attention_modules(self) -> list[RelativeAttention]:
+        return [layer.attention for layer in self.layers]
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

@@ -15,6 +15,7 @@ from .batch_norm import MaskedBatchNorm
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .dropout import Dropout
+from .encoder import SparseEncoder
 from .node_encoder import NodeEncoder
 from .node_position import LaplacianEncoding
 from .sparse import NodeLayout, scatter_sum
@@ -225,7 +226,7 @@ class MessagePassingLayer(nn.Module):
         return (F.embedding(edge_bond.int(), self.bonds()),)
 
 
-class MessagePassingEncoder(nn.Module):
+class MessagePassingEncoder(SparseEncoder):
     """Node vectors, and layers of message passing over the edges. Nothing is of the size
     of all node pairs.
 
@@ -268,6 +269,7 @@ class MessagePassingEncoder(nn.Module):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} {size}, expected at least 1")
+        self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.position = None
         if lap_pe_dim:
@@ -299,6 +301,12 @@ class MessagePassingEncoder(nn.Module):
         if self.position is not None:
             fields.update(self.position.fields)
         return frozenset(fields)
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        return (
+            {} if self.position is None else {"lap_pe_dim": self.position.num_vectors}
+        )
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None

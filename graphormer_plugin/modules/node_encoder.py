@@ -6,10 +6,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .vocabulary import RowLabels, Vocabularies, column_labels, feature_labels
+from .vocabulary import (
+    RowLabels,
+    Vocabularies,
+    VocabularyModule,
+    column_labels,
+    feature_labels,
+)
 
 
-class NodeEncoder(nn.Module):
+class NodeEncoder(VocabularyModule):
     """Sum of one embedding per categorical column, or a linear map of continuous
     features.
 
@@ -65,9 +71,8 @@ class NodeEncoder(nn.Module):
         rows = x.long() + self.first_row
         return self.embedding(rows.flatten(0, -2)).view(*x.shape[:-1], -1)
 
-    @staticmethod
     def row_labels(
-        vocabularies: Vocabularies, weights: dict[str, Tensor]
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, RowLabels]:
         """Column and value of each row, for weights that were trained with these
         vocabularies (see `graphormer_plugin.modules.vocabulary`)."""

@@ -64,6 +64,7 @@ class LaplacianEncoding(nn.Module):
         super().__init__()
         if num_vectors < 1:
             raise ValueError(f"num_vectors {num_vectors}, expected at least 1")
+        self.num_vectors = num_vectors
         self.projection = nn.Linear(num_vectors, embed_dim)
 
     def forward(self, lap_pe: Tensor) -> Tensor:
@@ -72,7 +73,7 @@ class LaplacianEncoding(nn.Module):
         Raises:
             ValueError: fewer than k eigenvectors.
         """
-        k = self.projection.in_features
+        k = self.num_vectors
         if lap_pe.shape[-1] < k:
             raise ValueError(
                 f"lap_pe has {lap_pe.shape[-1]} eigenvectors, expected {k} or more"

@@ -39,6 +39,12 @@ def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
     return out.to(x.dtype)
 
 
+class LinearHead(nn.Linear):
+    """A linear map, [..., D] -> [..., C]."""
+
+    output_names = ("weight", "bias")  # the weights of single outputs
+
+
 class TransformHead(nn.Module):
     """Linear, activation, LayerNorm, projection without bias, plus one learned scalar
     for all outputs: the head of Graphormer's released second version.
@@ -49,7 +55,7 @@ class TransformHead(nn.Module):
         activation: a key of `ACTIVATIONS`.
     """
 
-    output_names = ("projection.weight", "bias")  # of the weights behind the outputs
+    output_names = ("projection.weight", "bias")
 
     def __init__(
         self, embed_dim: int, num_outputs: int, activation: str = "gelu"

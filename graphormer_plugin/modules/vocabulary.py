@@ -1,14 +1,14 @@
 """What the rows of embedding tables stand for.
 
 Two datasets may number the same atom or bond differently. A module with tables over
-such numbers has a method `row_labels`, and weights move from one dataset to the other
-from each row to that with an equal label.
+such numbers is a `VocabularyModule`, which labels their rows, and weights move from one
+dataset to the other from each row to that with an equal label.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Protocol
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class Vocabularies(Protocol):
@@ -37,11 +37,55 @@ class Vocabularies(Protocol):
     def bond_columns(self) -> Any: ...
 
 
+class VocabularyModule(nn.Module):
+    """A module with weights over the values of a vocabulary, e.g. one row for each."""
+
+    def row_labels(
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, "RowLabels"]:
+        """What the rows of its weights stand for.
+
+        Args:
+            vocabularies: those that the weights were trained with.
+            weights: by their names in this module; perhaps of another run, with other
+                shapes.
+
+        Returns:
+            Labels by name of the weight.
+        """
+        raise NotImplementedError
+
+
 class RowLabels(NamedTuple):
     """Labels along one dimension of a weight; None: stands for nothing."""
 
     dim: int
     labels: list[Optional[Hashable]]
+
+
+def model_row_labels(
+    model: nn.Module, vocabularies: Vocabularies, weights: Mapping[str, Tensor]
+) -> dict[str, RowLabels]:
+    """Labels of all weights over vocabularies, by full name.
+
+    Args:
+        model: its modules give the labels.
+        vocabularies: those that the weights were trained with.
+        weights: a state dict, of this model or of one with other vocabularies.
+    """
+    labels = {}
+    for prefix, module in model.named_modules():
+        if not isinstance(module, VocabularyModule):
+            continue
+        start = prefix + "." if prefix else ""
+        own = {
+            name.removeprefix(start): tensor
+            for name, tensor in weights.items()
+            if name.startswith(start)
+        }
+        found = module.row_labels(vocabularies, own)
+        labels |= {start + name: rows for name, rows in found.items()}
+    return labels
 
 
 def column_labels(

@@ -31,7 +31,6 @@ from graphormer_plugin.distributed import (
 from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
     scaled_learning_rates,
-    set_up_layers,
 )
 from graphormer_plugin.finetune.published import NONE, load_pretrained
 from graphormer_plugin.finetune.transfer import (
@@ -41,7 +40,7 @@ from graphormer_plugin.finetune.transfer import (
     translate,
 )
 from graphormer_plugin.inference.results import check_results_path, write_predictions
-from graphormer_plugin.models import GraphModel
+from graphormer_plugin.models import GraphModel, apply_layerwise_options
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.versions import versions
@@ -441,8 +440,8 @@ class GraphPredictionTask(FairseqTask):
             if start is not None and not resumes:
                 self.start_from(start, model)
             if not from_checkpoint:
-                set_up_layers(model, cfg)
-                self.scales_learning_rates = getattr(cfg, "layerwise_lr_decay", 1) != 1
+                apply_layerwise_options(model, cfg)
+                self.scales_learning_rates = cfg.layerwise_lr_decay != 1
             if self._collator is not None:
                 self.give_fields()
         return model

@@ -12,9 +12,9 @@ import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
 from graphormer_plugin.data.field_cache import derived_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.finetune.layerwise import layer_of, scaled_learning_rates
+from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate
-from graphormer_plugin.models import build_model
+from graphormer_plugin.models import build_model, layers_of_weights
 from support.architectures import has_option
 
 TINY = {
@@ -308,34 +308,34 @@ class TestOptions:
 
 def test_layers_of_weights():
     model = make_model(SOURCE, independent_encodings=True)
-    layers = {name: layer_of(model, name) for name, _ in model.named_parameters()}
+    layers = layers_of_weights(model)
     assert layers["encoder.node_encoder.embedding.weight"] == 0
     assert layers["encoder.encodings.1.edge_value.weight"] == 2
     assert layers["encoder.layers.0.fc1.weight"] == 1
     assert layers["encoder.final_norm.weight"] == layers["head.weight"] == 3
     shared = make_model(SOURCE)
-    assert layer_of(shared, "encoder.encodings.0.edge_value.weight") == 0
+    assert layers_of_weights(shared)["encoder.encodings.0.edge_value.weight"] == 0
     graphormer = make_model(SOURCE, "graphormer_slim")
     for name in ("attn_bias.spatial.embedding", "positions.centrality.in_degree"):
-        assert layer_of(graphormer, f"encoder.{name}.weight") == 0
+        assert layers_of_weights(graphormer)[f"encoder.{name}.weight"] == 0
     cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4, own_edge_encoding=True)
-    assert layer_of(cgt, "encoder.pairs.walks.weight") == 0
-    assert layer_of(cgt, "encoder.projections.1.att.weight") == 2
-    assert layer_of(cgt, "head.hidden.0.weight") == 3
+    assert layers_of_weights(cgt)["encoder.pairs.walks.weight"] == 0
+    assert layers_of_weights(cgt)["encoder.projections.1.att.weight"] == 2
+    assert layers_of_weights(cgt)["head.hidden.0.weight"] == 3
     cgt = make_model(SOURCE, "cgt_zinc", rwse_dim=4)
-    assert layer_of(cgt, "encoder.projections.0.att.weight") == 0
+    assert layers_of_weights(cgt)["encoder.projections.0.att.weight"] == 0
     gt = make_model(SOURCE, "gt_zinc")
     for name in ("bonds.embedding", "position.projection", "node_encoder.embedding"):
-        assert layer_of(gt, f"encoder.{name}.weight") == 0
-    assert layer_of(gt, "encoder.layers.1.edges.fc1.weight") == 2
-    assert layer_of(gt, "head.projection.weight") == 3
+        assert layers_of_weights(gt)[f"encoder.{name}.weight"] == 0
+    assert layers_of_weights(gt)["encoder.layers.1.edges.fc1.weight"] == 2
+    assert layers_of_weights(gt)["head.projection.weight"] == 3
 
 
 def test_frozen_layers_have_no_gradient():
     model = make_model(SOURCE, freeze_encoder_layers=1)
     model(make_batch(model, SOURCE)).sum().backward()
     for name, parameter in model.named_parameters():
-        frozen = layer_of(model, name) <= 1
+        frozen = layers_of_weights(model)[name] <= 1
         assert parameter.requires_grad != frozen, name
         assert (parameter.grad is None) == frozen, name
 
@@ -366,7 +366,9 @@ def test_learning_rates_are_split_for_a_step_only():
         }
         adam.param_groups[0]["step"] = 7
     for name, parameter in model.named_parameters():
-        assert rates[id(parameter)] == 0.1 * 0.5 ** (3 - layer_of(model, name)), name
+        assert rates[id(parameter)] == 0.1 * 0.5 ** (
+            3 - layers_of_weights(model)[name]
+        ), name
     (group,) = adam.param_groups
     assert group["lr"] == 0.1 and group["step"] == 7
     assert len(group["params"]) == len(before[0][0]["params"])

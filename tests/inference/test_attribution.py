@@ -5,7 +5,6 @@ import torch
 
 from graphormer_plugin.inference.attribution import (
     attention_maps,
-    attention_modules,
     gradient_times_input,
 )
 from graphormer_plugin.modules import ChromaticAttention, PairVectors
@@ -65,11 +64,11 @@ def test_gradient_times_input_is_a_derivative(model):
 
 def test_attention_maps_are_weights(model):
     batch = make_batch(model, [GRAPH])
-    if not attention_modules(model):
+    if not model.encoder.attention_modules():
         with pytest.raises(ValueError, match="no attention maps"):
             attention_maps(model, batch)
         return
-    for module in attention_modules(model):
+    for module in model.encoder.attention_modules():
         if hasattr(module, "epsilon"):  # in the denominator of GT
             module.epsilon = 0.0
     before = model(batch)

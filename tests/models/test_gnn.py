@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.finetune.layerwise import layer_of
-from graphormer_plugin.models import build_model
+from graphormer_plugin.models import build_model, layers_of_weights
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.message_passing import CONVOLUTIONS
 from support.architectures import (
@@ -297,7 +296,7 @@ def test_frozen_layers_keep_their_statistics():
     moved = {name for name in norms if not model.state_dict()[name].equal(before[name])}
     assert moved == {name for name in norms if "layers.0." not in name} != norms
     frozen = {name for name, p in model.named_parameters() if not p.requires_grad}
-    assert frozen == {n for n, _ in model.named_parameters() if layer_of(model, n) < 2}
+    assert frozen == {n for n, layer in layers_of_weights(model).items() if layer < 2}
     assert "encoder.virtual_node.weight" in frozen
     assert "encoder.layers.0.virtual_update.0.weight" in frozen
 

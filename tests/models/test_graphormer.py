@@ -6,7 +6,7 @@ import torch
 import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules import TransformHead
+from graphormer_plugin.modules import LinearHead, TransformHead
 
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 ZINC = FeatureSchema(1, [28], [4])
@@ -95,8 +95,8 @@ def test_structure_of_the_paper_and_of_the_released_code():
         parts = model.encoder.embed_norm, model.encoder.final_norm, model.head
         kinds[name] = [type(part) for part in parts]
     assert kinds == {
-        "paper": [none, norm, torch.nn.Linear],
-        "post-norm": [none, none, torch.nn.Linear],
+        "paper": [none, norm, LinearHead],
+        "post-norm": [none, none, LinearHead],
         "released": [norm, none, TransformHead],
     }
 

@@ -8,6 +8,7 @@ from torch import nn
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules import Encoder
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
@@ -55,8 +56,10 @@ def test_without_a_virtual_node_a_graph_is_the_mean_of_its_nodes(case):
         assert (out - model.head(rows[:size].mean(0))).abs().max() < 1e-12
 
 
-class Plain(nn.Module):
+class Plain(Encoder):
     """An encoder without a virtual node: the first column, twice."""
+
+    required_fields = frozenset({"x"})
 
     def forward(self, batch, perturb=None):
         return batch["x"][..., :1].float().expand(-1, -1, 2)
@@ -67,16 +70,15 @@ def test_without_a_virtual_node():
         "x": torch.tensor([[[1], [2], [9]], [[4], [9], [9]]]),
         "node_mask": torch.tensor([[True, True, False], [True, False, False]]),
     }
-    spec = BatchSpec(frozenset({"x"}))
     head = nn.Identity()
-    nodes = GraphModel(Plain(), 2, head, spec, level="node", virtual_node=False)
+    nodes = GraphModel(Plain(), head, level="node")
     assert nodes(batch)[..., 0].tolist() == [[1, 2, 9], [4, 9, 9]]
-    assert nodes.batch_spec == spec
+    assert nodes.batch_spec == BatchSpec(frozenset({"x"}))
     # graphs: the mean over real nodes
-    graphs = GraphModel(Plain(), 2, head, spec, virtual_node=False)
+    graphs = GraphModel(Plain(), head)
     assert graphs(batch).tolist() == [[1.5, 1.5], [4.0, 4.0]]
     assert graphs.batch_spec.fields == {"x", "node_mask"}
-    sums = GraphModel(Plain(), 2, head, spec, virtual_node=False, readout="sum")
+    sums = GraphModel(Plain(), head, readout="sum")
     assert sums(batch).tolist() == [[3.0, 3.0], [4.0, 4.0]]
     with pytest.raises(ValueError, match="unknown readout 'avg'"):
-        GraphModel(Plain(), 2, head, spec, virtual_node=False, readout="avg")
+        GraphModel(Plain(), head, readout="avg")

@@ -18,6 +18,7 @@ from torch_geometric.data import Data
 from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.models import EncoderConfig
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
@@ -96,7 +97,7 @@ def test_spec_reaches_datasets_loaded_before_the_model(tmp_path, csv, monkeypatc
     monkeypatch.setattr(
         "fairseq.quantization_utils.quantize_model_scalar", lambda model, cfg: model
     )
-    model = task.build_model(None)
+    model = task.build_model(EncoderConfig())
     task.load_dataset("train")
     for split in ("train", "valid"):
         sample = first_batch(task, split)

@@ -1,0 +1,81 @@
+"""Which layer a weight belongs to: frozen layers, and learning rates layer by layer."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from ._base import EncoderConfig, GraphModel
+
+logger = logging.getLogger(__name__)
+
+LAYERS = "encoder.layers."
+
+
+def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
+    """Freeze weights and set their learning rates, relative to `--lr`.
+
+    Args:
+        model: its weights change in `requires_grad` and `optim_overrides`.
+        cfg: with `freeze_encoder_layers` and `layerwise_lr_decay`.
+
+    Raises:
+        ValueError: a value out of range, or a model without layers.
+    """
+    frozen, decay = cfg.freeze_encoder_layers, cfg.layerwise_lr_decay
+    if frozen < 0:
+        raise ValueError(f"--freeze-encoder-layers {frozen}: expected 0 or more")
+    if not 0 < decay <= 1:
+        raise ValueError(f"--layerwise-lr-decay {decay}: expected above 0, at most 1")
+    if not frozen and decay == 1:
+        return
+    count = len(model.encoder.layers)
+    if frozen > count:
+        raise ValueError(
+            f"--freeze-encoder-layers {frozen}, but the encoder has {count} layers"
+        )
+    layers = layers_of_weights(model)
+    for name, parameter in model.named_parameters():
+        if frozen and layers[name] <= frozen:
+            parameter.requires_grad = False
+        # The name that fairseq's own models use, which its fp16 optimiser carries over.
+        scale = decay ** (count + 1 - layers[name])
+        parameter.optim_overrides = {"optimizer": {"lr_scale": scale}}
+    if frozen:
+        trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        logger.info(
+            "embeddings and %d of %d layers are frozen, %s weights are trained",
+            frozen,
+            count,
+            f"{trained:,}",
+        )
+    if decay != 1:
+        logger.info(
+            "learning rate: 1 in the head, %g in layer %d, ..., %g in the embeddings, "
+            "times --lr",
+            decay,
+            count,
+            decay ** (count + 1),
+        )
+
+
+def layers_of_weights(model: GraphModel) -> dict[str, int]:
+    """Layer of every weight by name: 0 embeddings and encodings that all layers share,
+    1..L the encoder's layers, L + 1 the final norm and the head."""
+    encoder = model.encoder
+    count = len(encoder.layers)
+    layers = {id(weight): 0 for weight in encoder.parameters()}
+    for number in range(count):
+        for module in encoder.modules_of_layer(number):
+            layers |= {id(weight): number + 1 for weight in module.parameters()}
+    for module in encoder.modules_after_layers():
+        layers |= {id(weight): count + 1 for weight in module.parameters()}
+    return {
+        name: layers.get(id(weight), count + 1)
+        for name, weight in model.named_parameters()
+    }
+
+
+def count_layers(weights: Mapping[str, Any]) -> int:
+    """Encoder layers in the state dict of a `GraphModel`."""
+    inside = (name.removeprefix(LAYERS) for name in weights if name.startswith(LAYERS))
+    return len({name.partition(".")[0] for name in inside})

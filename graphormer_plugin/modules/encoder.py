@@ -1,0 +1,107 @@
+"""The contract of an encoder: what models, fine-tuning and explanations ask of it."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from torch import Tensor, nn
+
+from .sparse import NodeLayout
+
+
+class AttentionMaps(Protocol):
+    """Attention that can say how much each node attends to each other one."""
+
+    def attention_weights(self, x: Tensor, *arguments: Any) -> Tensor:
+        """Weights [B, heads or channels, T, T] of `forward` with the same arguments,
+        row i those of its sum, without dropout."""
+
+
+class Encoder(nn.Module):
+    """A batch in, a vector per node out: what every architecture's encoder derives from.
+
+    A subclass sets `embed_dim` and `layers` and defines `required_fields` and
+    `forward`; the rest has defaults for layers over padded nodes [B, T, D] without a
+    virtual node.
+
+    Attributes:
+        embed_dim: width D of the output.
+        layers: in order. The first argument of a layer is the vectors of the nodes; it
+            returns them, alone or at the start of a tuple.
+    """
+
+    embed_dim: int
+    layers: nn.ModuleList
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> Tensor:
+        """Encodes a batch.
+
+        Args:
+            batch: the fields of `required_fields`.
+            perturb: [B, N, D], added to the encoded node features (FLAG).
+
+        Returns:
+            [B, T, D]: the nodes, with a virtual node before them if there is one.
+        """
+        raise NotImplementedError
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """Batch fields that `forward` reads (`graphormer_plugin.data.fields`)."""
+        raise NotImplementedError
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        """Parameters of these fields, by their names in `BatchSpec`, e.g. `max_hop`."""
+        return {}
+
+    @property
+    def has_virtual_node(self) -> bool:
+        """Whether a virtual node comes first in the output."""
+        return False
+
+    def modules_of_layer(self, number: int) -> list[nn.Module]:
+        """Modules that one layer, counted from 0, and no other uses."""
+        return [self.layers[number]]
+
+    def modules_after_layers(self) -> list[nn.Module]:
+        """Modules that read the output of the last layer, such as a final norm."""
+        return []
+
+    def attention_modules(self) -> Sequence[AttentionMaps]:
+        """The attention of each layer; empty without attention over pairs of nodes."""
+        return []
+
+    @property
+    def attention_unit(self) -> str:
+        """What a map of attention belongs to: `head` or `channel`."""
+        return "head"
+
+    def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
+        """Values of the nodes as the layers have them -> [B, T, ...]."""
+        return x
+
+
+class SparseEncoder(Encoder):
+    """An encoder whose layers have the nodes of all graphs one after another, [S, D]."""
+
+    def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
+        """[S, ...] -> [B, N, ...]."""
+        return NodeLayout(batch["node_mask"], batch["node_graph"]).pad(x)
+
+
+def joined_options(*parts: dict[str, Any]) -> dict[str, Any]:
+    """Options of batch fields that several modules ask for.
+
+    Raises:
+        ValueError: two of them ask for different values.
+    """
+    joined: dict[str, Any] = {}
+    for part in parts:
+        for name, value in part.items():
+            if joined.setdefault(name, value) != value:
+                raise ValueError(
+                    f"one batch cannot have {name} {joined[name]} and {value}"
+                )
+    return joined
