@@ -7,14 +7,9 @@ imports every public file in ``tasks`` and ``models``; a plain ``import
 graphormer_plugin`` does the same here, so that both register the same components.
 """
 
-import importlib
-import pkgutil
-
 from graphormer_plugin import criterions, models, tasks
+from graphormer_plugin.components import import_modules
 
-for _package in (tasks, models):
-    for _module in pkgutil.iter_modules(_package.__path__, _package.__name__ + "."):
-        if not _module.name.rsplit(".", 1)[1].startswith("_"):
-            importlib.import_module(_module.name)
+import_modules(tasks)
 
 __all__ = ["criterions", "models", "tasks"]

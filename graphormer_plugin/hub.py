@@ -18,19 +18,15 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY, FairseqTask
 from omegaconf import OmegaConf
 
 import graphormer_plugin  # noqa: F401  (registers the components of checkpoints)
+from graphormer_plugin.data.chunk import GraphChunk, Parser
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.datasets import FEATURISERS
+from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.field_cache import derived_columns
-from graphormer_plugin.data.prepare import (
-    Parser,
-    captured_rdkit_log,
-    chunks_of_graphs,
-    parse,
-)
-from graphormer_plugin.data.registry import import_user_data
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.writer import GraphChunk
+from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.checkpoint import complete, read_checkpoint
 from graphormer_plugin.inference.embedding import layer_vectors

@@ -181,7 +181,7 @@ def mean_predictor_error(folder: Path) -> float:
     """MAE on the test split of predicting the mean of the training split."""
     import numpy as np
 
-    from graphormer_plugin.data.registry import DatasetOptions, get_store
+    from graphormer_plugin.data import DatasetOptions, get_store
 
     store = get_store(DatasetOptions(name="nci", data_root=str(folder / "data")))
     target = np.asarray(store.target, dtype=np.float64)

@@ -21,8 +21,8 @@ from path_memory import memory
 from torch import Tensor
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.models import build_model
 
 PATHS = ("plain", "lean")

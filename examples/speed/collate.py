@@ -21,9 +21,9 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
 from cython_ext import COMPILED
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.store import GraphStore
 
 GRPE = {"x", "node_mask", "relation_index"}

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.models import GraphModel, build_model
 

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.field_cache import stored_columns
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.models import build_model, model_config
 
 PLAIN = "plain Transformer"

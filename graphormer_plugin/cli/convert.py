@@ -31,7 +31,7 @@ from torch import Tensor
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.molecules import feature_dims
+from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.transfer import preset_options, setting

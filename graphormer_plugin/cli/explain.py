@@ -14,8 +14,9 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.molecules import CsvTable
-from graphormer_plugin.data.prepare import Parser, captured_rdkit_log, parse
+from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.inference.drawing import (
     VIRTUAL,
     Group,

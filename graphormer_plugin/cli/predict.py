@@ -19,18 +19,17 @@ from tqdm import tqdm
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.columns import check_features
-from graphormer_plugin.data.datasets.molecules import CsvTable
-from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.parts import joined
-from graphormer_plugin.data.prepare import (
+from graphormer_plugin.data.chunk import (
     CHUNK_ROWS,
+    FeaturisedRows,
+    GraphChunk,
     MoleculeGraph,
-    featurise_pieces,
-    num_workers,
 )
+from graphormer_plugin.data.columns import check_features
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.featurise import featurise_pieces, num_workers
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.writer import GraphChunk
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.resumable_writer import GrowingFiles, part_record
 from graphormer_plugin.modules.dropout import dropout_switched_on
@@ -334,7 +333,7 @@ def blocks(
     chunks = -(-least // CHUNK_ROWS)
     done = first
     while group := list(itertools.islice(batches, chunks)):
-        batch = joined(group)
+        batch = FeaturisedRows.joined(group)
         if batch.chunk is not None:
             batch.chunk.row = batch.chunk.row - done
         reasons = {row - done: reason for row, _, reason in batch.failures}

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from graphormer_plugin.cli import command
+from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
-from graphormer_plugin.data.registry import get_store
 from graphormer_plugin.data.store import GraphStore, describe
 
 

@@ -6,8 +6,8 @@ from typing import Optional
 
 import numpy as np
 
+from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.writer import GraphChunk
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Featurised rows: in memory, and on disk so that a killed preparation goes on."""
+"""Finished parts of a preparation on disk, so that a killed one continues."""
 
 from __future__ import annotations
 
@@ -7,46 +7,15 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
 
+from graphormer_plugin.data.chunk import FeaturisedRows, GraphChunk
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.writer import GraphChunk
 
 _CHUNK_FIELDS = ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row")
-
-
-@dataclass
-class Batch:
-    """Featurised rows.
-
-    Attributes:
-        chunk: Graphs of the rows that could be parsed; ``chunk.row`` is set.
-        extras: List per name, one entry per graph.
-        failures: (row, SMILES, reason) of the others.
-        rows: How many rows went in.
-    """
-
-    chunk: Optional[GraphChunk]
-    extras: dict[str, list[Any]] = field(default_factory=dict)
-    failures: list[tuple[int, str, str]] = field(default_factory=list)
-    rows: int = 0
-
-
-def joined(batches: Sequence[Batch]) -> Batch:
-    """Consecutive batches as one."""
-    result = Batch(None, rows=sum(batch.rows for batch in batches))
-    for batch in batches:
-        result.failures += batch.failures
-        for name, values in batch.extras.items():
-            result.extras.setdefault(name, []).extend(values)
-    chunks = [batch.chunk for batch in batches if batch.chunk is not None]
-    if chunks:
-        result.chunk = GraphChunk.joined(chunks)
-    return result
 
 
 class SavedParts:
@@ -68,28 +37,28 @@ class SavedParts:
         if folder.exists() and not self.key_file.exists():
             self.remove()
 
-    def load(self) -> Iterator[Batch]:
+    def load(self) -> Iterator[FeaturisedRows]:
         """Yields the parts in their order, up to the first that is not there."""
         number = 0
         while (part := self._read(number)) is not None:
             yield part
             number += 1
 
-    def save(self, number: int, batches: Sequence[Batch]) -> None:
+    def save(self, number: int, pieces: Sequence[FeaturisedRows]) -> None:
         """Writes a part; it is there whole or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.key_file.touch()
-        batch = joined(batches)
+        part = FeaturisedRows.joined(pieces)
         rest = {
-            "extras": batch.extras,
-            "failures": batch.failures,
-            "rows": batch.rows,
+            "extras": part.extras,
+            "failures": part.failures,
+            "rows": part.rows,
         }
         text = np.frombuffer(json.dumps(rest).encode(), dtype=np.uint8)
         arrays = {}
-        if batch.chunk is not None:
+        if part.chunk is not None:
             arrays = {
-                name: _smallest(getattr(batch.chunk, name)) for name in _CHUNK_FIELDS
+                name: _smallest(getattr(part.chunk, name)) for name in _CHUNK_FIELDS
             }
         with atomic_write(self._path(number)) as file:
             np.savez(file, rest=text, **arrays)
@@ -101,7 +70,7 @@ class SavedParts:
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"
 
-    def _read(self, number: int) -> Optional[Batch]:
+    def _read(self, number: int) -> Optional[FeaturisedRows]:
         try:
             with np.load(self._path(number), allow_pickle=False) as arrays:
                 rest = json.loads(arrays["rest"].tobytes())
@@ -111,15 +80,12 @@ class SavedParts:
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None  # not there, or damaged: made again
         failures = [tuple(failure) for failure in rest["failures"]]
-        return Batch(chunk, rest["extras"], failures, rest["rows"])
+        return FeaturisedRows(chunk, rest["extras"], failures, rest["rows"])
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:
     """Integers in the smallest type that holds them all."""
     if values.dtype.kind not in "iu":
         return values
-    low, high = int(values.min(initial=0)), int(values.max(initial=0))
-    for dtype in (np.uint8, np.int16, np.int32):
-        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
-            return values.astype(dtype)
-    return values
+    ends = (values.min(initial=0), values.max(initial=0))
+    return values.astype(np.result_type(*map(np.min_scalar_type, ends)))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import logging
 import os
-import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Optional
+from typing import Any, Optional
 
 import numpy as np
 
+from graphormer_plugin.data.bond_numbers import BondNumbers
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.column_file import BLOCK_ROWS, ColumnFile
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
@@ -23,12 +23,11 @@ from graphormer_plugin.data.files import (
     fsync_folder,
 )
 from graphormer_plugin.data.schema import (
-    MAX_BOND_TYPES,
-    MAX_RADIX_TYPES,
     FeatureSchema,
     TargetSchema,
     target_statistics,
 )
+from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
     FORMAT,
     FORMAT_VERSION,
@@ -47,51 +46,6 @@ logger = logging.getLogger(__name__)
 _UNSIGNED = ("<u1", "<u2", "<i4")
 _FEATURES = ("<u1", "<i2", "<i4")
 _SIGNED = ("<i1", "<i2", "<i4")
-NPY_HEADER_BYTES = (
-    128  # room for any shape, so that the header can be rewritten at the end
-)
-_BLOCK_ROWS = 1 << 20
-
-
-@dataclass
-class GraphChunk:
-    """A run of graphs on their way into a store.
-
-    Attributes:
-        num_nodes: int [g] nodes of each graph, at least 1.
-        num_edges: int [g] directed edges of each graph.
-        x: Integers or float32 [sum n, F].
-        edge_index: int [2, sum e], node numbers within each graph.
-        edge_attr: int [sum e, columns], or None where edges carry nothing.
-        target: float [g, C], or int [sum n] at node level, or None if given at the end.
-        pos: float32 [sum n, 3] or None.
-        row: int [g] row of the source, or None where it is the graph's number.
-    """
-
-    num_nodes: np.ndarray
-    num_edges: np.ndarray
-    x: np.ndarray
-    edge_index: np.ndarray
-    edge_attr: Optional[np.ndarray] = None
-    target: Optional[np.ndarray] = None
-    pos: Optional[np.ndarray] = None
-    row: Optional[np.ndarray] = None
-
-    def __len__(self) -> int:
-        return len(self.num_nodes)
-
-    @classmethod
-    def joined(cls, chunks: Sequence[GraphChunk]) -> GraphChunk:
-        """Consecutive chunks, at least one, as one. All have the same arrays, but those
-        without edges may lack `edge_attr`."""
-        arrays = {}
-        for entry in dataclasses.fields(cls):
-            parts = [getattr(chunk, entry.name) for chunk in chunks]
-            parts = [part for part in parts if part is not None]
-            if parts:
-                axis = 1 if entry.name == "edge_index" else 0
-                arrays[entry.name] = np.concatenate(parts, axis=axis)
-        return cls(**arrays)
 
 
 class StoreWriter:
@@ -129,14 +83,9 @@ class StoreWriter:
         self._rows_differ = False
         self._num_nodes = 0
         self._num_edges = 0
-        self._columns: dict[str, _Column] = {}
+        self._columns: dict[str, ColumnFile] = {}
         self._node_max: Optional[np.ndarray] = None
-        self._bond_max: Optional[np.ndarray] = None
-        self._bond_numbers: dict[tuple[int, ...], int] = {}
-        self._bond_width: Optional[int] = None if bond_dims is None else len(bond_dims)
-        self._radix: Optional[FeatureSchema] = None
-        if bond_dims is not None and np.prod(bond_dims, dtype=float) <= MAX_RADIX_TYPES:
-            self._radix = FeatureSchema(0, [], list(bond_dims))
+        self._bonds = BondNumbers(bond_dims)
 
     def __enter__(self) -> StoreWriter:
         remove_leftovers(self.path)
@@ -153,68 +102,43 @@ class StoreWriter:
         """Adds graphs.
 
         Raises:
-            ValueError: Shapes disagree, an edge ends outside its graph, or chunks
-                differ in their columns; names the graph where it is one graph's fault.
+            ValueError: The chunk is wrong (see `GraphChunk.check`), a value exceeds the
+                given ranges, or chunks differ in their columns.
         """
         if len(chunk) == 0:
             return
+        chunk.check(first=self.num_graphs)
         num_nodes = np.asarray(chunk.num_nodes, dtype=np.int64)
         num_edges = np.asarray(chunk.num_edges, dtype=np.int64)
         edge_index = np.asarray(chunk.edge_index)
-        nodes, edges = int(num_nodes.sum()), int(num_edges.sum())
-        if edge_index.shape != (2, edges):
-            raise ValueError(
-                f"edge_index has shape {list(edge_index.shape)}, expected [2, {edges}]"
-            )
-        if num_nodes.min() < 1:
-            graph = self.num_graphs + int(num_nodes.argmin())
-            raise ValueError(f"graph {graph} has no nodes")
+        edges = edge_index.shape[1]
+        bond, keys = self._bonds.number(chunk.edge_attr, edges)
         owner = np.repeat(np.arange(len(chunk)), num_edges)
-        outside = (edge_index < 0) | (edge_index >= num_nodes[owner])
-        if outside.any():
-            edge = int(outside.any(axis=0).argmax())
-            graph = int(owner[edge])
-            raise ValueError(
-                f"graph {self.num_graphs + graph} has an edge "
-                f"{edge_index[0, edge]} -> {edge_index[1, edge]}, but "
-                f"{num_nodes[graph]} nodes (0..{num_nodes[graph] - 1})"
-            )
-
-        bond, keys = self._number_bonds(chunk.edge_attr, edges)
         order = np.lexsort((*keys, edge_index[1], edge_index[0], owner))
         if not self._columns:
             self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
             self._column("edge_offset", ("<i8",)).append(np.zeros(1, np.int64))
-        self._append_nodes("x", self._checked_x(chunk.x), nodes, _FEATURES)
+        self._append("x", self._in_range(np.asarray(chunk.x)), _FEATURES)
         self._column("node_offset").append(np.cumsum(num_nodes) + self._num_nodes)
         self._column("edge_offset").append(np.cumsum(num_edges) + self._num_edges)
         # One type for both ends, given by the largest graph and not by its edges.
-        self._column("edge_src", _UNSIGNED).append(
-            edge_index[0][order], largest=int(num_nodes.max()) - 1
-        )
-        self._column("edge_dst", _UNSIGNED).append(
-            edge_index[1][order], largest=int(num_nodes.max()) - 1
-        )
+        largest = int(num_nodes.max()) - 1
+        for name, ends in zip(("edge_src", "edge_dst"), edge_index, strict=True):
+            self._column(name, _UNSIGNED).append(ends[order], largest=largest)
         self._column("edge_bond", _UNSIGNED).append(bond[order])
         if chunk.pos is not None:
-            self._append_nodes("pos", np.asarray(chunk.pos), nodes, ("<f4",))
+            self._append("pos", np.asarray(chunk.pos))
         if chunk.row is not None:
             rows = np.asarray(chunk.row)
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
             self._rows_differ |= not np.array_equal(rows, numbers)
-            self._column("row", _UNSIGNED).append(rows)
+            self._append("row", rows)
         if chunk.target is not None:
             target = np.asarray(chunk.target)
-            if target.ndim == 1:
-                self._append_nodes("target", target, nodes, _SIGNED)
-            else:
-                if len(target) != len(chunk):
-                    raise ValueError(
-                        f"target has {len(target)} rows, expected {len(chunk)} (graphs)"
-                    )
-                self._column("target", ("<f4",)).append(_float32(target))
+            target = target if target.ndim == 1 else _float32(target)
+            self._append("target", target, _SIGNED)
         self.num_graphs += len(chunk)
-        self._num_nodes += nodes
+        self._num_nodes += int(num_nodes.sum())
         self._num_edges += edges
 
     def finish(
@@ -275,10 +199,11 @@ class StoreWriter:
         if "row" in self._columns and not self._rows_differ:
             self._columns.pop("row").path.unlink()
         schema = self._schema()
-        if self._radix is None and schema.bond_dims:
-            self._renumber_bonds(schema)
+        types = self._bonds.types(schema)
+        if types is not None:
+            self._renumber_bonds(types, schema)
 
-        numbers = _checked_splits(splits, self.num_graphs)
+        numbers = checked_splits(splits, self.num_graphs)
         for name, rows in numbers.items():
             column = self._column(f"split_{name}", ("<i8",))
             column.append(rows)
@@ -323,130 +248,56 @@ class StoreWriter:
         remember_verified(self.path, manifest, check_sizes(self.path, manifest))
         return self.path
 
-    def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> _Column:
+    def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> ColumnFile:
         if name not in self._columns:
-            self._columns[name] = _Column(self.folder / f"{name}.npy", dtypes)
+            self._columns[name] = ColumnFile(self.folder / f"{name}.npy", dtypes)
         return self._columns[name]
 
-    def _append_nodes(
-        self, name: str, values: np.ndarray, nodes: int, dtypes: tuple[str, ...]
+    def _append(
+        self, name: str, values: np.ndarray, dtypes: tuple[str, ...] = _UNSIGNED
     ) -> None:
-        if len(values) != nodes:
-            raise ValueError(f"{name} has {len(values)} rows, expected {nodes} (nodes)")
         if values.dtype.kind == "f":
             values, dtypes = values.astype(np.float32, copy=False), ("<f4",)
         self._column(name, dtypes).append(values)
 
-    def _checked_x(self, x: np.ndarray) -> np.ndarray:
-        x = np.asarray(x)
-        if x.ndim != 2 or x.dtype.kind not in "iubf":
-            raise ValueError(
-                f"x has shape {list(x.shape)} and dtype {x.dtype}, expected [sum N, F] "
-                "of integers or floats"
-            )
+    def _in_range(self, x: np.ndarray) -> np.ndarray:
+        """Node features, if they are of one kind and within `node_dims`."""
         if x.dtype.kind == "f":
             if self.node_dims is not None or self._node_max is not None:
                 raise ValueError("x has floats here and integers elsewhere")
             return x
-        if x.dtype.kind == "b":
-            x = x.astype(np.uint8)
         if "x" in self._columns and self._node_max is None:
             raise ValueError("x has integers here and floats elsewhere")
         largest = x.max(axis=0, initial=0).astype(np.int64)
-        if x.size and x.min() < 0:
-            raise ValueError(f"x has a value {x.min()}, expected 0 and above")
-        if self._node_max is not None and len(largest) != len(self._node_max):
+        if self._node_max is None:
+            self._node_max = np.zeros_like(largest)
+        if len(largest) != len(self._node_max):
             raise ValueError(
                 f"x has {len(largest)} columns, expected {len(self._node_max)}"
             )
-        if self.node_dims is not None:
-            for column, dim in enumerate(self.node_dims):
-                if largest[column] >= dim:
-                    raise ValueError(
-                        f"x column {column} is {largest[column]}, expected 0..{dim - 1}"
-                    )
-        self._node_max = (
-            largest if self._node_max is None else np.maximum(self._node_max, largest)
-        )
+        for column, dim in enumerate(self.node_dims or ()):
+            if largest[column] >= dim:
+                raise ValueError(
+                    f"x column {column} is {largest[column]}, expected 0..{dim - 1}"
+                )
+        self._node_max = np.maximum(self._node_max, largest)
         return x
-
-    def _number_bonds(
-        self, edge_attr: Optional[np.ndarray], edges: int
-    ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-        """Bond numbers [E] and the sort keys that order edges as the final types do.
-
-        Where the ranges are not known beforehand, numbers are given in order of first
-        appearance and replaced at the end; lexicographic keys make the order of edges
-        independent of that.
-        """
-        if not edges and edge_attr is None:
-            return np.empty(0, dtype=np.int64), ()
-        width = 0 if edge_attr is None else np.asarray(edge_attr).shape[1]
-        if self._bond_width is None:
-            self._bond_width = width
-        if width != self._bond_width:
-            raise ValueError(
-                f"edge_attr has {width} columns, expected {self._bond_width}"
-            )
-        if edge_attr is None or width == 0:
-            return np.ones(edges, dtype=np.int64), ()
-        edge_attr = np.asarray(edge_attr)
-        if len(edge_attr) != edges or edge_attr.dtype.kind not in "iub":
-            raise ValueError(
-                f"edge_attr has shape {list(edge_attr.shape)} and dtype "
-                f"{edge_attr.dtype}, expected [{edges}, {width}] of integers"
-            )
-        if edge_attr.size and edge_attr.min() < 0:
-            raise ValueError(f"edge_attr has a value {edge_attr.min()}, expected >= 0")
-        if self._radix is not None:
-            types = self._radix.bond_types(edge_attr)
-            return types, (types,)
-        largest = edge_attr.max(axis=0, initial=0).astype(np.int64)
-        self._bond_max = (
-            largest if self._bond_max is None else np.maximum(self._bond_max, largest)
-        )
-        rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
-        inverse = inverse.reshape(-1)  # [E]; ranks of rows, in lexicographic order
-        numbers = [
-            self._bond_numbers.setdefault(tuple(row), len(self._bond_numbers) + 1)
-            for row in rows.tolist()
-        ]
-        if len(self._bond_numbers) >= MAX_BOND_TYPES:
-            raise ValueError(
-                f"edge_attr has {MAX_BOND_TYPES} different rows or more; are the edge "
-                "features continuous? Bin them, or leave edge_attr out"
-            )
-        return np.array(numbers, dtype=np.int64)[inverse], (inverse,)
 
     def _schema(self) -> FeatureSchema:
         node_dims = self.node_dims
         if node_dims is None and self._node_max is not None:
             node_dims = (self._node_max + 1).tolist()
-        width = self._columns["x"].tail[0]
-        if self.bond_dims is not None:
-            bond_dims = list(self.bond_dims)
-        elif self._bond_max is not None:
-            bond_dims = (self._bond_max + 1).tolist()
-        else:
-            bond_dims = [1] * (self._bond_width or 0)
-        table = None
-        if np.prod(bond_dims, dtype=float) > MAX_RADIX_TYPES:
-            table = [list(row) for row in sorted(self._bond_numbers)]
-        return FeatureSchema(width, node_dims, bond_dims, table)
+        return self._bonds.schema(self._columns["x"].tail[0], node_dims)
 
-    def _renumber_bonds(self, schema: FeatureSchema) -> None:
+    def _renumber_bonds(self, types: np.ndarray, schema: FeatureSchema) -> None:
         """Replaces provisional bond numbers by the schema's types, block by block."""
-        table = np.zeros(len(self._bond_numbers) + 1, dtype=np.int64)
-        if self._bond_numbers:
-            rows = np.array(list(self._bond_numbers), dtype=np.int64)
-            table[1:] = schema.bond_types(rows)
         provisional = self.folder / "edge_bond.provisional.npy"
         os.rename(self.folder / "edge_bond.npy", provisional)
-        column = _Column(self.folder / "edge_bond.npy", _UNSIGNED[:2])
+        column = ColumnFile(self.folder / "edge_bond.npy", _UNSIGNED[:2])
         numbers = np.load(provisional, mmap_mode="r", allow_pickle=False)
         column.append(numbers[:0], largest=schema.num_bond_types)
-        for start in range(0, len(numbers), _BLOCK_ROWS):
-            column.append(table[numbers[start : start + _BLOCK_ROWS]])
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            column.append(types[numbers[start : start + BLOCK_ROWS]])
         column.close()
         del numbers
         provisional.unlink()
@@ -532,77 +383,6 @@ def write_store(
     return GraphStore.open(path)
 
 
-class _Column:
-    """A growing ``.npy`` file that takes a wider type when a value asks for it."""
-
-    def __init__(self, path: Path, dtypes: tuple[str, ...]) -> None:
-        self.path = path
-        self.dtypes = [np.dtype(dtype) for dtype in dtypes]
-        self.dtype = self.dtypes[0]
-        self.tail: Optional[tuple[int, ...]] = None
-        self.rows = 0
-        self.file: BinaryIO = open(path, "wb")
-        self.file.write(bytes(NPY_HEADER_BYTES))
-
-    def append(self, values: np.ndarray, largest: Optional[int] = None) -> None:
-        if self.tail is None:
-            self.tail = values.shape[1:]
-        if values.shape[1:] != self.tail:
-            raise ValueError(
-                f"{self.path.stem} has rows of shape {list(values.shape[1:])}, "
-                f"expected {list(self.tail)}"
-            )
-        if self.dtype.kind != "f":
-            high = int(values.max(initial=0) if largest is None else largest)
-            self._widen(int(values.min(initial=0)), high)
-        self.file.write(np.ascontiguousarray(values, dtype=self.dtype).tobytes())
-        self.rows += len(values)
-
-    def _widen(self, low: int, high: int) -> None:
-        for dtype in self.dtypes[self.dtypes.index(self.dtype) :]:
-            limits = np.iinfo(dtype)
-            if limits.min <= low and high <= limits.max:
-                break
-        else:
-            raise ValueError(
-                f"{self.path.stem} has a value in {low}..{high}, expected "
-                f"{limits.min}..{limits.max}"
-            )
-        if dtype == self.dtype:
-            return
-        if self.rows:
-            self.file.close()
-            wide = self.path.with_suffix(".wide")
-            with open(self.path, "rb") as old, open(wide, "wb") as new:
-                old.seek(NPY_HEADER_BYTES)
-                new.write(bytes(NPY_HEADER_BYTES))
-                while block := old.read(_BLOCK_ROWS * self.dtype.itemsize):
-                    new.write(np.frombuffer(block, self.dtype).astype(dtype).tobytes())
-            os.replace(wide, self.path)
-            self.file = open(self.path, "r+b")
-            self.file.seek(0, os.SEEK_END)
-        self.dtype = dtype
-
-    def close(self) -> None:
-        if self.file.closed:
-            return
-        shape = (self.rows, *(self.tail or ()))
-        self.file.seek(0)
-        self.file.write(npy_header(self.dtype, shape))
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
-
-
-def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """Header of the .npy format, version 1.0, of a fixed length."""
-    fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
-    text = repr(fields).encode("ascii")
-    magic = b"\x93NUMPY\x01\x00"
-    length = NPY_HEADER_BYTES - len(magic) - 2
-    return magic + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
-
-
 def _float32(values: np.ndarray) -> np.ndarray:
     """float32 [G, C]; ValueError where a label does not fit or is infinite."""
     values = np.asarray(values)
@@ -632,28 +412,6 @@ def _check_classes(values: np.ndarray, num_classes: int) -> int:
             f"a label is {present[wrong][0]:g}, expected an integer 0..{limit}"
         )
     return num_classes or int(present.max(initial=0)) + 1
-
-
-def _checked_splits(
-    splits: Mapping[str, np.ndarray], num_graphs: int
-) -> dict[str, np.ndarray]:
-    checked = {}
-    for name, rows in splits.items():
-        if not re.fullmatch(r"\w[\w-]*", name):
-            raise ValueError(f"split name {name!r} must be a plain word")
-        rows = np.asarray(rows)
-        if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
-            raise ValueError(f"split {name} must be a list of graph numbers")
-        rows = rows.astype(np.int64)
-        if rows.size and not (rows.min() >= 0 and rows.max() < num_graphs):
-            wrong = rows[(rows < 0) | (rows >= num_graphs)][0]
-            raise ValueError(
-                f"split {name} names graph {wrong}, expected 0..{num_graphs - 1}"
-            )
-        if len(np.unique(rows)) != len(rows):
-            raise ValueError(f"split {name} names a graph twice")
-        checked[name] = rows
-    return checked
 
 
 def _fingerprint(manifest: Mapping[str, Any]) -> str:

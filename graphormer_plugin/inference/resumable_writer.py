@@ -14,8 +14,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
 from graphormer_plugin.data.files import atomic_write, named_in_errors
-from graphormer_plugin.data.writer import NPY_HEADER_BYTES, npy_header
 
 
 class GrowingFiles:

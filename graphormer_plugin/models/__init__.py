@@ -1,7 +1,8 @@
 """Architectures. Every file here that does not start with _ registers its own."""
 
-import importlib
-import pkgutil
+import sys
+
+from graphormer_plugin.components import import_modules
 
 from ._base import EncoderConfig, GraphModel, TransformerConfig, set_defaults
 from ._build import build_model, model_config
@@ -19,6 +20,4 @@ __all__ = [
     "set_defaults",
 ]
 
-for _module in pkgutil.iter_modules(__path__):
-    if not _module.name.startswith("_"):
-        importlib.import_module(f"{__name__}.{_module.name}")
+import_modules(sys.modules[__name__])

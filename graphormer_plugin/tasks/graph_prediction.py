@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from omegaconf import II
 
 from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import stored_columns
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
-from graphormer_plugin.data.registry import get_store
 from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.translate import translate_columns, translate_target

@@ -9,7 +9,7 @@ from fairseq import checkpoint_utils
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
-from graphormer_plugin.data.datasets.molecules import feature_dims
+from graphormer_plugin.data.datasets.smiles import feature_dims
 from support.golden import golden_state, load_golden
 
 SOURCES = {

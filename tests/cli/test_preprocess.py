@@ -41,12 +41,12 @@ def test_debug_shows_the_traceback(csv):
 
 
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
-    from graphormer_plugin.data.datasets import molecules
+    from graphormer_plugin.data.datasets import smiles
 
     def interrupted(smiles):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(molecules, "parse_smiles", interrupted)
+    monkeypatch.setattr(smiles, "parse_smiles", interrupted)
     assert main(arguments(csv)) == 130
     assert capsys.readouterr().err == "interrupted\n"
     stores = csv.parent / "root" / "stores"

@@ -5,14 +5,17 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import BatchSpec, DatasetSource, GraphStore, field_cache
-from graphormer_plugin.data.field_cache import derived_columns, stored_columns
-from graphormer_plugin.data.registry import (
+from graphormer_plugin.data import (
     DATASETS,
+    BatchSpec,
     DatasetOptions,
+    DatasetSource,
+    GraphStore,
+    field_cache,
     get_store,
     register_dataset,
 )
+from graphormer_plugin.data.field_cache import derived_columns, stored_columns
 
 
 def eigenvectors(k):

@@ -14,13 +14,13 @@ from graphormer_plugin.data import (
     DATASETS,
     DatasetError,
     DatasetOptions,
+    featurise,
     get_store,
-    prepare,
 )
-from graphormer_plugin.data.datasets.molecules import parse_smiles
+from graphormer_plugin.data.build import _kept_if_killed, hash_of_rows
+from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.errors import WorkerError
 from graphormer_plugin.data.parts import SavedParts
-from graphormer_plugin.data.registry import _kept_if_killed, hash_of_rows
 
 ROOT = Path(__file__).parents[2]
 ROWS = 100  # in parts of 8
@@ -30,7 +30,7 @@ MODULE = """
 import os, pathlib, signal
 import numpy as np
 from graphormer_plugin.data import DatasetSource, register_dataset
-from graphormer_plugin.data.datasets.molecules import feature_dims, parse_smiles
+from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 
 HERE = pathlib.Path(__file__).parent
 
@@ -58,8 +58,8 @@ def carbons():
 
 COMMAND = """
 import sys
-from graphormer_plugin.data import prepare
-prepare.CHUNK_ROWS, prepare.PART_CHUNKS = 4, 2
+from graphormer_plugin.data import featurise
+featurise.CHUNK_ROWS, featurise.PART_CHUNKS = 4, 2
 from graphormer_plugin.cli.preprocess import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -67,8 +67,8 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setattr(prepare, "CHUNK_ROWS", 4)
-    monkeypatch.setattr(prepare, "PART_CHUNKS", 2)
+    monkeypatch.setattr(featurise, "CHUNK_ROWS", 4)
+    monkeypatch.setattr(featurise, "PART_CHUNKS", 2)
     folder = tmp_path / "datasets"
     folder.mkdir()
     (folder / "carbons.py").write_text(MODULE)
@@ -172,9 +172,9 @@ def test_parts_come_back_as_they_were(tmp_path):
     smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
     parts = SavedParts(tmp_path / "parts", "key")
     assert list(parts.load()) == [] and not (tmp_path / "parts").exists()
-    batches = list(prepare.featurise(smiles, parse_smiles, progress=False))
+    batches = list(featurise.featurise(smiles, parse_smiles, progress=False))
     parts.save(0, batches)
-    parts.save(1, list(prepare.featurise(["nonsense"], parse_smiles, progress=False)))
+    parts.save(1, list(featurise.featurise(["nonsense"], parse_smiles, progress=False)))
     parts.save(3, batches)  # behind a gap: not used
     whole, empty = SavedParts(tmp_path / "parts", "key").load()
     assert whole.failures == batches[0].failures and whole.rows == 4

@@ -1,407 +1,47 @@
-import json
-import multiprocessing
-import time
+"""Names, sources and options of datasets."""
 
-import numpy as np
 import pytest
-import torch
-from torch_geometric.data import Data
 
-from graphormer_plugin.data import (
-    DATASETS,
-    DatasetError,
-    DatasetOptions,
-    DatasetSource,
-    describe,
-    get_store,
-    prepare,
-    register_dataset,
+from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.build import locate
+
+
+def test_unknown(tmp_path):
+    with pytest.raises(DatasetError, match="unknown dataset 'nzi'.*one of: .*nci"):
+        get_store(DatasetOptions("nzi", data_root=str(tmp_path)))
+
+
+def test_other_source(tmp_path):
+    with pytest.raises(DatasetError, match="comes from 'rdkit', not from 'ogb'"):
+        get_store(DatasetOptions("nci", "ogb", data_root=str(tmp_path)))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [dict(split="kfold"), dict(split="column:"), dict(target_kind="rank")],
 )
-from graphormer_plugin.data.registry import locate, random_split
-from graphormer_plugin.data.store import MANIFEST, manifest_checksum
-
-MODULE = """
-import torch
-from torch_geometric.data import Data
-from graphormer_plugin.data import DatasetSource, register_dataset
-
-@register_dataset("rings")
-def rings(options):
-    with open({log!r}, "a") as file:
-        file.write("built\\n")
-    graphs = []
-    for n in range(3, 13):
-        nodes = torch.arange(n)
-        ring = torch.stack([nodes, (nodes + 1) % n])
-        edge_index = torch.cat([ring, ring.flip(0)], dim=1)
-        graphs.append(Data(x=torch.zeros(n, 1, dtype=torch.long),
-                           edge_index=edge_index, y=torch.tensor([float(n)])))
-    {extra}
-    return DatasetSource(graphs=graphs, target_names=["size"], unit="nodes",
-                         splits=dict(train=range(8), valid=[8], test=[9]))
-"""
+def test_bad_options(changes):
+    with pytest.raises(DatasetError, match="expected"):
+        DatasetOptions("nci", **changes)
 
 
-@pytest.fixture(autouse=True)
-def forget_datasets():
-    before = dict(DATASETS)
-    yield
-    DATASETS.clear()
-    DATASETS.update(before)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        dict(split="scaffold"),
+        dict(smiles_column="structure"),
+        dict(target_columns="mass"),
+        dict(target_kind="binary"),
+        dict(target_unit="eV"),
+    ],
+)
+def test_options_that_a_dataset_does_not_read(tmp_path, changes):
+    flag = "--" + next(iter(changes)).replace("_", "-")
+    with pytest.raises(DatasetError, match=f"'nci' does not read {flag}; leave it"):
+        get_store(DatasetOptions("nci", data_root=str(tmp_path), **changes))
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.fixture
-def rings(tmp_path):
-    """Options of a user's folder with a dataset; `rings.log` counts the builds."""
-    log = tmp_path / "builds.log"
-    folder = tmp_path / "mine"
-    folder.mkdir()
-
-    def make(extra="", **changes):
-        (folder / "rings.py").write_text(MODULE.format(log=str(log), extra=extra))
-        values = dict(
-            name="rings",
-            user_data_dir=str(folder),
-            data_root=str(tmp_path / "root"),
-            progress=False,
-        )
-        return DatasetOptions(**{**values, **changes})
-
-    make.folder, make.builds = folder, lambda: len(log.read_text().split())
-    return make
-
-
-def graph(**changes):
-    values = dict(
-        x=torch.tensor([[0], [1], [2]]),
-        edge_index=torch.tensor([[0, 1], [1, 2]]),
-        edge_attr=torch.tensor([[0, 1], [1, 0]]),
-        y=torch.tensor([1.0]),
-    )
-    values = {**values, **changes}
-    return Data(**{name: value for name, value in values.items() if value is not None})
-
-
-def build(tmp_path, result, name="temporary", **changes):
-    register_dataset(name)(lambda: result)
-    values = dict(data_root=str(tmp_path), progress=False, rebuild=True)
-    return get_store(DatasetOptions(name, **{**values, **changes}))
-
-
-class TestUserFolder:
-    def test_built_once(self, rings):
-        store = get_store(rings())
-        assert describe(store).startswith(
-            "rings: 8 train / 1 valid / 1 test graphs, target size (nodes), fingerprint"
-        )
-        assert store.sizes.tolist() == list(range(3, 13))
-        assert get_store(rings()).fingerprint == store.fingerprint
-        assert rings.builds() == 1
-
-    def test_rebuilt_when_code_or_options_change(self, rings):
-        first = get_store(rings())
-        second = get_store(rings(extra="graphs[0].y = graphs[0].y + 1"))
-        assert rings.builds() == 2 and second.fingerprint != first.fingerprint
-        assert second.path == first.path  # the old one is replaced
-        get_store(rings(extra="graphs[0].y = graphs[0].y + 1", rebuild=True))
-        assert rings.builds() == 3
-
-    def test_modules_import_each_other(self, rings):
-        (rings.folder / "helper.py").write_text("OFFSET = 1.0")
-        options = rings(extra="from .helper import OFFSET; graphs[0].y += OFFSET")
-        assert get_store(options).target[0, 0] == 4
-        (rings.folder / "helper.py").write_text("OFFSET = 2.0")
-        assert get_store(options).target[0, 0] == 5  # helpers count as code
-
-    def test_package(self, rings):
-        (rings.folder / "__init__.py").write_text("from . import rings")
-        assert len(get_store(rings())) == 10
-
-    def test_errors_name_file_and_line(self, rings):
-        with pytest.raises(DatasetError, match=r"'rings' failed at .*rings.py:\d+: Ze"):
-            get_store(rings(extra="1 / 0"))
-        (rings.folder / "broken.py").write_text("import nothing_like_this")
-        with pytest.raises(DatasetError, match=r"at .*broken.py:1: ModuleNotFoundErr"):
-            get_store(rings())
-        (rings.folder / "broken.py").write_text("def f(:\n")
-        with pytest.raises(DatasetError, match=r"broken.py:1: SyntaxError"):
-            get_store(rings())
-        (rings.folder / "broken.py").unlink()
-        assert len(get_store(rings())) == 10  # corrected: works in the same process
-
-    def test_folder(self, tmp_path):
-        options = DatasetOptions("x", user_data_dir=str(tmp_path / "none"))
-        with pytest.raises(DatasetError, match="does not exist"):
-            get_store(options)
-        options = DatasetOptions("x", user_data_dir=str(tmp_path))
-        with pytest.raises(DatasetError, match="has no .py file"):
-            get_store(options)
-
-    def test_taken_name(self, rings):
-        options = rings()
-        path = rings.folder / "rings.py"
-        path.write_text(path.read_text().replace('"rings"', '"nci"'))
-        with pytest.raises(DatasetError, match="'nci' is registered already"):
-            get_store(options)
-
-
-class TestNames:
-    def test_unknown(self, tmp_path):
-        with pytest.raises(DatasetError, match="unknown dataset 'nzi'.*one of: .*nci"):
-            get_store(DatasetOptions("nzi", data_root=str(tmp_path)))
-
-    def test_other_source(self, tmp_path):
-        with pytest.raises(DatasetError, match="comes from 'rdkit', not from 'ogb'"):
-            get_store(DatasetOptions("nci", "ogb", data_root=str(tmp_path)))
-
-    @pytest.mark.parametrize(
-        "changes",
-        [dict(split="kfold"), dict(split="column:"), dict(target_kind="rank")],
-    )
-    def test_bad_options(self, changes):
-        with pytest.raises(DatasetError, match="expected"):
-            DatasetOptions("nci", **changes)
-
-    @pytest.mark.parametrize(
-        "changes",
-        [
-            dict(split="scaffold"),
-            dict(smiles_column="structure"),
-            dict(target_columns="mass"),
-            dict(target_kind="binary"),
-            dict(target_unit="eV"),
-        ],
-    )
-    def test_options_that_a_dataset_does_not_read(self, tmp_path, changes):
-        flag = "--" + next(iter(changes)).replace("_", "-")
-        with pytest.raises(DatasetError, match=f"'nci' does not read {flag}; leave it"):
-            get_store(DatasetOptions("nci", data_root=str(tmp_path), **changes))
-        assert not list(tmp_path.iterdir())
-
-    def test_data_root(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
-        assert locate(DatasetOptions("nci"))[1].parent == tmp_path / "stores"
-
-    def test_random_split(self):
-        splits = random_split(101, seed=3)
-        assert [len(splits[name]) for name in ("train", "valid", "test")] == [
-            81,
-            10,
-            10,
-        ]
-        joined = np.concatenate(list(splits.values()))
-        assert np.array_equal(np.sort(joined), np.arange(101))
-
-
-class TestSources:
-    def test_dictionary_of_version_2(self, tmp_path):
-        result = {
-            "dataset": [graph(y=torch.tensor([float(i)])) for i in range(6)],
-            "train_idx": torch.arange(4),
-            "valid_idx": np.array([4]),
-            "test_idx": [5],
-            "source": "pyg",
-        }
-        store = build(tmp_path, result, source="pyg")
-        assert {name: rows.tolist() for name, rows in store.splits.items()} == {
-            "train": [0, 1, 2, 3],
-            "valid": [4],
-            "test": [5],
-        }
-        assert store.target[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
-
-    def test_without_splits_random(self, tmp_path):
-        store = build(tmp_path, {"dataset": [graph()] * 10, "source": "pyg"})
-        assert len(store.splits["train"]) == 8
-
-    def test_options_that_the_result_overrules(self, tmp_path):
-        splits = {"train": range(3), "valid": [3]}
-        own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
-        for name in ("split", "smiles_column", "target_columns"):
-            with pytest.raises(DatasetError, match="does not read --" + name[:5]):
-                build(tmp_path, own, name, **{name: "random"})
-        with pytest.raises(DatasetError, match="does not read --target-kind"):
-            build(tmp_path, own, target_kind="binary")
-        open_one = DatasetSource(graphs=[graph()] * 4)
-        store = build(tmp_path, open_one, "open", split="random", target_unit="eV")
-        assert store.targets.unit == "eV"
-
-    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path):
-        source = DatasetSource(smiles=["C"] * 5, targets=[1.0] * 5)
-        with pytest.raises(DatasetError, match="only a CSV can be split by 'column:f'"):
-            build(tmp_path, source, split="column:f")
-
-    def test_smiles(self, tmp_path):
-        source = DatasetSource(smiles=["C", "CC", "CCC"], targets=[1.0, 2.0, np.nan])
-        store = build(tmp_path, source)
-        assert store.sizes.tolist() == [1, 2, 3]
-
-    def test_node_labels(self, tmp_path):
-        graphs = [graph(y=torch.tensor([0, 1, 2])) for _ in range(5)]
-        store = build(tmp_path, DatasetSource(graphs=graphs, level="node"))
-        assert store.targets.level == "node" and store.targets.num_classes == 3
-        assert store.target.tolist() == [0, 1, 2] * 5
-
-    def test_generator_with_positions_and_floats(self, tmp_path):
-        graphs = (graph(x=torch.rand(3, 4), pos=torch.rand(3, 3)) for _ in range(5))
-        store = build(tmp_path, DatasetSource(graphs=graphs))
-        assert store.columns["pos"].shape == (15, 3)
-        assert store.columns["x"].dtype == np.float32
-
-    def test_graph_without_edges_among_others(self, tmp_path):
-        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        store = build(tmp_path, DatasetSource(graphs=[graph(), lone, graph()]))
-        assert np.diff(store.columns["edge_offset"]).tolist() == [2, 0, 2]
-
-    @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
-    @pytest.mark.parametrize("lone_ones", [[0], [0, 1], [2], [0, 1, 2]])
-    @pytest.mark.parametrize("bonds", [True, False])
-    def test_graphs_without_edges_anywhere(
-        self, tmp_path, monkeypatch, attributes, lone_ones, bonds
-    ):
-        """They have no bonds that could disagree with those of others."""
-        monkeypatch.setattr(prepare, "CHUNK_ROWS", 2)  # one chunk of them alone
-        lone = graph(
-            edge_index=torch.zeros(2, 0, dtype=torch.long),
-            edge_attr=None if attributes is None else torch.zeros(attributes),
-        )
-        other = graph() if bonds else graph(edge_attr=None)
-        graphs = [lone if row in lone_ones else other for row in range(3)]
-        store = build(tmp_path, DatasetSource(graphs=graphs))
-        edges = [0 if row in lone_ones else 2 for row in range(3)]
-        assert np.diff(store.columns["edge_offset"]).tolist() == edges
-        widths = 2 if bonds and len(lone_ones) < 3 else 0
-        assert len(store.schema.bond_dims) == widths
-
-    def test_the_first_graph_with_edges_says_which_bonds(self, tmp_path):
-        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
-        with pytest.raises(
-            DatasetError, match="3: .* 1 columns, expected 2 as graph 1"
-        ):
-            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1))]
-            build(tmp_path, DatasetSource(graphs=graphs))
-
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            (dict(x=None), "has no x"),
-            (dict(edge_index=None), "has no edge_index"),
-            (dict(y=None), "has no y"),
-            (dict(x=torch.zeros(0, 1)), r"x has shape \[0, 1\]"),
-            (dict(x=torch.tensor([[0], [1], [-2]])), "x has category -2"),
-            (dict(x=torch.zeros(3, 1)), "all integers or all floats"),
-            (dict(x=torch.full((3, 1), torch.nan)), "x has a value nan, expected one"),
-            (
-                dict(x=torch.full((3, 1), 1e39, dtype=torch.double)),
-                "x has a value 1e[+]39, expected one that fits float32",
-            ),
-            (
-                dict(x=torch.zeros(3, 2, dtype=torch.long)),
-                "x has 2 columns, expected 1",
-            ),
-            (
-                dict(edge_index=torch.tensor([[0, 1], [1, 3]])),
-                "names node 3, expected 0",
-            ),
-            (dict(edge_index=torch.tensor([[0, 1], [1, -1]])), "names node -1"),
-            (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "expected integers"),
-            (
-                dict(edge_index=torch.zeros(3, 2, dtype=torch.long)),
-                r"expected \[2, E\]",
-            ),
-            (dict(edge_attr=torch.zeros(1, 2)), r"edge_attr has shape \[1, 2\]"),
-            (dict(edge_attr=torch.full((2, 2), 0.5)), "edge_attr has fractions"),
-            (dict(edge_attr=torch.full((2, 2), -1)), "edge_attr has category -1"),
-            (dict(edge_attr=torch.zeros(2, 3)), "edge_attr has 3 columns, expected 2"),
-            (dict(edge_attr=None), "has no edge_attr, but graph 0 does"),
-            (dict(pos=torch.zeros(3, 3)), "has pos, but graph 0 does not"),
-            (dict(pos=torch.zeros(3, 2)), r"expected \[3, 3\]"),
-            (dict(y=torch.tensor([1.0, 2.0])), "y has 2 columns, expected 1"),
-            (dict(y=torch.tensor([torch.inf])), "y has an infinite value"),
-            (dict(y="high"), "y has dtype"),
-        ],
-    )
-    def test_errors_name_the_graph(self, tmp_path, changes, message):
-        graphs = [graph(), graph(), graph(**changes), graph()]
-        with pytest.raises(DatasetError, match=f"graph 2: .*{message}"):
-            build(tmp_path, DatasetSource(graphs=graphs))
-
-    @pytest.mark.parametrize(
-        ("result", "message"),
-        [
-            (None, "returned NoneType"),
-            ({"train_idx": [0]}, "without 'dataset'"),
-            ({"dataset": [], "source": "dgl"}, "graphs of 'dgl'"),
-            (DatasetSource(), "either graphs or smiles"),
-            (DatasetSource(smiles=["C"]), "smiles without targets"),
-            (DatasetSource(graphs=[]), "no graphs"),
-            (DatasetSource(graphs=[graph()] * 2), "2 rows cannot be split"),
-            (
-                DatasetSource(graphs=[graph()] * 3, splits={"train": [0]}),
-                "no rows in split valid",
-            ),
-            (
-                DatasetSource(
-                    graphs=[graph()] * 3, splits={"train": [3], "valid": [0]}
-                ),
-                r"split train names row 3, expected 0\.\.2",
-            ),
-            (
-                DatasetSource(graphs=[graph()] * 3, splits={"train": [0.5]}),
-                "expected row numbers",
-            ),
-            (
-                DatasetSource(graphs=[graph()] * 3, kind="binary", target_names="ab"),
-                "2",
-            ),
-        ],
-    )
-    def test_bad_results(self, tmp_path, result, message):
-        with pytest.raises(DatasetError, match=message):
-            build(tmp_path, result)
-
-
-def ask(options, queue):
-    queue.put(get_store(options).fingerprint)
-
-
-class TestStores:
-    def test_two_processes_build_once(self, rings):
-        context = multiprocessing.get_context("fork")  # the package is imported already
-        options, queue = rings(extra="import time; time.sleep(1)"), context.Queue()
-        processes = [
-            context.Process(target=ask, args=(options, queue)) for _ in range(3)
-        ]
-        for process in processes:
-            process.start()
-        prints = {queue.get(timeout=60) for _ in processes}
-        for process in processes:
-            process.join()
-        assert len(prints) == 1 and rings.builds() == 1
-
-    @pytest.mark.parametrize("damage", ["byte", "truncate", "manifest", "version"])
-    def test_damaged_or_old_store_is_rebuilt(self, rings, damage):
-        store = get_store(rings())
-        time.sleep(0.06)
-        path = store.path / "x.npy"
-        if damage == "byte":
-            path.write_bytes(path.read_bytes()[:-1] + b"\x05")
-        elif damage == "truncate":
-            path.write_bytes(path.read_bytes()[:-1])
-        elif damage == "manifest":
-            (store.path / MANIFEST).write_text("{")
-        else:
-            manifest = json.loads((store.path / MANIFEST).read_text())
-            manifest["version"] = 0
-            manifest["checksum"] = manifest_checksum(manifest)
-            (store.path / MANIFEST).write_text(json.dumps(manifest))
-        assert get_store(rings()).fingerprint == store.fingerprint
-        assert rings.builds() == 2
-
-    def test_foreign_folder_in_the_place_of_a_store(self, rings):
-        path = locate(rings())[1]
-        path.mkdir(parents=True)
-        (path / "thesis.txt").write_text("precious")
-        assert len(get_store(rings())) == 10
-        (aside,) = path.parent.glob("*.foreign1")
-        assert (aside / "thesis.txt").read_text() == "precious"
+def test_data_root(monkeypatch, tmp_path):
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
+    assert locate(DatasetOptions("nci"))[1].parent == tmp_path / "stores"

@@ -5,16 +5,17 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import BatchSpec, DatasetSource
-from graphormer_plugin.data import rings as rings_module
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.field_cache import derived_columns, stored_columns
-from graphormer_plugin.data.registry import (
+from graphormer_plugin.data import (
     DATASETS,
+    BatchSpec,
     DatasetOptions,
+    DatasetSource,
     get_store,
     register_dataset,
 )
+from graphormer_plugin.data import rings as rings_module
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.field_cache import derived_columns, stored_columns
 from graphormer_plugin.data.rings import (
     SUBSTRUCTURES,
     register_substructures,

@@ -8,12 +8,12 @@ import torch
 from torch_geometric.data import Data
 
 from graphormer_plugin import hub
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
-from graphormer_plugin.data.datasets.molecules import feature_dims, parse_smiles
+from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import stored_columns
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc

@@ -1,8 +1,12 @@
-"""Where graphs come from; importing a module here registers its datasets."""
+"""Where graphs come from; every module here registers its datasets."""
 
-from graphormer_plugin.data.datasets import molecules, ogb, pyg
+import sys
+
+from graphormer_plugin.components import import_modules
+from graphormer_plugin.data.datasets.smiles import parse_smiles
+from graphormer_plugin.data.datasets.zinc import parse_zinc_smiles
+
+import_modules(sys.modules[__name__])
 
 # What makes a graph of a SMILES, by the name that checkpoints carry.
-FEATURISERS = {"ogb": molecules.parse_smiles, "zinc": pyg.parse_zinc_smiles}
-
-__all__ = ["FEATURISERS", "molecules", "ogb", "pyg"]
+FEATURISERS = {"ogb": parse_smiles, "zinc": parse_zinc_smiles}

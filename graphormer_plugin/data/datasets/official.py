@@ -1,34 +1,30 @@
 """Official files of benchmarks: where they lie, how they come, how to read them safely.
 
-OGB's and PyG's own functions download and parse. What they lack is added around them:
-
-- a folder of the user is only read; loaders work in a scratch folder of links, which
-  goes away, so that nothing half-built stays behind and no loader deletes a file;
-- no question on standard input, no call to a version server, a time limit for every
-  silence of the network;
-- pickles, and files of torch, are read with a list of allowed classes.
+A user's files are only read. Downloads never prompt, time out after 20 s without data, and
+are not used if incomplete. Pickles and files of torch are read with a list of allowed
+classes: nothing in a file is executed.
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import gzip
 import hashlib
 import http.client
-import io
 import logging
 import os
-import socket
-import sys
+import shutil
 import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
+
+import numpy as np
+import torch
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_lock
@@ -36,13 +32,13 @@ from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 
 logger = logging.getLogger(__name__)
 
-NETWORK_TIMEOUT_S = 20.0  # of silence, when connecting or between two blocks
+NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 _SAMPLE_BYTES = 65536
 _SAMPLES = 16
 
 
 @dataclass(frozen=True)
-class Official:
+class BenchmarkFiles:
     """The official files of a dataset.
 
     Attributes:
@@ -50,10 +46,10 @@ class Official:
         folder: Where the files lie, below the data root.
         files: Needed there.
         url: Of the archive; its last part is the archive's name.
-        inside: Folder within the archive that becomes ``folder``; empty: all of it.
-        md5: Of the archive, in hexadecimal; empty where none is published.
-        more: Files that are no part of the archive, with their addresses.
-        graphs: Of the official release, for a line about any other number.
+        inside: Folder within the archive that becomes ``folder``; empty selects all.
+        md5: Of the archive, in hexadecimal; empty if none is published.
+        more: Files that the archive lacks, with their addresses.
+        graphs: Number of them in the official release.
     """
 
     name: str
@@ -82,8 +78,8 @@ class Official:
     def content(self, options: DatasetOptions) -> Optional[str]:
         """Identifies the files' content; None where one is missing.
 
-        Hashes sizes and 16 blocks of each file, not all of what may be gigabytes: it
-        is asked for at every start. A store is verified by its own checksums.
+        Hashes the size and 16 blocks of each file, because every start asks for it and
+        the files may have gigabytes. A store is verified by its own checksums.
         """
         if self.missing(options):
             return None
@@ -103,8 +99,8 @@ class Official:
         """Folder of the files, downloaded or unpacked first where one is missing.
 
         Raises:
-            DatasetError: A file is missing and cannot be got; says which file belongs
-                where.
+            DatasetError: A file is missing and cannot be downloaded; says which file
+                belongs where.
         """
         folder = self.path(options)
         missing = self.missing(options)
@@ -124,7 +120,7 @@ class Official:
         return folder
 
     def check_count(self, count: int) -> None:
-        """Says so where there are not as many graphs as in the official release."""
+        """Warns if the number of graphs is not that of the official release."""
         if count != self.graphs:
             logger.warning(
                 "%s: %s graphs, the official release has %s; numbers cannot be "
@@ -134,13 +130,34 @@ class Official:
                 f"{self.graphs:,}",
             )
 
-    def damaged(self, folder: Path, error: BaseException) -> DatasetError:
-        """What a loader failed with, as one line about the files."""
-        what = " ".join(str(error).split())[:200]
-        return DatasetError(
-            f"{self.name}: the files in {folder} cannot be read: they are damaged, "
-            f"incomplete or of another version ({type(error).__name__}: {what})"
-        )
+    def consecutive(self, counts: Sequence[int]) -> dict[str, np.ndarray]:
+        """Splits of graphs that come as train, valid and test, one after another."""
+        self.check_count(sum(counts))
+        ends = np.cumsum([0, *counts])
+        return {
+            name: np.arange(start, end)
+            for name, start, end in zip(
+                ("train", "valid", "test"), ends[:-1], ends[1:], strict=True
+            )
+        }
+
+    @contextlib.contextmanager
+    def reading(self, folder: Path) -> Iterator[None]:
+        """Makes one kind of error of all that a damaged file can cause.
+
+        Raises:
+            DatasetError: Instead of the error within; names the folder.
+        """
+        try:
+            yield
+        except (DatasetError, MemoryError):
+            raise
+        except Exception as error:
+            what = " ".join(str(error).split())[:200]
+            raise DatasetError(
+                f"{self.name}: the files in {folder} cannot be read: they are damaged, "
+                f"incomplete or of another version ({type(error).__name__}: {what})"
+            ) from error
 
     def _fetch(self, root: Path) -> None:
         folder, placed = root / self.folder, root / self.archive
@@ -155,7 +172,7 @@ class Official:
             _unzip(archive, scratch / "files", source, remedy)
             files = scratch / "files" / self.inside
             for file, url in self.more:
-                self._download(url, (files / file).parent, root)
+                self._download(url, files / file, root)
             for file in self.files:
                 if not (files / file).is_file():
                     raise DatasetError(
@@ -171,22 +188,8 @@ class Official:
                 os.replace(files / file, folder / file)
 
     def _download(self, url: str, to: Path, root: Path) -> Path:
-        from torch_geometric.data import download_url
-
-        urlopen, answers = urllib.request.urlopen, []
-
-        def remembered(*args: Any, **kwargs: Any) -> Any:
-            answers.append(urlopen(*args, **kwargs))
-            return answers[-1]
-
         try:
-            with network_timeout(), patched(urllib.request, "urlopen", remembered):
-                path = Path(download_url(url, str(to)))
-            # A connection that breaks looks like the end of the file.
-            size, whole = path.stat().st_size, answers[-1].headers["Content-Length"]
-            if whole is not None and size != int(whole):
-                raise ValueError(f"the connection ended after {size} of {whole} bytes")
-            return path
+            download(url, to)
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DatasetError(
@@ -195,6 +198,7 @@ class Official:
                 f"or the archive {self.archive} into {root}; it is published at "
                 f"{self.url}"
             ) from None
+        return to
 
     def _check_md5(self, archive: Path, source: str, remedy: str) -> None:
         if not self.md5:
@@ -208,81 +212,26 @@ class Official:
             )
 
 
-# ----------------------------------------------------------------- safe surroundings
-
-
-@contextlib.contextmanager
-def network_timeout(seconds: float = NETWORK_TIMEOUT_S) -> Iterator[None]:
-    """Ends a connection that says nothing for so long; urllib alone waits forever."""
-    before = socket.getdefaulttimeout()
-    socket.setdefaulttimeout(seconds)
-    try:
-        yield
-    finally:
-        socket.setdefaulttimeout(before)
-
-
-@contextlib.contextmanager
-def patched(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Sets an attribute for a while."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)
-
-
-@contextlib.contextmanager
-def scratch_root(options: DatasetOptions, links: dict[str, Path]) -> Iterator[Path]:
-    """A folder for a loader that writes beside what it reads; goes away afterwards.
-
-    Args:
-        options: It lies in their data root, on a disk that has room.
-        links: What is to be found in it: targets by path within the folder.
-    """
-    root = data_root_folder(options) / "stores"
-    root.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root, prefix=".loading-") as name:
-        for place, target in links.items():
-            link = Path(name) / place
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(target.resolve())
-        yield Path(name)
-
-
-@contextlib.contextmanager
-def tamed(official: Official, folder: Path) -> Iterator[None]:
-    """Runs a loader: safe, silent, without questions, with one kind of error.
+def download(url: str, to: Path) -> None:
+    """Downloads a file.
 
     Raises:
-        DatasetError: The loader fails, whatever with.
+        OSError, ValueError, http.client.HTTPException: The server cannot be reached, is
+            silent for `NETWORK_TIMEOUT_S`, or ends before the file does.
     """
-
-    def refuse(prompt: str = "") -> str:
-        raise DatasetError(f"{official.name}: the loader asks {prompt.strip()!r}")
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(builtins, "input", refuse))
-        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
-        stack.enter_context(network_timeout())
-        stack.enter_context(safe_globals())
-        try:
-            yield
-        except DatasetError:
-            raise
-        except MemoryError:
-            raise
-        except Exception as error:
-            raise official.damaged(folder, error) from error
+    with (
+        urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
+        open(to, "wb") as file,
+    ):
+        shutil.copyfileobj(answer, file)
+        # A connection that breaks looks like the end of the file.
+        size, whole = file.tell(), answer.headers["Content-Length"]
+    if whole is not None and size != int(whole):
+        raise ValueError(f"the connection ended after {size} of {whole} bytes")
 
 
-@contextlib.contextmanager
-def safe_globals() -> Iterator[None]:
-    """Lets ``torch.load`` read NumPy arrays, of any version, with its safe loader on."""
-    import numpy as np
-    import torch
-
+def load_torch(path: Path) -> Any:
+    """Content of a file of torch: containers, tensors and NumPy arrays, no code."""
     reconstruct = np._core.multiarray._reconstruct
     allowed = [
         reconstruct,
@@ -293,21 +242,7 @@ def safe_globals() -> Iterator[None]:
         *{type(np.dtype(name)) for name in ("int64", "int32", "uint8", "float64")},
     ]
     with torch.serialization.safe_globals(allowed):
-        yield
-
-
-def import_ogb() -> None:
-    """Imports ogb without its call to a server that knows the newest version."""
-    if "ogb" in sys.modules:
-        return
-    before = sys.modules.get("outdated")
-    sys.modules["outdated"] = None  # importing it fails, which ogb is prepared for
-    try:
-        import ogb  # noqa: F401
-    finally:
-        del sys.modules["outdated"]
-        if before is not None:
-            sys.modules["outdated"] = before
+        return torch.load(path, weights_only=True)
 
 
 def _unzip(archive: Path, to: Path, source: str, remedy: str) -> None:

@@ -1,14 +1,12 @@
 """Benchmarks of the Open Graph Benchmark: PCQM4M, PCQM4Mv2, ogbg-molhiv, ogbg-molpcba.
 
-Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). Official splits and
-labels; files as OGB publishes them, read by OGB's own functions.
+Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). BenchmarkFiles splits and
+labels; files as OGB publishes them.
 """
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,29 +14,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas
 
-from graphormer_plugin.data.datasets.molecules import (
-    CsvTable,
-    feature_dims,
-    parse_any_smiles,
-)
-from graphormer_plugin.data.datasets.official import (
-    Official,
-    import_ogb,
-    scratch_root,
-    tamed,
-)
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
+from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.registry import (
-    DatasetOptions,
-    DatasetSource,
-    register_dataset,
-)
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
 _LSC = "https://dgl-data.s3-accelerate.amazonaws.com/dataset/OGB-LSC"
-PCQM4M = Official(
+PCQM4M = BenchmarkFiles(
     name="pcqm4m",
     folder="pcqm4m_kddcup2021",
     files=("raw/data.csv.gz", "split_dict.pt"),
@@ -47,7 +35,7 @@ PCQM4M = Official(
     md5="5144ebaa7c67d24da1a2acbe41f57f6a",
     graphs=3_803_453,
 )
-PCQM4MV2 = Official(
+PCQM4MV2 = BenchmarkFiles(
     name="pcqm4mv2",
     folder="pcqm4m-v2",
     files=("raw/data.csv.gz", "split_dict.pt"),
@@ -72,13 +60,13 @@ def official_only(options: DatasetOptions) -> DatasetOptions:
     return dataclasses.replace(options, source="ogb")
 
 
-def _register(name: str, official: Official):
+def _register(name: str, files: BenchmarkFiles):
     """Decorator of a dataset that is read from these files."""
     return register_dataset(
         name,
         source="ogb",
         options=(),
-        content=lambda options: {"files": official.content(options), "rule": 1},
+        content=lambda options: {"files": files.content(options), "rule": 1},
         resolve=official_only,
     )
 
@@ -89,10 +77,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
 
     Splits train, valid and test; those of test have no label.
     """
-    import_ogb()
-    from ogb.lsc.pcqm4m import PCQM4MDataset
-
-    return _pcqm(PCQM4M, PCQM4MDataset, ("train", "valid", "test"), options)
+    return _pcqm(PCQM4M, ("train", "valid", "test"), options)
 
 
 @_register("pcqm4mv2", PCQM4MV2)
@@ -101,11 +86,8 @@ def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
 
     Splits train and valid, and without labels test-dev and test-challenge.
     """
-    import_ogb()
-    from ogb.lsc.pcqm4mv2 import PCQM4Mv2Dataset
-
     names = ("train", "valid", "test-dev", "test-challenge")
-    return _pcqm(PCQM4MV2, PCQM4Mv2Dataset, names, options)
+    return _pcqm(PCQM4MV2, names, options)
 
 
 @_register("pcqm4mv2-subset", PCQM4MV2)
@@ -129,22 +111,18 @@ def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
 
 
 def _pcqm(
-    official: Official,
-    loader: Any,
-    split_names: Sequence[str],
-    options: DatasetOptions,
+    files: BenchmarkFiles, split_names: Sequence[str], options: DatasetOptions
 ) -> DatasetSource:
-    folder = official.require(options)
-    _check_release(official, folder, 1)
-    links = {f"{official.folder}/{name}": folder / name for name in official.files}
-    with scratch_root(options, links) as root, tamed(official, folder):
-        # Its absence makes OGB ask whether to delete everything.
-        (root / official.folder / "RELEASE_v1.txt").touch()
-        dataset = loader(str(root), only_smiles=True)
+    folder = files.require(options)
+    _check_release(files, folder, 1)
+    file = folder / "raw" / "data.csv.gz"
+    with files.reading(folder):
+        table = pandas.read_csv(file)
+        smiles, labels = table["smiles"].tolist(), table["homolumogap"]
         splits = {
-            name: np.asarray(rows) for name, rows in dataset.get_idx_split().items()
+            name: np.asarray(rows)
+            for name, rows in load_torch(folder / "split_dict.pt").items()
         }
-        smiles, labels = dataset.graphs, dataset.labels
     if set(splits) != set(split_names):
         raise DatasetError(
             f"{folder / 'split_dict.pt'}: has splits {', '.join(splits)}, expected "
@@ -157,8 +135,7 @@ def _pcqm(
                 "row numbers"
             )
         splits[name] = rows.astype(np.int64)
-    official.check_count(len(smiles))
-    file = folder / "raw" / "data.csv.gz"
+    files.check_count(len(smiles))
     gap = _numbers(labels, file, "homolumogap")
     for row, string in enumerate(smiles):
         if not isinstance(string, str):
@@ -187,11 +164,11 @@ def _pcqm(
     )
 
 
-def _check_release(official: Official, folder: Path, version: int) -> None:
+def _check_release(files: BenchmarkFiles, folder: Path, version: int) -> None:
     releases = sorted(path.name for path in folder.glob("RELEASE_v*.txt"))
     if releases and f"RELEASE_v{version}.txt" not in releases:
         raise DatasetError(
-            f"{official.name}: {folder} has {releases[0]}, this program reads release "
+            f"{files.name}: {folder} has {releases[0]}, this program reads release "
             f"{version}"
         )
 
@@ -240,11 +217,11 @@ class MoleculeBenchmark:
         tasks: Number of binary tasks.
     """
 
-    graphs: Official
-    smiles: Official
+    graphs: BenchmarkFiles
+    smiles: BenchmarkFiles
     tasks: int
 
-    def files(self, options: DatasetOptions) -> Official:
+    def files(self, options: DatasetOptions) -> BenchmarkFiles:
         """Those that are there; the graphs if there are none."""
         if self.graphs.missing(options) and not self.smiles.missing(options):
             return self.smiles
@@ -256,12 +233,14 @@ class MoleculeBenchmark:
 
     def load(self, options: DatasetOptions) -> DatasetSource:
         """See `register_dataset`."""
-        official = self.files(options)
-        folder = official.require(options)
-        _check_release(official, folder, 1)
-        splits = {
-            Path(name).name.partition(".")[0]: _column(folder / name) for name in _SPLIT
-        }
+        files = self.files(options)
+        folder = files.require(options)
+        _check_release(files, folder, 1)
+        with files.reading(folder):
+            splits = {
+                Path(name).name.partition(".")[0]: _split(folder / name)
+                for name in _SPLIT
+            }
         node_dims, bond_dims = feature_dims()
         shared = dict(
             node_dims=node_dims,
@@ -270,10 +249,10 @@ class MoleculeBenchmark:
             kind="binary",
             splits=splits,
         )
-        names = task_names(folder / _MAPPING, self.tasks, official.name)
-        if official is self.smiles:
+        names = task_names(folder / _MAPPING, self.tasks, files.name)
+        if files is self.smiles:
             smiles, targets = _molecules(folder / _MAPPING, names)
-            official.check_count(len(smiles))
+            files.check_count(len(smiles))
             return DatasetSource(
                 smiles=smiles,
                 targets=targets,
@@ -281,13 +260,13 @@ class MoleculeBenchmark:
                 parser=parse_any_smiles,
                 **shared,
             )
-        graphs = _RawGraphs(official, folder, self.tasks)
-        official.check_count(len(graphs))
+        graphs = _RawGraphs(files, folder, self.tasks)
+        files.check_count(len(graphs))
         return DatasetSource(graphs=graphs, target_names=names, **shared)
 
 
 def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenchmark:
-    files = Official(
+    files = BenchmarkFiles(
         name=name,
         folder=name.replace("-", "_"),
         files=(*_RAW, *_SPLIT),
@@ -343,59 +322,58 @@ def _molecules(mapping: Path, names: list[str]) -> tuple[list[str], np.ndarray]:
     return smiles, np.array(labels, dtype=np.float64).reshape(-1, len(names))
 
 
-def _column(path: Path) -> np.ndarray:
-    """Row numbers of a split, one per line."""
-    rows = []
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        for line, cells in enumerate(csv.reader(file), 1):
-            try:
-                (cell,) = cells
-                rows.append(int(cell))
-            except ValueError:
-                raise DatasetError(
-                    f"{path}: line {line}: {','.join(cells)!r} is no row number"
-                ) from None
-    return np.array(rows, dtype=np.int64)
+def _split(path: Path) -> np.ndarray:
+    """Rows of a split, one per line."""
+    cells = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False)[0]
+    for line, cell in enumerate(cells, 1):
+        if not cell.strip().isdecimal():
+            raise DatasetError(f"{path}: line {line}: {cell!r} is not a row number")
+    return cells.astype(np.int64).to_numpy()
 
 
 class _RawGraphs:
-    """Graphs as OGB's own reader makes them from raw files, with their labels."""
+    """Graphs of OGB's raw files, which list each bond once, with their labels."""
 
-    def __init__(self, official: Official, folder: Path, tasks: int) -> None:
-        import_ogb()
-        import pandas
-        from ogb.io.read_graph_raw import read_csv_graph_raw
-
+    def __init__(self, files: BenchmarkFiles, folder: Path, tasks: int) -> None:
         raw = folder / "raw"
-        with tamed(official, raw):
-            self.graphs = read_csv_graph_raw(str(raw), add_inverse_edge=True)
-            labels = pandas.read_csv(raw / "graph-label.csv.gz", header=None)
-        self.raw = raw
-        columns = [
-            _numbers(labels[column].to_numpy(), raw / "graph-label.csv.gz", str(column))
-            for column in labels
-        ]
+        with files.reading(raw):
+            self.edges, nodes, edges, self.x, self.edge_attr, labels = (
+                pandas.read_csv(folder / name, header=None) for name in _RAW
+            )
+            self.edges, self.x, self.edge_attr = (
+                table.to_numpy() for table in (self.edges, self.x, self.edge_attr)
+            )
+            self.nodes, self.bonds = nodes[0].to_numpy(), edges[0].to_numpy()
+        for name, rows, counts in (
+            ("node-feat", self.x, self.nodes),
+            ("edge", self.edges, self.bonds),
+            ("edge-feat", self.edge_attr, self.bonds),
+        ):
+            if len(rows) != counts.sum():
+                raise DatasetError(
+                    f"{raw / name}.csv.gz: {len(rows)} rows, expected {counts.sum()}; "
+                    "the file is incomplete or of another version"
+                )
+        path = raw / "graph-label.csv.gz"
+        columns = [_numbers(labels[name], path, str(name)) for name in labels]
         self.labels = np.stack(columns, axis=1)
-        if self.labels.shape != (len(self.graphs), tasks):
+        if self.labels.shape != (len(self), tasks):
             raise DatasetError(
-                f"{raw / 'graph-label.csv.gz'}: {len(self.labels)} rows of "
-                f"{self.labels.shape[1]} labels, expected {len(self.graphs)} (graphs) "
-                f"of {tasks}"
+                f"{path}: {len(self.labels)} rows of {self.labels.shape[1]} labels, "
+                f"expected {len(self)} (graphs) of {tasks}"
             )
 
     def __len__(self) -> int:
-        return len(self.graphs)
+        return len(self.nodes)
 
     def __iter__(self) -> Iterator[SimpleNamespace]:
-        for number, graph in enumerate(self.graphs):
-            if len(graph["node_feat"]) != graph["num_nodes"]:
-                raise DatasetError(
-                    f"{self.raw / 'node-feat.csv.gz'}: ends within graph {number}; the "
-                    "file is incomplete or of another version"
-                )
+        node_ends, bond_ends = np.cumsum(self.nodes), np.cumsum(self.bonds)
+        for number, (node, bond) in enumerate(zip(node_ends, bond_ends, strict=True)):
+            bonds = slice(bond - self.bonds[number], bond)
+            one_way = self.edges[bonds].T
             yield SimpleNamespace(
-                x=graph["node_feat"],
-                edge_index=graph["edge_index"],
-                edge_attr=graph["edge_feat"],
+                x=self.x[node - self.nodes[number] : node],
+                edge_index=np.concatenate([one_way, one_way[::-1]], axis=1),
+                edge_attr=np.tile(self.edge_attr[bonds], (2, 1)),
                 y=self.labels[number],
             )

@@ -1,4 +1,4 @@
-"""ZINC from PyG's raw files and from SMILES."""
+"""ZINC from its pickles and from SMILES."""
 
 import csv
 import gzip
@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
-from graphormer_plugin.data.datasets import pyg
-from graphormer_plugin.data.datasets.pyg import (
+from graphormer_plugin.data.datasets import zinc
+from graphormer_plugin.data.datasets.zinc import (
     ZINC_ATOM_TYPES,
     ZINC_BOND_TYPES,
     parse_zinc_smiles,
@@ -203,7 +203,7 @@ def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
     more = tuple((path.name, path.as_uri()) for path in moved.iterdir())
     import dataclasses
 
-    monkeypatch.setattr(pyg, "ZINC", dataclasses.replace(pyg.ZINC, more=more))
+    monkeypatch.setattr(zinc, "ZINC", dataclasses.replace(zinc.ZINC, more=more))
     assert len(get_store(options("zinc")).splits["train"]) == 30
 
 

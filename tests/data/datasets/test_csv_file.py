@@ -1,23 +1,14 @@
+"""Any CSV of SMILES: columns, splits, labels, and everything that can be wrong."""
+
 import gzip
-import os
-import sys
 
 import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
-from graphormer_plugin.data.datasets import molecules
-from graphormer_plugin.data.prepare import captured_rdkit_log, featurise, num_workers
+from graphormer_plugin.data.datasets.csv_file import csv_dataset
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
-
-
-@pytest.fixture
-def ogb_smiles2graph(monkeypatch):
-    monkeypatch.setitem(sys.modules, "outdated", None)  # it would call a server
-    from ogb.utils import smiles2graph
-
-    return smiles2graph
 
 
 @pytest.fixture
@@ -38,200 +29,6 @@ def table(rows=10, header="smiles,y", value=lambda i: i):
     lines = [header]
     lines += [f"{SMILES[i % len(SMILES)]},{value(i)}" for i in range(rows)]
     return "\n".join(lines) + "\n"
-
-
-class TestFeatures:
-    def test_equal_to_ogb(self, ogb_smiles2graph):
-        lines = molecules._nci_file().read_text().splitlines()
-        strings = SMILES + [line.split()[0] for line in lines[:300]]
-        for string in strings:
-            graph, expected = molecules.parse_smiles(string), ogb_smiles2graph(string)
-            assert np.array_equal(graph.x, expected["node_feat"]), string
-            assert np.array_equal(graph.edge_index, expected["edge_index"]), string
-            assert np.array_equal(graph.edge_attr, expected["edge_feat"]), string
-
-    def test_one_atom(self):
-        graph = molecules.parse_smiles("C")
-        assert graph.x.shape == (1, 9)
-        assert graph.edge_index.shape == (2, 0) and graph.edge_attr.shape == (0, 3)
-
-    def test_dims(self):
-        nodes, bonds = molecules.feature_dims()
-        assert nodes == [119, 5, 12, 12, 10, 6, 6, 2, 2] and bonds == [5, 6, 2]
-
-
-def die(smiles):
-    os._exit(1)
-
-
-class TestFeaturise:
-    bad = ["CCO", "C1CC", "CN(C)(C)(C)C", "", "xyz", "CC"]
-
-    def run(self, smiles, workers, **arguments):
-        return list(
-            featurise(
-                smiles,
-                molecules.parse_smiles,
-                workers=workers,
-                progress=False,
-                **arguments,
-            )
-        )
-
-    def test_reasons(self, capfd):
-        (batch,) = self.run(self.bad, 0)
-        assert batch.chunk.row.tolist() == [0, 5]
-        reasons = {row: reason for row, _, reason in batch.failures}
-        assert sorted(reasons) == [1, 2, 3, 4]
-        assert "unclosed ring" in reasons[1]
-        assert "valence" in reasons[2] and "N, 5" in reasons[2]
-        assert "no atoms" in reasons[3]
-        assert "syntax error" in reasons[4]
-        assert capfd.readouterr() == ("", "")  # RDKit prints nothing
-
-    def test_nothing_after_a_blank_is_ignored(self):
-        # RDKit itself takes them for a sodium ion and methane with a name each.
-        (batch,) = self.run(["[Na+] [Cl-]", "C\nC", "CC |$a;b$|"], 0)
-        assert batch.chunk.row.tolist() == [2]
-        assert batch.failures[0][2] == "text after a blank in the SMILES: '[Cl-]'"
-        assert batch.failures[1][2] == "text after a blank in the SMILES: 'C'"
-
-    def test_rdkit_prints_again_afterwards(self, capfd):
-        from rdkit import Chem
-
-        with captured_rdkit_log():
-            pass
-        Chem.MolFromSmiles("C1CC")
-        assert "unclosed ring" in capfd.readouterr().err
-
-    def test_workers_give_the_same_in_order(self):
-        smiles = (SMILES + ["C1CC"]) * 100
-        alone, together = self.run(smiles, 1), self.run(smiles, 2)
-        assert len(alone) == len(together) == 4
-        for one, two in zip(alone, together, strict=True):
-            assert one.failures == two.failures
-            for name, values in vars(one.chunk).items():
-                assert np.array_equal(values, getattr(two.chunk, name)), name
-
-    def test_a_worker_that_dies(self):
-        with pytest.raises(DatasetError, match="a worker process died: out of memory"):
-            list(featurise(SMILES, die, workers=2, progress=False))
-
-    def test_excluded_rows_are_no_failures(self):
-        (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
-        assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]
-
-    def test_number_of_workers(self):
-        assert num_workers(None, 100) == 0
-        assert num_workers(1, 10**6) == 0
-        assert num_workers(3, 100) == 3
-        with pytest.raises(DatasetError, match="got -1"):
-            num_workers(-1, 100)
-
-
-class TestScaffoldSplit:
-    def test_rule(self):
-        # Groups by size, then by first molecule, both descending: b, d, c, a.
-        scaffolds = list("abbbbbbcdd")
-        splits = molecules.scaffold_split(scaffolds)
-        assert splits["train"].tolist() == [1, 2, 3, 4, 5, 6, 8, 9]
-        assert splits["valid"].tolist() == [7]
-        assert splits["test"].tolist() == [0]
-
-    def test_scaffolds(self):
-        from rdkit import Chem
-        from rdkit.Chem.Scaffolds import MurckoScaffold
-
-        for line in molecules._nci_file().read_text().splitlines()[:300]:
-            mol = Chem.MolFromSmiles(line.split()[0])
-            assert molecules.murcko_scaffold(
-                mol
-            ) == MurckoScaffold.MurckoScaffoldSmiles(mol=mol, includeChirality=True)
-        mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1CC1CC1")
-        assert molecules.murcko_scaffold(mol) == "c1ccc(CC2CC2)cc1"
-        assert molecules.murcko_scaffold(Chem.MolFromSmiles("CCO")) == ""
-
-    @pytest.mark.slow
-    def test_official_molhiv_split(self, shared_data):
-        from rdkit import Chem
-
-        rows = molecules.CsvTable(shared_data / "molhiv.csv.gz").rows(["smiles"])
-        scaffolds = []
-        with captured_rdkit_log():
-            for _, _, (smiles,) in rows:
-                mol = Chem.MolFromSmiles(smiles)
-                if mol is None:  # seven metal complexes; rings are all that matters
-                    mol = Chem.MolFromSmiles(smiles, sanitize=False)
-                    Chem.FastFindRings(mol)
-                scaffolds.append(molecules.murcko_scaffold(mol))
-        splits = molecules.scaffold_split(scaffolds)
-        table = molecules.CsvTable(shared_data / "molhiv_split.csv.gz")
-        official = [cells[0] for _, _, cells in table.rows(["split"])]
-        for name, numbers in splits.items():
-            assert numbers.tolist() == [i for i, s in enumerate(official) if s == name]
-
-
-class TestSolubility:
-    @pytest.mark.parametrize(
-        ("edges", "longest"),
-        [
-            ([], 0),
-            ([(0, 1), (1, 2), (2, 3)], 0),
-            ([(0, 1), (1, 2), (2, 0)], 3),
-            ([(i, (i + 1) % 7) for i in range(7)], 7),
-            # Two triangles that share an edge; two components.
-            ([(0, 1), (1, 2), (2, 0), (1, 3), (2, 3)], 3),
-            ([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 6), (6, 3)], 4),
-        ],
-    )
-    def test_longest_cycle(self, edges, longest):
-        neighbours = [[] for _ in range(8)]
-        for i, j in edges:
-            neighbours[i].append(j)
-            neighbours[j].append(i)
-        assert molecules.longest_cycle(neighbours) == longest
-
-    def test_zinc_targets(self, shared_data):
-        """The benchmark's published target, with its own constants."""
-        from rdkit import Chem
-
-        mean = np.array([2.4577998006008803, 3.0535350950178275, 0.04829303989345987])
-        std = np.array([1.4334180962410334, 0.8346132411020818, 0.28775759686956115])
-        source = molecules.CsvTable(shared_data / "zinc12k.csv.gz")
-        rows = list(source.rows(["smiles", "y"]))[::40]
-        for row, _, (smiles, y) in rows:
-            terms = molecules.solubility_terms(Chem.MolFromSmiles(smiles))
-            z = (np.array(terms) - mean) / std
-            assert abs(z[0] - z[1] - z[2] - float(y)) < 1e-5, row
-
-    @pytest.mark.parametrize(
-        "smiles, penalty",
-        [("CCCCCCC", 0), ("C1CCCCC1", 0), ("C1CCCCCC1", 1), ("C1CCCCCCCCCCC1", 6)],
-    )
-    def test_ring_penalty_counts_atoms_beyond_six(self, smiles, penalty):
-        from rdkit import Chem
-
-        assert molecules.solubility_terms(Chem.MolFromSmiles(smiles))[2] == penalty
-
-    def test_nci_source(self):
-        source = molecules.nci()
-        assert len(source.smiles) == 4999
-        used = np.concatenate(list(source.splits.values()))
-        assert np.array_equal(np.sort(used), np.arange(4999))
-        batches = featurise(
-            [source.smiles[row] for row in molecules.NCI_REFUSED],
-            molecules.parse_smiles,
-            progress=False,
-        )
-        assert sum(len(batch.failures) for batch in batches) == 8  # all of them
-
-    def test_targets_are_standardised_on_the_training_split(self, rng):
-        terms = rng.normal([2, 3, 0], [1, 2, 3], (50, 3))
-        train = np.arange(40)
-        y = molecules._standardised_solubility({"terms": terms}, {"train": train})
-        z = (terms - terms[:40].mean(0)) / terms[:40].std(0)
-        assert y.shape == (50, 1)
-        assert np.allclose(y[:, 0], z[:, 0] - z[:, 1] - z[:, 2])
 
 
 class TestCsv:
@@ -424,6 +221,6 @@ class TestCsv:
         asked = DatasetOptions(
             name, target_columns=columns, target_kind="binary", **common
         )
-        source = molecules.csv_dataset(asked)
+        source = csv_dataset(asked)
         assert source.targets.shape == (7831, 2)
         assert 0 < np.isnan(source.targets).sum() < 7831

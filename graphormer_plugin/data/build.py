@@ -1,0 +1,417 @@
+"""From a dataset's name to an open store, which is built first where needed."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import hashlib
+import itertools
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+from rdkit import rdBase
+
+from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.datasets import csv_file, smiles
+from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
+from graphormer_plugin.data.featurise import featurise, part_rows
+from graphormer_plugin.data.files import atomic_write, file_lock
+from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.registry import (
+    DATASETS,
+    DatasetSource,
+    RegisteredDataset,
+    code_hash,
+)
+from graphormer_plugin.data.splits import (
+    random_split,
+    require_rows,
+    scaffold_split,
+    splits_of_graphs,
+)
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.user_code import import_user_data
+from graphormer_plugin.data.writer import StoreWriter
+
+logger = logging.getLogger(__name__)
+
+# Options that a dataset may not have a use for.
+_OPTIONAL = ("split", "smiles_column", "target_columns", "target_kind", "target_unit")
+
+
+def get_store(options: DatasetOptions) -> GraphStore:
+    """Opens the store of a dataset, building it first if missing, stale or damaged.
+
+    Several processes may ask at once: one builds, the others wait.
+
+    Raises:
+        DatasetError: The dataset is unknown or its source cannot be read as asked.
+        StoreError: The store cannot be opened even though it was just built.
+    """
+    dataset, path, identity = locate(options)
+    skip = options.skip_invalid
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatasetError(
+            f"cannot keep prepared data in {path.parent} ({error.strerror}): name "
+            "another folder with --data-root"
+        ) from None
+    if not options.rebuild:
+        store = _open_if_current(path, identity, skip, announce=False)
+        if store is not None:
+            return store
+
+    def waiting() -> None:
+        logger.info("another process prepares %s; waiting for it", path.name)
+
+    with file_lock(path, waiting):
+        if not options.rebuild:
+            store = _open_if_current(path, identity, skip)
+            if store is not None:
+                return store
+        _build(path, dataset, options, identity)
+        return GraphStore.open(path)
+
+
+def locate(
+    options: DatasetOptions,
+) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
+    """Finds dataset, folder of its store, and what the store must have come from.
+
+    Returns:
+        The registered dataset; the folder; ``{"source": ..., "options": ...}``.
+    """
+    dataset = find_dataset(options)
+    dataset.refuse(options, [o for o in _OPTIONAL if o not in dataset.options])
+    if dataset.resolve is not None:
+        options = dataset.resolve(options)
+    used = {}
+    for name in dataset.options:
+        value = getattr(options, name)
+        used[name] = list(value) if isinstance(value, tuple) else value
+    if "seed" in used and used.get("split", "") not in ("", "random"):
+        del used["seed"]
+    content = dataset.content(options)
+    identity = {
+        "source": {"name": dataset.source, **content},
+        "options": used,
+    }
+    # The content of a CSV is part of its name, so that equal files share a store
+    # wherever they lie; code under development replaces its own store instead.
+    key: list[Any] = [dataset.name, used]
+    if dataset.name == "csv":
+        key.append(content)
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+    label = Path(options.name).name if dataset.name == "csv" else dataset.name
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
+    return dataset, data_root_folder(options) / "stores" / f"{slug}-{digest}", identity
+
+
+def find_dataset(options: DatasetOptions) -> RegisteredDataset:
+    """The dataset that options name.
+
+    Raises:
+        DatasetError: It is unknown, or comes from another source than asked.
+    """
+    if options.user_data_dir:
+        import_user_data(options.user_data_dir)
+    if options.source == "csv" or (
+        not options.source
+        and options.name not in DATASETS
+        and options.name.lower().endswith((".csv", ".csv.gz"))
+    ):
+        return csv_file.CSV
+    if options.name not in DATASETS:
+        if Path(options.name).expanduser().is_file():
+            was = f", not {options.source!r}" if options.source else ""
+            raise DatasetError(
+                f"{options.name} is a file; to read it as CSV of SMILES give "
+                f"--dataset-source csv{was}"
+            )
+        names = ", ".join(sorted(DATASETS))
+        raise DatasetError(
+            f"unknown dataset {options.name!r}, expected the path of a .csv file, or "
+            f"one of: {names}"
+        )
+    dataset = DATASETS[options.name]
+    open_to_others = dataset.any_source or dataset.resolve is not None
+    if options.source not in ("", dataset.source) and not open_to_others:
+        raise DatasetError(
+            f"dataset {options.name!r} comes from {dataset.source!r}, not from "
+            f"{options.source!r}"
+        )
+    return dataset
+
+
+def _open_if_current(
+    path: Path, identity: Mapping[str, Any], skip_invalid: bool, announce: bool = True
+) -> Optional[GraphStore]:
+    """The store if it can be used as it is; else None, and `announce` says why."""
+    if not path.exists():
+        return None
+    try:
+        store = GraphStore.open(path)
+    except StoreError as error:
+        if announce:
+            logger.warning("preparing a store again: %s", error)
+        return None
+    for name in ("source", "options"):
+        if not _agree(store.manifest[name], identity[name]):
+            if announce:
+                logger.info("preparing %s again: its %s changed", path, name)
+            return None
+    skipped = store.manifest["counts"]["skipped"]
+    if skipped and not skip_invalid:
+        raise _invalid_error(skipped, invalid_file(path))
+    return store
+
+
+def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a store's identity is what is asked for; None agrees with everything."""
+    return stored.keys() == asked.keys() and all(
+        value is None or stored[name] == value for name, value in asked.items()
+    )
+
+
+def invalid_file(path: Path) -> Path:
+    """CSV (row, smiles, reason) of the molecules that a build could not parse."""
+    return path.parent / f"{path.name}.invalid.csv"
+
+
+def _invalid_error(count: int, file: Path) -> DatasetError:
+    plural = "s" if count > 1 else ""
+    try:
+        with open(file, newline="", encoding="utf-8") as handle:
+            lines = itertools.islice(csv.DictReader(handle), 5)
+            rows = ", ".join(line["row"] for line in lines)
+        more = ", ..." if count > 5 else ""
+        where = f"row{plural} {rows}{more}; reasons in {file}"
+    except FileNotFoundError:  # an earlier build wrote it, and somebody removed it
+        where = "--skip-invalid --rebuild lists them"
+    return DatasetError(
+        f"{count:,} molecule{plural} cannot be parsed ({where}); correct the source, "
+        "or leave them out with --skip-invalid"
+    )
+
+
+def _build(
+    path: Path,
+    dataset: RegisteredDataset,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    source = dataset.load(options)
+    if None in identity["source"].values():  # files that loading has brought
+        _, _, identity = locate(options)
+    label = source.label or dataset.name
+    try:
+        if source.smiles is not None:
+            _build_from_smiles(path, source, label, options, identity)
+        else:
+            _build_from_graphs(path, source, label, options, identity)
+    except (DatasetError, StoreError):
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{label}: {error}") from error
+
+
+def _build_from_smiles(
+    path: Path,
+    source: DatasetSource,
+    label: str,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    rows = len(source.smiles)
+    exclude = frozenset(source.exclude)
+    by_scaffold = source.splits is None and options.split == "scaffold"
+    parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
+    if parser is None:
+        parser = smiles.smiles_parser(scaffold=by_scaffold)
+        node_dims, bond_dims = smiles.feature_dims()
+    splits = source.splits
+    if splits is None and options.split.startswith("column:"):
+        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
+    if splits is None and not by_scaffold:
+        splits = random_split(rows, options.seed)
+
+    failures: list[tuple[int, str, str]] = []
+    extras: dict[str, list[Any]] = {}
+    graph_of_row = np.full(rows, -1, dtype=np.int64)
+    parts = _parts(path, source, parser, options, identity)
+    with (
+        _kept_if_killed(parts),
+        StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer,
+    ):
+        for piece in featurise(
+            source.smiles,
+            parser,
+            workers=options.workers,
+            progress=options.progress,
+            description=label,
+            exclude=exclude,
+            parts=parts,
+        ):
+            failures += piece.failures
+            if piece.chunk is None or (failures and not options.skip_invalid):
+                continue  # the rest is only looked at for more failures
+            start = writer.num_graphs
+            graph_of_row[piece.chunk.row] = np.arange(start, start + len(piece.chunk))
+            for name, values in piece.extras.items():
+                extras.setdefault(name, []).extend(values)
+            writer.append(piece.chunk)
+        _report_failures(path, failures, options.skip_invalid)
+        if writer.num_graphs == 0:
+            raise DatasetError(f"{label}: no molecule could be parsed")
+
+        if by_scaffold:
+            splits = scaffold_split(extras["scaffold"])
+        else:
+            splits = splits_of_graphs(splits, graph_of_row, label)
+        when = "after unparsable molecules were left out" if failures else ""
+        if by_scaffold and not len(splits["train"]):
+            when = (
+                "(each scaffold goes to one split, and the largest has more than 80 % "
+                "of the molecules); give another --split"
+            )
+        require_rows(splits, label, when)
+        if callable(source.targets):
+            target = source.targets(extras, splits)
+        else:
+            target = np.asarray(source.targets, dtype=np.float64)
+            target = target[:, None] if target.ndim == 1 else target
+            if len(target) != rows:
+                raise DatasetError(
+                    f"{label}: targets have {len(target)} rows, smiles have {rows}"
+                )
+            target = target[graph_of_row >= 0]
+        writer.finish(
+            dataset=label,
+            splits=splits,
+            target=target,
+            target_names=source.target_names or _default_names(target.shape[1]),
+            unit=source.unit or options.target_unit,
+            kind=source.kind or options.target_kind,
+            num_classes=source.num_classes,
+            skipped=len(failures),
+            featuriser=source.featuriser or ("" if source.parser else "ogb"),
+            **identity,
+        )
+
+
+def _parts(
+    path: Path,
+    source: DatasetSource,
+    parser: Parser,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> SavedParts:
+    """Where finished parts of this very preparation are, if it was killed."""
+    function = getattr(parser, "func", parser)
+    key = [
+        identity,
+        getattr(function, "__qualname__", repr(function)),
+        code_hash(function),
+        getattr(parser, "keywords", {}),
+        sorted(source.exclude),
+        (part_rows(), rdBase.rdkitVersion, hash_of_rows(source.smiles)),
+    ]
+    parts = SavedParts(path.parent / f".parts-{path.name}", key)
+    if options.rebuild:
+        parts.remove()
+    return parts
+
+
+@contextlib.contextmanager
+def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
+    """Removes the parts, unless the process or a worker is stopped from outside."""
+    try:
+        yield
+    except (WorkerError, MemoryError, OSError):
+        raise
+    except Exception:
+        parts.remove()
+        raise
+    parts.remove()
+
+
+def hash_of_rows(rows: Sequence[str]) -> str:
+    """Hash of a list of strings."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(row.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _build_from_graphs(
+    path: Path,
+    source: DatasetSource,
+    label: str,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    if options.split and source.splits is None and options.split != "random":
+        raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
+    with StoreWriter(
+        path, node_dims=source.node_dims, bond_dims=source.bond_dims
+    ) as writer:
+        width = 1
+        for chunk in chunks_of_graphs(
+            source.graphs,
+            level=source.level,
+            progress=options.progress,
+            description=label,
+        ):
+            width = chunk.target.shape[1] if chunk.target.ndim == 2 else 1
+            writer.append(chunk)
+        if writer.num_graphs == 0:
+            raise DatasetError(f"{label}: there are no graphs")
+        splits = source.splits
+        if splits is None:
+            splits = random_split(writer.num_graphs, options.seed)
+        splits = splits_of_graphs(splits, np.arange(writer.num_graphs), label)
+        require_rows(splits, label, "")
+        kind = source.kind or options.target_kind
+        if source.level == "node" and not source.kind:
+            kind = "multiclass"
+        writer.finish(
+            dataset=label,
+            splits=splits,
+            target_names=source.target_names or _default_names(width),
+            unit=source.unit or options.target_unit,
+            kind=kind,
+            num_classes=source.num_classes,
+            featuriser=source.featuriser,
+            **identity,
+        )
+
+
+def _default_names(width: int) -> list[str]:
+    return ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+
+
+def _report_failures(
+    path: Path, failures: list[tuple[int, str, str]], skip: bool
+) -> None:
+    file = invalid_file(path)
+    if not failures:
+        file.unlink(missing_ok=True)
+        return
+    with atomic_write(file, "w", newline="", encoding="utf-8") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(["row", "smiles", "reason"])
+        writer.writerows(failures)
+    if not skip:
+        raise _invalid_error(len(failures), file)
+    logger.warning(
+        "%d molecules cannot be parsed and are left out, listed in %s",
+        len(failures),
+        file,
+    )

@@ -1,0 +1,288 @@
+"""ZINC, the benchmark of Dwivedi et al. 2020 (arXiv:2003.00982)."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import io
+import pickle
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.chunk import MoleculeGraph
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.datasets.official import BenchmarkFiles
+from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
+
+# Position = number of the atom type in the benchmark's files. An atom is written as in
+# Kekule SMILES: element, hydrogens if it stands in brackets, sign of its charge.
+ZINC_ATOM_TYPES = (
+    "C",
+    "O",
+    "N",
+    "F",
+    "C H1",
+    "S",
+    "Cl",
+    "O -",
+    "N H1 +",
+    "Br",
+    "N H3 +",
+    "N H2 +",
+    "N +",
+    "N -",
+    "S -",
+    "I",
+    "P",
+    "O H1 +",
+    "N H1 -",
+    "O +",
+    "S +",
+    "P H1",
+    "P H2",
+    "C H2 -",
+    "P +",
+    "S H1 +",
+    "C H1 -",
+    "P H1 +",
+)
+ZINC_BOND_TYPES = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
+_ATOM_NUMBER = {name: number for number, name in enumerate(ZINC_ATOM_TYPES)}
+
+_INDEX = "https://raw.githubusercontent.com/graphdeeplearning/benchmarking-gnns/master"
+_ZINC_SPLITS = {"train": "train", "val": "valid", "test": "test"}
+ZINC = BenchmarkFiles(
+    name="zinc",
+    folder="ZINC/raw",
+    files=tuple(
+        f"{split}.{kind}" for kind in ("pickle", "index") for split in _ZINC_SPLITS
+    ),
+    url="https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",
+    inside="molecules",
+    more=tuple(
+        (f"{split}.index", f"{_INDEX}/data/molecules/{split}.index")
+        for split in _ZINC_SPLITS
+    ),
+    graphs=12_000,
+)
+ZINC_FULL = dataclasses.replace(ZINC, name="zinc-full", graphs=249_456)
+ZINC_CSV = "ZINC/zinc12k.csv.gz"
+
+
+def _zinc_csv(options: DatasetOptions) -> Path:
+    return ZINC.path(options).parents[1] / ZINC_CSV
+
+
+def _zinc_source(options: DatasetOptions) -> DatasetOptions:
+    """Options with source ``pyg``, or ``smiles`` where only the CSV is there."""
+    source = options.source
+    allowed = ("", "pyg", "ogb", "smiles")[: 4 if options.name == "zinc" else 3]
+    if source not in allowed:
+        raise DatasetError(
+            f"dataset {options.name!r} comes from "
+            f"{'|'.join(allowed[1:])}, not from {source!r}"
+        )
+    only_csv = ZINC.missing(options) and _zinc_csv(options).is_file()
+    if source == "" and options.name == "zinc" and only_csv:
+        source = "smiles"
+    return dataclasses.replace(
+        options, source="smiles" if source == "smiles" else "pyg"
+    )
+
+
+def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
+    if options.source == "smiles":
+        path = _zinc_csv(options)
+        return {"files": file_sha256(path) if path.is_file() else None, "rule": 1}
+    return {"files": ZINC.content(options), "rule": 1}
+
+
+@register_dataset(
+    "zinc",
+    source="pyg",
+    options=("source",),
+    content=_zinc_content,
+    resolve=_zinc_source,
+)
+def zinc(options: DatasetOptions) -> DatasetSource:
+    """ZINC, the benchmark of 12,000 molecules: 10,000 / 1,000 / 1,000.
+
+    Target: penalised logP, standardised, dimensionless. Nodes have one of 28 atom
+    types, edges a bond type 1 to 3 (see `ZINC_ATOM_TYPES`). With ``--dataset-source
+    smiles`` the graphs are made from ``ZINC/zinc12k.csv.gz`` (columns split, smiles, y
+    in official order), in the same vocabulary.
+    """
+    label = "zinc (the benchmark's 12,000; zinc-full has all 249,456)"
+    if options.source == "smiles":
+        return _zinc_from_smiles(_zinc_csv(options), label)
+    return _zinc_from_pickles(ZINC, options, label)
+
+
+@register_dataset(
+    "zinc-full",
+    source="pyg",
+    options=("source",),
+    content=_zinc_content,
+    resolve=_zinc_source,
+)
+def zinc_full(options: DatasetOptions) -> DatasetSource:
+    """All 249,456 molecules: 220,011 / 24,445 / 5,000; otherwise as `zinc`."""
+    return _zinc_from_pickles(ZINC_FULL, options, "zinc-full")
+
+
+def _zinc_from_pickles(
+    files: BenchmarkFiles, options: DatasetOptions, label: str
+) -> DatasetSource:
+    folder = files.require(options)
+    graphs: list[SimpleNamespace] = []
+    counts = []
+    with files.reading(folder):
+        for split in _ZINC_SPLITS:
+            with open(folder / f"{split}.pickle", "rb") as file:
+                molecules = _Unpickler(file).load()
+            if files is ZINC:
+                rows = (folder / f"{split}.index").read_text().split(",")
+                molecules = [molecules[int(row)] for row in rows]
+            graphs += [_graph(molecule) for molecule in molecules]
+            counts.append(len(molecules))
+    return DatasetSource(
+        graphs=graphs,
+        node_dims=[len(ZINC_ATOM_TYPES)],
+        bond_dims=[len(ZINC_BOND_TYPES)],
+        featuriser="zinc",
+        splits=files.consecutive(counts),
+        target_names=["penalised_logp"],
+        unit="dimensionless",
+        kind="regression",
+        label=label,
+    )
+
+
+def _graph(molecule: dict[str, torch.Tensor]) -> SimpleNamespace:
+    bonds = molecule["bond_type"].numpy()  # [n, n]
+    edge_index = np.stack(np.nonzero(bonds))
+    return SimpleNamespace(
+        x=molecule["atom_type"].numpy(),
+        edge_index=edge_index,
+        edge_attr=bonds[edge_index[0], edge_index[1]],
+        y=molecule["logP_SA_cycle_normalized"].float().numpy(),
+    )
+
+
+def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
+    if not path.is_file():
+        raise DatasetError(
+            f"zinc: {path} is missing; put a CSV there with the columns split (train, "
+            "val, test), smiles and y"
+        )
+    table = CsvTable(path)
+    for column in ("split", "smiles", "y"):
+        table.require(column)
+    smiles, targets = [], []
+    rows: dict[str, list[int]] = {name: [] for name in _ZINC_SPLITS.values()}
+    for row, line, (split, string, y) in table.rows(["split", "smiles", "y"]):
+        if split not in _ZINC_SPLITS:
+            raise DatasetError(
+                f"{path}: row {row} (line {line}): {split!r} is no split, expected "
+                f"{'|'.join(_ZINC_SPLITS)}"
+            )
+        try:
+            targets.append(float(y))
+        except ValueError:
+            raise DatasetError(
+                f"{path}: row {row} (line {line}), column 'y': {y!r} is no number"
+            ) from None
+        rows[_ZINC_SPLITS[split]].append(row)
+        smiles.append(string)
+    ZINC.check_count(len(smiles))
+    return DatasetSource(
+        smiles=smiles,
+        parser=parse_zinc_smiles,
+        node_dims=[len(ZINC_ATOM_TYPES)],
+        bond_dims=[len(ZINC_BOND_TYPES)],
+        featuriser="zinc",
+        targets=np.array(targets)[:, None],
+        splits={name: np.array(part, dtype=np.int64) for name, part in rows.items()},
+        target_names=["penalised_logp"],
+        unit="dimensionless",
+        kind="regression",
+        label=label,
+    )
+
+
+def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
+    """Graph of a SMILES in the vocabulary of the ZINC benchmark.
+
+    Bonds are those of a Kekule structure: single, double, triple are 1, 2, 3. An atom
+    counts its hydrogens only where Kekule SMILES writes it in brackets, which depends
+    on charge and chirality: ``[C@H]`` is ``C H1``, ``[NH+]`` is ``N H1 +``, but the
+    nitrogen of pyrrole is plain ``N``.
+
+    Returns:
+        x int64 ``[atoms, 1]``; edges in both directions; edge_attr int64 ``[E, 1]``.
+
+    Raises:
+        ValueError: RDKit refuses it, or an atom or bond is not in the vocabulary.
+    """
+    from rdkit import Chem
+
+    mol = mol_of_smiles(smiles)
+    if not mol.GetNumAtoms():
+        raise ValueError("no atoms")
+    Chem.Kekulize(mol, clearAromaticFlags=True)
+    # RDKit decides about brackets when it writes; the atoms come back in this order.
+    written = Chem.MolToSmiles(mol, kekuleSmiles=True, canonical=False)
+    order = list(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
+    read = Chem.MolFromSmiles(written, sanitize=False)
+    x = np.zeros((mol.GetNumAtoms(), 1), dtype=np.int64)
+    for position, atom in zip(order, read.GetAtoms(), strict=True):
+        name = atom.GetSymbol()
+        if atom.GetNumExplicitHs():
+            name += f" H{atom.GetNumExplicitHs()}"
+        if atom.GetFormalCharge():
+            name += " +" if atom.GetFormalCharge() > 0 else " -"
+        if name not in _ATOM_NUMBER:
+            raise ValueError(f"atom type {name!r} is not in the vocabulary of ZINC")
+        x[position] = _ATOM_NUMBER[name]
+    ends, types = [], []
+    for bond in mol.GetBonds():
+        name = str(bond.GetBondType())
+        if name not in ZINC_BOND_TYPES:
+            raise ValueError(f"bond type {name} is not in the vocabulary of ZINC")
+        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
+        types.append(ZINC_BOND_TYPES.index(name))
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return MoleculeGraph(
+        x,
+        np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T,
+        np.repeat(np.array(types, dtype=np.int64), 2)[:, None],
+    )
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads containers, numbers and tensors; refuses all other classes."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        allowed = {
+            "collections.OrderedDict": collections.OrderedDict,
+            "torch._utils._rebuild_tensor": torch._utils._rebuild_tensor,
+            "torch._utils._rebuild_tensor_v2": torch._utils._rebuild_tensor_v2,
+            "torch.storage._load_from_bytes": _load_from_bytes,
+        }
+        if f"{module}.{name}" not in allowed:
+            raise pickle.UnpicklingError(
+                f"the file names {module}.{name}, which no file of ZINC needs"
+            )
+        return allowed[f"{module}.{name}"]
+
+
+def _load_from_bytes(content: bytes) -> Any:
+    return torch.load(io.BytesIO(content), weights_only=True)

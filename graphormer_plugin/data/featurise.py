@@ -1,0 +1,259 @@
+"""From SMILES to chunks of a store, on as many processes as asked for."""
+
+import contextlib
+import logging
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from typing import Optional
+
+import numpy as np
+
+from graphormer_plugin.data.chunk import (
+    CHUNK_ROWS,
+    FeaturisedRows,
+    GraphChunk,
+    MoleculeGraph,
+    Parser,
+)
+from graphormer_plugin.data.errors import DatasetError, WorkerError
+from graphormer_plugin.data.parts import SavedParts
+
+logger = logging.getLogger(__name__)
+
+PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
+# Starting workers takes seconds (they import this package); one core featurises some
+# thousand molecules in that time, so that fewer rows are faster without.
+MIN_ROWS_FOR_WORKERS = 16384
+
+
+def num_workers(asked: Optional[int], rows: int) -> int:
+    """Processes to start: 0 means in this process.
+
+    Args:
+        asked: As the user said, or None: all cores this process may use, unless
+            there are so few rows that starting workers takes longer than the work.
+        rows: Rows to be featurised.
+    """
+    if asked is None:
+        if rows < MIN_ROWS_FOR_WORKERS:
+            return 0
+        asked = len(os.sched_getaffinity(0))
+    if asked < 0:
+        raise DatasetError(f"workers must be 0 or more, got {asked}")
+    return 0 if asked <= 1 else asked
+
+
+def part_rows() -> int:
+    """Rows of a part that is kept on disk."""
+    return PART_CHUNKS * CHUNK_ROWS
+
+
+def featurise(
+    smiles: Sequence[str],
+    parser: Parser,
+    *,
+    workers: Optional[int] = None,
+    progress: bool = True,
+    description: str = "molecules",
+    exclude: Iterable[int] = (),
+    parts: Optional[SavedParts] = None,
+) -> Iterator[FeaturisedRows]:
+    """Parses rows of SMILES into chunks, in their order.
+
+    Args:
+        smiles: One per row.
+        parser: Function of one SMILES; raises ValueError with a reason for what it
+            refuses. With several workers it must be importable by its name.
+        workers: See `num_workers`.
+        progress: Show a progress bar with the time left.
+        description: Its label.
+        exclude: Rows left out and not counted as failures.
+        parts: Where finished parts are kept, and found again after a kill.
+
+    Raises:
+        WorkerError: A worker died (out of memory, most likely).
+    """
+    from tqdm import tqdm
+
+    finished, first = 0, 0
+    if parts is not None:
+        for number, part in enumerate(parts.load(), 1):
+            yield part
+            finished += part.rows
+            first = number * part_rows()
+    if first:
+        logger.info("going on behind %s rows that are finished", f"{first:,}")
+
+    excluded = frozenset(exclude)
+
+    def pieces() -> Iterator[tuple[list[int], list[str]]]:
+        for start in range(first, len(smiles), CHUNK_ROWS):
+            rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
+            kept = [row for row in rows if row not in excluded]
+            yield kept, [smiles[row] for row in kept]
+
+    count = num_workers(workers, len(smiles))
+    bar = tqdm(
+        total=len(smiles) - len(excluded),
+        initial=finished,
+        desc=description,
+        unit="mol",
+        disable=not progress,
+        smoothing=0.05,
+    )
+    with bar:
+        results = featurise_pieces(pieces(), parser, count)
+        number, waiting = first // part_rows(), []
+        for piece in results:
+            if parts is not None:
+                waiting.append(piece)
+                if len(waiting) == PART_CHUNKS:
+                    parts.save(number, waiting)
+                    number, waiting = number + 1, []
+            yield piece
+            if bar.n == finished:
+                bar.unpause()  # starting the workers says nothing about the time left
+            bar.update(piece.rows)
+
+
+def featurise_pieces(
+    pieces: Iterable[tuple[list[int], list[str]]], parser: Parser, workers: int = 0
+) -> Iterator[FeaturisedRows]:
+    """Parses pieces of work in their order, with a bounded number of them under way.
+
+    Args:
+        pieces: Rows and their SMILES, at most `CHUNK_ROWS` or so.
+        parser: See `featurise`.
+        workers: Processes; 0: this one.
+
+    Raises:
+        WorkerError: A worker died.
+    """
+    if workers == 0:
+        return (_featurise_rows(parser, *piece) for piece in pieces)
+    return _in_pool(workers, parser, pieces)
+
+
+def _in_pool(
+    workers: int, parser: Parser, pieces: Iterable[tuple[list[int], list[str]]]
+) -> Iterator[FeaturisedRows]:
+    # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
+    # The fork server imports this package once and forks clean workers.
+    method = "forkserver"
+    if method not in multiprocessing.get_all_start_methods():
+        method = "spawn"
+    context = multiprocessing.get_context(method)
+    if method == "forkserver":
+        context.set_forkserver_preload([__name__])
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
+    pending: deque[Future[FeaturisedRows]] = deque()
+    try:
+        for rows, strings in pieces:
+            pending.append(pool.submit(_featurise_rows, parser, rows, strings))
+            if len(pending) >= 4 * workers:
+                yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+    except BrokenProcessPool:
+        raise WorkerError(
+            f"a worker process died: out of memory (try fewer than {workers} workers), "
+            'or a script that prepares data lacks its `if __name__ == "__main__":`'
+        ) from None
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _start_worker() -> None:
+    """Leaves Ctrl-C to the parent, and dies with it however it dies."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _featurise_rows(
+    parser: Parser, rows: list[int], smiles: list[str]
+) -> FeaturisedRows:
+    graphs: list[MoleculeGraph] = []
+    kept: list[int] = []
+    result = FeaturisedRows(None, rows=len(rows))
+    with captured_rdkit_log() as messages:
+        for row, string in zip(rows, smiles, strict=True):
+            try:
+                graph = parse(string, parser, messages)
+            except ValueError as error:
+                result.failures.append((row, string, str(error)))
+                continue
+            graphs.append(graph)
+            kept.append(row)
+    if graphs:
+        for name in graphs[0].extras:
+            result.extras[name] = [graph.extras[name] for graph in graphs]
+        result.chunk = GraphChunk(
+            num_nodes=np.array([len(graph.x) for graph in graphs]),
+            num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
+            x=np.concatenate([graph.x for graph in graphs]),
+            edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1),
+            edge_attr=np.concatenate([graph.edge_attr for graph in graphs]),
+            row=np.array(kept),
+        )
+    return result
+
+
+def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
+    """Graph of a SMILES.
+
+    Args:
+        smiles: One molecule.
+        parser: See `featurise`.
+        messages: Those of `captured_rdkit_log`, within which this is called.
+
+    Raises:
+        ValueError: It is refused; why, in one line, and in RDKit's words if it has some.
+    """
+    messages.clear()
+    try:
+        graph = parser(smiles)
+        if len(graph.x) == 0:
+            raise ValueError("no atoms")
+    except ValueError as error:
+        reason = messages[0] if messages else str(error)
+        raise ValueError(" ".join(reason.split())) from None
+    return graph
+
+
+@contextlib.contextmanager
+def captured_rdkit_log() -> Iterator[list[str]]:
+    """Collects what RDKit would print, without its time stamps."""
+    try:
+        from rdkit import rdBase
+    except ImportError:
+        yield []
+        return
+    messages: list[str] = []
+
+    class Collect(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            text = record.getMessage()
+            messages.append(text.partition("] ")[2] if text[:1] == "[" else text)
+
+    log = logging.getLogger("rdkit")
+    before = log.handlers[:], log.propagate
+    log.handlers, log.propagate = [Collect(logging.ERROR)], False
+    rdBase.LogToPythonLogger()
+    try:
+        yield messages
+    finally:
+        rdBase.LogToCppStreams()
+        log.handlers, log.propagate = before

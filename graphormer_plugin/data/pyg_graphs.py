@@ -1,0 +1,177 @@
+"""From PyG graphs to chunks of a store."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from graphormer_plugin.data.chunk import CHUNK_ROWS, GraphChunk
+from graphormer_plugin.data.errors import DatasetError
+
+
+def chunks_of_graphs(
+    graphs: Iterable[Any],
+    *,
+    level: str = "graph",
+    with_target: bool = True,
+    progress: bool = True,
+    description: str = "graphs",
+) -> Iterator[GraphChunk]:
+    """Checks PyG ``Data`` objects and joins them to chunks.
+
+    Args:
+        graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
+            are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
+            [E, columns] of categories, ``y`` (a number or C numbers; classes [n] at
+            node level) and ``pos`` [n, 3]. All agree in their columns.
+        level: ``graph`` or ``node``: what ``y`` labels.
+        with_target: Whether ``y`` is needed.
+        progress: Show a progress bar.
+        description: Its label.
+
+    Raises:
+        ValueError: A graph has the wrong type, shape, range or columns; names it.
+    """
+    from tqdm import tqdm
+
+    total = len(graphs) if hasattr(graphs, "__len__") else None
+    bar = tqdm(
+        graphs, total=total, desc=description, unit="graph", disable=not progress
+    )
+    # Number and columns of graph 0, and of the first graph with edges.
+    first: Optional[tuple[int, dict[str, np.ndarray]]] = None
+    first_with_edges: Optional[tuple[int, dict[str, np.ndarray]]] = None
+    numbered = enumerate(bar)
+    while block := list(itertools.islice(numbered, CHUNK_ROWS)):
+        parts = []
+        for number, data in block:
+            part = _arrays(data, number, level, with_target)
+            first = first or (number, part)
+            _check_same_columns(part, number, ("x", "target", "pos"), *first)
+            if part["edge_index"].size:
+                first_with_edges = first_with_edges or (number, part)
+                _check_same_columns(part, number, ("edge_attr",), *first_with_edges)
+            parts.append(part)
+        joined = {
+            name: np.concatenate([part[name] for part in parts if name in part])
+            for name in ("x", "edge_attr", "target", "pos")
+            if any(name in part for part in parts)
+        }
+        chunk = GraphChunk(
+            num_nodes=np.array([len(part["x"]) for part in parts]),
+            num_edges=np.array([part["edge_index"].shape[1] for part in parts]),
+            edge_index=np.concatenate([part["edge_index"] for part in parts], axis=1),
+            **joined,
+        )
+        chunk.check(first=block[0][0])
+        yield chunk
+
+
+def _arrays(
+    data: Any, number: int, level: str, with_target: bool
+) -> dict[str, np.ndarray]:
+    """Arrays of one graph in the shapes of a `GraphChunk`, which checks their values."""
+
+    def fail(text: str) -> DatasetError:
+        return DatasetError(f"graph {number}: {text}")
+
+    def get(name: str) -> Optional[np.ndarray]:
+        value = getattr(data, name, None)
+        if value is None:
+            return None
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        array = np.asarray(value)
+        if array.dtype.kind not in "iubf":
+            raise fail(f"{name} has dtype {array.dtype}, expected numbers")
+        return array
+
+    x, edge_index = get("x"), get("edge_index")
+    if x is None:
+        raise fail(f"{type(data).__name__} has no x; give every node a feature")
+    if edge_index is None:
+        raise fail(f"{type(data).__name__} has no edge_index; give an empty [2, 0]")
+    x = x[:, None] if x.ndim == 1 else x
+    if x.ndim != 2 or x.shape[0] < 1:
+        raise fail(f"x has shape {list(x.shape)}, expected [nodes >= 1, features]")
+    if edge_index.size == 0:
+        edge_index = np.zeros((2, 0), dtype=np.int64)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise fail(f"edge_index has shape {list(edge_index.shape)}, expected [2, E]")
+    if edge_index.dtype.kind not in "iu":
+        raise fail(f"edge_index has dtype {edge_index.dtype}, expected integers")
+    edges = edge_index.shape[1]
+    result = {"x": x, "edge_index": edge_index}
+
+    edge_attr = get("edge_attr")
+    if edge_attr is not None and (edges or len(edge_attr)):
+        edge_attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
+        if edge_attr.ndim != 2 or len(edge_attr) != edges:
+            raise fail(
+                f"edge_attr has shape {list(edge_attr.shape)}, "
+                f"expected [{edges}, columns]"
+            )
+        if edge_attr.dtype.kind == "f":
+            if not np.isfinite(edge_attr).all() or (edge_attr % 1 != 0).any():
+                raise fail(
+                    "edge_attr has fractions; edge features are categories here: bin "
+                    "them, or leave edge_attr out"
+                )
+            edge_attr = edge_attr.astype(np.int64)
+        result["edge_attr"] = edge_attr
+
+    y = get("y") if with_target else None
+    if with_target and y is None:
+        raise fail(f"{type(data).__name__} has no y")
+    if y is not None and level == "node":
+        y = y.reshape(-1)
+        if len(y) != len(x) or y.dtype.kind not in "iub":
+            raise fail(
+                f"y has {len(y)} entries of dtype {y.dtype}, expected {len(x)} integer "
+                "classes (one per node)"
+            )
+        result["target"] = y.astype(np.int64)
+    elif y is not None:
+        if y.ndim > 1 and y.shape[0] != 1:
+            raise fail(f"y has shape {list(y.shape)}, expected [C] or [1, C]")
+        if np.isinf(y).any():
+            raise fail("y has an infinite value; missing labels are NaN")
+        result["target"] = y.reshape(1, -1).astype(np.float64)
+
+    pos = get("pos")
+    if pos is not None:
+        if pos.shape != (len(x), 3):
+            raise fail(f"pos has shape {list(pos.shape)}, expected [{len(x)}, 3]")
+        result["pos"] = pos
+    return result
+
+
+def _check_same_columns(
+    part: dict[str, np.ndarray],
+    number: int,
+    names: Sequence[str],
+    like: int,
+    other: dict[str, np.ndarray],
+) -> None:
+    """These columns of a graph are those of graph `like`."""
+    for name in names:
+        said = "y" if name == "target" else name
+        if (name in part) != (name in other):
+            has, does = ("has", "does not") if name in part else ("has no", "does")
+            raise DatasetError(f"graph {number}: {has} {said}, but graph {like} {does}")
+        if name not in part or part[name].ndim == 1:
+            continue
+        width, expected = part[name].shape[1], other[name].shape[1]
+        if width != expected:
+            raise DatasetError(
+                f"graph {number}: {said} has {width} columns, expected {expected} as "
+                f"graph {like}"
+            )
+    if "x" in names and (part["x"].dtype.kind == "f") != (other["x"].dtype.kind == "f"):
+        raise DatasetError(
+            f"graph {number}: x has dtype {part['x'].dtype}, but that of graph {like} "
+            f"is {other['x'].dtype}: all integers or all floats"
+        )

@@ -1,0 +1,96 @@
+"""Folders of users: modules in them register datasets and substructures."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import types
+from pathlib import Path
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.registry import DATASETS, place_of
+
+
+def import_user_data(folder: str | os.PathLike[str]) -> None:
+    """Imports every public module of a folder, so that its datasets are registered.
+
+    The folder is a package (with or without ``__init__.py``): modules may import each
+    other relatively. Imported once; again when a file has changed.
+
+    Raises:
+        DatasetError: There is no such folder, no module in it, or an import fails;
+            names file and line.
+    """
+    folder = Path(folder).expanduser().resolve()
+    if not folder.is_dir():
+        raise DatasetError(f"user data folder {folder} does not exist")
+    files = sorted(
+        path
+        for path in folder.glob("*.py")
+        if path.name == "__init__.py" or not path.name.startswith("_")
+    )
+    if not files:
+        raise DatasetError(f"user data folder {folder} has no .py file")
+    name = (
+        f"graphormer_user_data_{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
+    )
+    code = _folder_hash(folder)
+    if getattr(sys.modules.get(name), "graphormer_code_hash", None) == code:
+        return
+    _forget(name)
+    package = types.ModuleType(name)
+    package.__path__ = [str(folder)]
+    package.graphormer_code_hash = code
+    sys.modules[name] = package
+    # Python takes cached bytecode for current if the file has its size and second.
+    cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        for file in files:
+            _import_file(name, file, package)
+    except DatasetError:
+        _forget(name)
+        raise
+    except BaseException as error:
+        _forget(name)
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        raise DatasetError(
+            f"user data folder {folder}: import failed {place_of(error, str(folder))}"
+        ) from error
+    finally:
+        sys.dont_write_bytecode = cached
+
+
+def _import_file(package_name: str, file: Path, package: types.ModuleType) -> None:
+    if file.name == "__init__.py":
+        package.__file__ = str(file)
+        exec(compile(file.read_bytes(), str(file), "exec"), package.__dict__)
+        return
+    name = f"{package_name}.{file.stem}"
+    if name in sys.modules:  # another module has imported it
+        return
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+def _forget(package_name: str) -> None:
+    def inside(module: str) -> bool:
+        return module == package_name or module.startswith(f"{package_name}.")
+
+    for module in [module for module in sys.modules if inside(module)]:
+        del sys.modules[module]
+    for name in [n for n, d in DATASETS.items() if inside(d.function.__module__)]:
+        del DATASETS[name]
+
+
+def _folder_hash(folder: Path) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        digest.update(file_sha256(path).encode())
+    return digest.hexdigest()

@@ -1,0 +1,55 @@
+"""Datasets of a user's folder, and datasets that are forgotten after a test."""
+
+import pytest
+
+from graphormer_plugin.data import DATASETS, DatasetOptions
+
+MODULE = """
+import torch
+from torch_geometric.data import Data
+from graphormer_plugin.data import DatasetSource, register_dataset
+
+@register_dataset("rings")
+def rings(options):
+    with open({log!r}, "a") as file:
+        file.write("built\\n")
+    graphs = []
+    for n in range(3, 13):
+        nodes = torch.arange(n)
+        ring = torch.stack([nodes, (nodes + 1) % n])
+        edge_index = torch.cat([ring, ring.flip(0)], dim=1)
+        graphs.append(Data(x=torch.zeros(n, 1, dtype=torch.long),
+                           edge_index=edge_index, y=torch.tensor([float(n)])))
+    {extra}
+    return DatasetSource(graphs=graphs, target_names=["size"], unit="nodes",
+                         splits=dict(train=range(8), valid=[8], test=[9]))
+"""
+
+
+@pytest.fixture(autouse=True)
+def forget_datasets():
+    before = dict(DATASETS)
+    yield
+    DATASETS.clear()
+    DATASETS.update(before)
+
+
+@pytest.fixture
+def rings(tmp_path):
+    """Options of a user's folder with a dataset; `rings.log` counts the builds."""
+    log = tmp_path / "builds.log"
+    folder = tmp_path / "mine"
+    folder.mkdir()
+
+    def make(extra="", **changes):
+        (folder / "rings.py").write_text(MODULE.format(log=str(log), extra=extra))
+        values = dict(
+            name="rings",
+            user_data_dir=str(folder),
+            data_root=str(tmp_path / "root"),
+            progress=False,
+        )
+        return DatasetOptions(**{**values, **changes})
+
+    make.folder, make.builds = folder, lambda: len(log.read_text().split())
+    return make

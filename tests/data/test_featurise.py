@@ -1,0 +1,81 @@
+"""SMILES to chunks: reasons for refusals, workers, order."""
+
+import os
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import DatasetError
+from graphormer_plugin.data.datasets.smiles import parse_smiles
+from graphormer_plugin.data.featurise import captured_rdkit_log, featurise, num_workers
+
+SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
+
+
+def die(smiles):
+    os._exit(1)
+
+
+class TestFeaturise:
+    bad = ["CCO", "C1CC", "CN(C)(C)(C)C", "", "xyz", "CC"]
+
+    def run(self, smiles, workers, **arguments):
+        return list(
+            featurise(
+                smiles,
+                parse_smiles,
+                workers=workers,
+                progress=False,
+                **arguments,
+            )
+        )
+
+    def test_reasons(self, capfd):
+        (batch,) = self.run(self.bad, 0)
+        assert batch.chunk.row.tolist() == [0, 5]
+        reasons = {row: reason for row, _, reason in batch.failures}
+        assert sorted(reasons) == [1, 2, 3, 4]
+        assert "unclosed ring" in reasons[1]
+        assert "valence" in reasons[2] and "N, 5" in reasons[2]
+        assert "no atoms" in reasons[3]
+        assert "syntax error" in reasons[4]
+        assert capfd.readouterr() == ("", "")  # RDKit prints nothing
+
+    def test_nothing_after_a_blank_is_ignored(self):
+        # RDKit itself takes them for a sodium ion and methane with a name each.
+        (batch,) = self.run(["[Na+] [Cl-]", "C\nC", "CC |$a;b$|"], 0)
+        assert batch.chunk.row.tolist() == [2]
+        assert batch.failures[0][2] == "text after a blank in the SMILES: '[Cl-]'"
+        assert batch.failures[1][2] == "text after a blank in the SMILES: 'C'"
+
+    def test_rdkit_prints_again_afterwards(self, capfd):
+        from rdkit import Chem
+
+        with captured_rdkit_log():
+            pass
+        Chem.MolFromSmiles("C1CC")
+        assert "unclosed ring" in capfd.readouterr().err
+
+    def test_workers_give_the_same_in_order(self):
+        smiles = (SMILES + ["C1CC"]) * 100
+        alone, together = self.run(smiles, 1), self.run(smiles, 2)
+        assert len(alone) == len(together) == 4
+        for one, two in zip(alone, together, strict=True):
+            assert one.failures == two.failures
+            for name, values in vars(one.chunk).items():
+                assert np.array_equal(values, getattr(two.chunk, name)), name
+
+    def test_a_worker_that_dies(self):
+        with pytest.raises(DatasetError, match="a worker process died: out of memory"):
+            list(featurise(SMILES, die, workers=2, progress=False))
+
+    def test_excluded_rows_are_no_failures(self):
+        (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
+        assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]
+
+    def test_number_of_workers(self):
+        assert num_workers(None, 100) == 0
+        assert num_workers(1, 10**6) == 0
+        assert num_workers(3, 100) == 3
+        with pytest.raises(DatasetError, match="got -1"):
+            num_workers(-1, 100)
