@@ -1,4 +1,4 @@
-"""The site that `make docs` builds."""
+"""The site that `make docs` builds, and the length of lines and of the first page."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("examples/**/*.md"))]
 
 
 @pytest.mark.slow
@@ -41,3 +42,13 @@ def test_site(tmp_path):
     found = {entry["location"] for entry in index["docs"]}
     assert "api/graphormer_plugin/hub/#graphormer_plugin.hub.Predictor.predict" in found
     assert "examples/zinc/" in found
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_lines_are_short(page):
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if len(line) > 100 and line[0] != "|"] == []
+
+
+def test_first_page_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
