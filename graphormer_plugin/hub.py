@@ -23,7 +23,7 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.datasets import FEATURISERS
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
-from graphormer_plugin.data.field_cache import derived_columns
+from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.user_code import import_user_data
@@ -244,7 +244,7 @@ class Predictor:
         if reads_positions and inputs.pos is None:
             raise ValueError("the model reads 3D positions, which are not given")
         columns = columns_of_chunk(inputs, self.schema)
-        return columns | derived_columns(columns, self.model.batch_spec)
+        return columns | compute_columns(columns, self.model.batch_spec)
 
     def _batches(
         self, columns: Mapping[str, np.ndarray], batch_size: int, by_size: bool = False

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.field_cache import stored_columns
+from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.models import build_model, model_config
 
 PLAIN = "plain Transformer"
@@ -94,7 +94,7 @@ def main() -> None:
     rates = dict.fromkeys(rates, args.dropout)
     model = build_model(args.arch, store.schema, store.targets, **rates)
     collator = GraphCollator(
-        store.columns | stored_columns(store, model.batch_spec),
+        store.columns | load_or_compute(store, model.batch_spec),
         store.target,
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,

@@ -88,7 +88,7 @@ class GraphDataset(FairseqDataset):
     batches. A resumed run therefore sees the batches that an uninterrupted one sees.
 
     Args:
-        rows: rows of the store that belong to the split, ``[n]``.
+        graph_ids: graphs of the store that belong to the split, ``[n]``.
         sizes: nodes of every graph of the store, ``[G]``.
         collator: shared by all splits of a store.
         shuffle: training order (see above); otherwise sorted by size, always alike.
@@ -98,7 +98,7 @@ class GraphDataset(FairseqDataset):
 
     def __init__(
         self,
-        rows: NDArray[np.int64],
+        graph_ids: NDArray[np.int64],
         sizes: NDArray[np.integer],
         collator: GraphCollator,
         *,
@@ -107,8 +107,8 @@ class GraphDataset(FairseqDataset):
         bucket_ratio: float = 0.1,
     ) -> None:
         super().__init__()
-        self.rows = np.array(rows, dtype=np.int64)
-        self.sizes = np.asarray(sizes)[self.rows].astype(np.int64)
+        self.graph_ids = np.array(graph_ids, dtype=np.int64)
+        self.sizes = np.asarray(sizes)[self.graph_ids].astype(np.int64)
         self.collator = collator
         self.shuffle = shuffle
         self.seed = seed
@@ -116,7 +116,7 @@ class GraphDataset(FairseqDataset):
         self.buckets = bucket_of_sizes(self.sizes, bucket_ratio)
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.graph_ids)
 
     def __getitem__(self, index: int) -> int:
         return index
@@ -127,7 +127,7 @@ class GraphDataset(FairseqDataset):
 
     def collater(self, samples: list[int]) -> dict[str, Any]:
         """Batch of the given positions of the split; see `GraphCollator`."""
-        return self.collator(self.rows[np.asarray(samples, dtype=np.int64)])
+        return self.collator(self.graph_ids[np.asarray(samples, dtype=np.int64)])
 
     def num_tokens(self, index: int) -> int:
         """Nodes of a graph, what ``--max-tokens`` counts."""
@@ -152,7 +152,7 @@ class GraphDataset(FairseqDataset):
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
         generator = np.random.default_rng([self.seed % 2**63, self.epoch])
-        order = generator.permutation(len(self.rows))
+        order = generator.permutation(len(self.graph_ids))
         return order[np.argsort(self.buckets[order], kind="stable")]
 
     def batch_by_size(
@@ -195,7 +195,7 @@ class GraphDataset(FairseqDataset):
         if sizes.size and sizes.max() > limit:
             worst = int(indices[sizes.argmax()])
             raise ValueError(
-                f"graph {self.rows[worst]} has {self.sizes[worst]} nodes, more than "
+                f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes, more than "
                 f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} "
                 f"graphs are larger); raise {option}"
             )

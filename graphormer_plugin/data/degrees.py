@@ -15,11 +15,11 @@ def mean_log_degree(store: GraphStore, split: str = "train") -> float:
     Returns:
         1.0 where no node has an edge, so that one can divide by it.
     """
-    rows = np.sort(store.splits[split])
+    graph_ids = np.sort(store.splits[split])
     nodes, edges = (store.columns[f"{kind}_offset"] for kind in ("node", "edge"))
     total, count = 0.0, 0
-    for start in range(0, len(rows), GRAPHS_AT_ONCE):
-        part = rows[start : start + GRAPHS_AT_ONCE]
+    for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
+        part = graph_ids[start : start + GRAPHS_AT_ONCE]
         first, last = int(part[0]), int(part[-1]) + 1  # with graphs between them
         sizes, num_edges = np.diff(nodes[first : last + 1]), np.diff(
             edges[first : last + 1]

@@ -1,7 +1,7 @@
 """Batch fields that are dear to make: computed once per store and kept beside it.
 
-Each of `DERIVED` is a function of the graphs alone. `stored_columns` keeps what it
-returns next to the store that it was made from, memory-mapped; `derived_columns` makes
+Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps what it
+returns next to the store that it was made from, memory-mapped; `compute_columns` makes
 it in memory, for graphs that are in no store. Only what a `BatchSpec` asks for is made.
 """
 
@@ -31,7 +31,7 @@ _RECORD = "record.json"
 
 
 @dataclass(frozen=True)
-class Derived:
+class CachedField:
     """How the columns behind a batch field are made.
 
     Attributes:
@@ -47,15 +47,15 @@ class Derived:
     version: int
 
 
-DERIVED: dict[str, Derived] = {
-    "lap_pe": Derived(
+CACHED_FIELDS: dict[str, CachedField] = {
+    "lap_pe": CachedField(
         key=lambda spec: f"lap_pe{spec.lap_pe_dim}",
         compute=lambda columns, spec, progress: {
             "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
         },
         version=1,
     ),
-    "ring": Derived(
+    "ring": CachedField(
         key=lambda spec: (
             f"{spec.substructures}.{spec.max_ring_size}"
             f".v{substructures(spec.substructures).version}"
@@ -65,7 +65,7 @@ DERIVED: dict[str, Derived] = {
         ),
         version=1,
     ),
-    "wl_role": Derived(
+    "wl_role": CachedField(
         key=lambda spec: "wl_role",
         compute=lambda columns, spec, progress: {
             "wl_role": wl_roles(columns, progress)
@@ -75,7 +75,7 @@ DERIVED: dict[str, Derived] = {
 }
 
 
-def derived_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
+def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
     """What the fields of `spec` need besides `columns`, computed in memory.
 
     Args:
@@ -84,16 +84,16 @@ def derived_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
         spec: what a model needs.
 
     Returns:
-        Arrays by column name; none if no field of `spec` is derived.
+        Arrays by column name; none if no field of `spec` is cached.
     """
     made = {}
-    for field in sorted(spec.fields & DERIVED.keys()):
-        made |= DERIVED[field].compute(columns, spec, None)
+    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
+        made |= CACHED_FIELDS[field].compute(columns, spec, None)
     return made
 
 
-def stored_columns(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
-    """`derived_columns` of a store, computed once and memory-mapped afterwards.
+def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
+    """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
     They lie beside the store in ``<store>.<key>/``, one ``.npy`` a column, with a
     record of the store's fingerprint and of every checksum. What does not fit is
@@ -103,15 +103,15 @@ def stored_columns(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
         Read-only arrays by column name.
     """
     made = {}
-    for field in sorted(spec.fields & DERIVED.keys()):
-        derived = DERIVED[field]
-        folder = store.path.with_name(f"{store.path.name}.{derived.key(spec)}")
+    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
+        cached = CACHED_FIELDS[field]
+        folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
         with file_lock(folder):
-            names = _valid_columns(folder, store, derived.version)
+            names = _valid_columns(folder, store, cached.version)
             if names is None:
                 label = f"{store.manifest['dataset']}: {field}"
-                arrays = derived.compute(store.columns, spec, label)
-                _write(folder, arrays, store, derived.version)
+                arrays = cached.compute(store.columns, spec, label)
+                _write(folder, arrays, store, cached.version)
                 names = list(arrays)
         for name in names:
             path = folder / f"{name}.npy"

@@ -245,7 +245,7 @@ class TargetSchema:
 
 
 def target_statistics(
-    target: np.ndarray, rows: Sequence[int] | np.ndarray
+    target: np.ndarray, graph_ids: Sequence[int] | np.ndarray
 ) -> tuple[list[float], list[float]]:
     """Mean and population standard deviation per column over present labels.
 
@@ -254,11 +254,11 @@ def target_statistics(
 
     Args:
         target: float32 [G, C], NaN = missing.
-        rows: Graphs of the training split.
+        graph_ids: Graphs of the training split.
     """
     means, stds = [], []
     for column in range(target.shape[1]):
-        values = np.asarray(target[rows, column], dtype=np.float64)
+        values = np.asarray(target[graph_ids, column], dtype=np.float64)
         values = values[~np.isnan(values)]
         mean = float(values.mean()) if values.size else 0.0
         std = float(values.std()) if values.size else 0.0

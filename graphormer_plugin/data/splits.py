@@ -80,22 +80,10 @@ def splits_of_graphs(
         label: Name of the dataset, for messages.
 
     Raises:
-        DatasetError: A split does not consist of rows of the source.
+        ValueError: A split is not a set of rows of the source.
     """
     result = {}
-    for name, rows in splits.items():
-        rows = np.asarray(rows)
-        rows = rows.reshape(-1) if rows.size else np.zeros(0, dtype=np.int64)
-        if rows.dtype.kind not in "iu":
-            raise DatasetError(
-                f"{label}: split {name} has dtype {rows.dtype}, expected row numbers"
-            )
-        wrong = rows[(rows < 0) | (rows >= len(graph_of_row))]
-        if wrong.size:
-            raise DatasetError(
-                f"{label}: split {name} names row {wrong[0]}, expected "
-                f"0..{len(graph_of_row) - 1}"
-            )
+    for name, rows in checked_splits(splits, len(graph_of_row), "row").items():
         graph_ids = graph_of_row[rows]
         result[name] = graph_ids[graph_ids >= 0]
     shared = np.intersect1d(result.get("train", []), result.get("valid", []))
@@ -120,31 +108,34 @@ def require_rows(splits: Mapping[str, np.ndarray], label: str, when: str) -> Non
 
 
 def checked_splits(
-    splits: Mapping[str, np.ndarray], num_graphs: int
+    splits: Mapping[str, Any], count: int, of: str = "graph"
 ) -> dict[str, np.ndarray]:
-    """Splits of a store as int64 arrays.
+    """Splits as int64 arrays.
 
     Args:
-        splits: Graph ids by name.
-        num_graphs: Of the store.
+        splits: Graph ids or rows by name.
+        count: Number of graphs or rows.
+        of: ``graph`` or ``row``, for messages.
 
     Raises:
-        ValueError: A name is not a word, or a split is not a set of graph ids.
+        ValueError: A name is not a word, or a split is not a set of 0..count-1.
     """
     checked = {}
-    for name, graph_ids in splits.items():
+    for name, numbers in splits.items():
         if not re.fullmatch(r"\w[\w-]*", name):
             raise ValueError(f"split name {name!r} must be a plain word")
-        graph_ids = np.asarray(graph_ids)
-        if graph_ids.ndim != 1 or (graph_ids.size and graph_ids.dtype.kind not in "iu"):
-            raise ValueError(f"split {name} must be a list of graph ids")
-        graph_ids = graph_ids.astype(np.int64)
-        wrong = graph_ids[(graph_ids < 0) | (graph_ids >= num_graphs)]
+        numbers = np.asarray(numbers).reshape(-1)
+        if numbers.size and numbers.dtype.kind not in "iu":
+            raise ValueError(
+                f"split {name} has dtype {numbers.dtype}, expected {of} numbers"
+            )
+        numbers = numbers.astype(np.int64)
+        wrong = numbers[(numbers < 0) | (numbers >= count)]
         if wrong.size:
             raise ValueError(
-                f"split {name} names graph {wrong[0]}, expected 0..{num_graphs - 1}"
+                f"split {name} names {of} {wrong[0]}, expected 0..{count - 1}"
             )
-        if len(np.unique(graph_ids)) != len(graph_ids):
-            raise ValueError(f"split {name} names a graph twice")
-        checked[name] = graph_ids
+        if len(np.unique(numbers)) != len(numbers):
+            raise ValueError(f"split {name} names a {of} twice")
+        checked[name] = numbers
     return checked

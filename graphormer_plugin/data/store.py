@@ -156,15 +156,15 @@ class GraphStore:
         """Labels [G, C] or [sum N]; None in a store without."""
         return self.columns.get("target")
 
-    def rows(self, graphs: np.ndarray) -> np.ndarray:
-        """Rows (0-based) of the source that graphs come from.
+    def rows(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Rows (from 0) of the source that graphs come from.
 
-        Differs from the graphs' numbers where unparsable molecules were skipped.
+        They differ from the graph ids if unparsable molecules were left out.
         """
-        graphs = np.asarray(graphs, dtype=np.int64)
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
         if "row" not in self.columns:
-            return graphs
-        return self.columns["row"][graphs].astype(np.int64)
+            return graph_ids
+        return self.columns["row"][graph_ids].astype(np.int64)
 
 
 def describe(store: GraphStore) -> str:

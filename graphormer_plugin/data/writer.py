@@ -203,22 +203,21 @@ class StoreWriter:
         if types is not None:
             self._renumber_bonds(types, schema)
 
-        numbers = checked_splits(splits, self.num_graphs)
-        for name, rows in numbers.items():
+        splits = checked_splits(splits, self.num_graphs)
+        covered = np.zeros(self.num_graphs, dtype=bool)
+        for name, graph_ids in splits.items():
             column = self._column(f"split_{name}", ("<i8",))
-            column.append(rows)
+            column.append(graph_ids)
             column.close()
+            covered[graph_ids] = True
 
         targets, missing = self._targets(
-            list(target_names), unit, kind, num_classes, numbers
+            list(target_names), unit, kind, num_classes, splits
         )
         files = {
             f"{name}.npy": _file_entry(self.folder / f"{name}.npy")
             for name in sorted(self._columns)
         }
-        covered = np.zeros(self.num_graphs, dtype=bool)
-        for rows in numbers.values():
-            covered[rows] = True
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -232,7 +231,7 @@ class StoreWriter:
                 "skipped": skipped,
                 "missing_labels": missing,
                 "graphs_in_no_split": int((~covered).sum()),
-                **{f"split_{name}": len(rows) for name, rows in numbers.items()},
+                **{f"split_{name}": len(splits[name]) for name in splits},
             },
             "featuriser": featuriser,
             "schema": schema.to_dict(),
@@ -345,8 +344,8 @@ class StoreWriter:
         mean: list[float] = []
         std: list[float] = []
         if kind == "regression":
-            rows = splits.get("train", np.arange(self.num_graphs))
-            mean, std = target_statistics(values, rows)
+            graph_ids = splits.get("train", np.arange(self.num_graphs))
+            mean, std = target_statistics(values, graph_ids)
         else:
             found = _check_classes(values, 2 if kind == "binary" else num_classes)
             num_classes = found if kind == "multiclass" else 0

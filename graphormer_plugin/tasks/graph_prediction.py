@@ -18,7 +18,7 @@ from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
-from graphormer_plugin.data.field_cache import stored_columns
+from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
@@ -296,7 +296,7 @@ class GraphPredictionTask(FairseqTask):
                 f"{self.cfg.dataset_name} has no 3D positions (pos) for "
                 "--gaussian-kernels"
             )
-        self._collator.columns |= stored_columns(self.store, spec)
+        self._collator.columns |= load_or_compute(self.store, spec)
 
     def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
         """Columns and targets of the store, in the vocabulary of the checkpoint.

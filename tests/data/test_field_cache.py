@@ -15,7 +15,7 @@ from graphormer_plugin.data import (
     get_store,
     register_dataset,
 )
-from graphormer_plugin.data.field_cache import derived_columns, stored_columns
+from graphormer_plugin.data.field_cache import compute_columns, load_or_compute
 
 
 def eigenvectors(k):
@@ -43,7 +43,7 @@ def store(tmp_path):
 def test_only_what_is_asked_for(store):
     spec = BatchSpec(frozenset({"x", "dist"}))
     before = sorted(store.path.parent.iterdir())
-    assert derived_columns(store.columns, spec) == stored_columns(store, spec) == {}
+    assert compute_columns(store.columns, spec) == load_or_compute(store, spec) == {}
     assert sorted(store.path.parent.iterdir()) == before
 
 
@@ -62,14 +62,14 @@ def calls(monkeypatch):
 
 
 def test_made_once(store, calls):
-    expected = derived_columns(store.columns, eigenvectors(3))
+    expected = compute_columns(store.columns, eigenvectors(3))
     for _ in range(2):
-        found = stored_columns(store, eigenvectors(3))
+        found = load_or_compute(store, eigenvectors(3))
         assert found.keys() == {"lap_pe"} and isinstance(found["lap_pe"], np.memmap)
         assert np.array_equal(found["lap_pe"], expected["lap_pe"])
     assert calls == [3, 3]  # in memory, and in the store
-    assert stored_columns(store, eigenvectors(4))["lap_pe"].shape[1] == 4
-    assert stored_columns(store, eigenvectors(3))["lap_pe"].shape[1] == 3
+    assert load_or_compute(store, eigenvectors(4))["lap_pe"].shape[1] == 4
+    assert load_or_compute(store, eigenvectors(3))["lap_pe"].shape[1] == 3
     assert calls == [3, 3, 4]
 
 
@@ -79,7 +79,7 @@ def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
 
     monkeypatch.setattr(field_cache, "laplacian_eigenvectors", fail)
     with pytest.raises(ValueError, match="today"):
-        stored_columns(store, eigenvectors(2))
+        load_or_compute(store, eigenvectors(2))
     assert not [p for p in store.path.parent.iterdir() if p.suffix == ".lap_pe2"]
 
 
@@ -87,7 +87,7 @@ def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
     "damage", ["bytes", "cut", "missing", "record", "foreign", "version", "killed"]
 )
 def test_what_does_not_fit_is_made_anew(store, calls, damage):
-    expected = stored_columns(store, eigenvectors(2))["lap_pe"].copy()
+    expected = load_or_compute(store, eigenvectors(2))["lap_pe"].copy()
     folder = store.path.with_name(f"{store.path.name}.lap_pe2")
     path, record = folder / "lap_pe.npy", folder / "record.json"
     if damage == "bytes":
@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_made_anew(store, calls, damage):
     else:  # before the last step
         folder.rename(folder.with_name(f".tmp-{folder.name}"))
     for _ in range(2):
-        found = stored_columns(GraphStore.open(store.path), eigenvectors(2))
+        found = load_or_compute(GraphStore.open(store.path), eigenvectors(2))
         assert np.array_equal(found["lap_pe"], expected)
     assert calls == [2, 2]
     assert not folder.with_name(f".tmp-{folder.name}").exists()

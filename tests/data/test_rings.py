@@ -15,7 +15,7 @@ from graphormer_plugin.data import (
 )
 from graphormer_plugin.data import rings as rings_module
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.field_cache import derived_columns, stored_columns
+from graphormer_plugin.data.field_cache import compute_columns, load_or_compute
 from graphormer_plugin.data.rings import (
     SUBSTRUCTURES,
     register_substructures,
@@ -50,7 +50,7 @@ def ring_of(n, tail=0):
 def bound(columns, spec, graph):
     """Field `ring` of one graph, as a batch has it."""
     collator = GraphCollator(
-        columns | derived_columns(columns, spec),
+        columns | compute_columns(columns, spec),
         np.zeros((len(columns["node_offset"]) - 1, 1)),
         num_bond_types=1,
         spec=spec,
@@ -134,8 +134,8 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
         )
 
     for size in (6, 2 + 6, 6):
-        found = stored_columns(store, ring_spec(size))
-        expected = derived_columns(store.columns, ring_spec(size))
+        found = load_or_compute(store, ring_spec(size))
+        expected = compute_columns(store.columns, ring_spec(size))
         assert found.keys() == expected.keys()
         for name, array in expected.items():
             assert np.array_equal(found[name], array), name
@@ -146,15 +146,15 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
         SUBSTRUCTURES, "nothing", rings_module.Substructures(lambda *_: [], 2)
     )
     for _ in range(2):
-        none = stored_columns(store, ring_spec(6, "nothing"))
+        none = load_or_compute(store, ring_spec(6, "nothing"))
         assert len(none["ring_node"]) == 0 and not none["ring_offset"].any()
     assert ".nothing.6.v2" in folders()
     # a name that ends in a digit: not the rings of up to 18 nodes
     monkeypatch.setitem(
         SUBSTRUCTURES, "rings1", rings_module.Substructures(lambda *_: [], 1)
     )
-    assert len(stored_columns(store, ring_spec(8, "rings1"))["ring_node"]) == 0
-    assert len(stored_columns(store, ring_spec(18))["ring_node"])
+    assert len(load_or_compute(store, ring_spec(8, "rings1"))["ring_node"]) == 0
+    assert len(load_or_compute(store, ring_spec(18))["ring_node"])
 
 
 @pytest.fixture

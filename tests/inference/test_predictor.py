@@ -13,7 +13,7 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
-from graphormer_plugin.data.field_cache import stored_columns
+from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
@@ -41,7 +41,7 @@ def as_data(smiles):
 
 def batch_of(store, predictor, rows):
     """The same graphs through the store and the training data path."""
-    columns = dict(store.columns) | stored_columns(store, predictor.model.batch_spec)
+    columns = dict(store.columns) | load_or_compute(store, predictor.model.batch_spec)
     collator = GraphCollator(
         columns,
         store.target,

@@ -11,7 +11,7 @@ from fairseq.models import (
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
-from graphormer_plugin.data.field_cache import derived_columns
+from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 
@@ -98,9 +98,9 @@ def make_columns(num_graphs=6, permute=False):
 def make_batch(model, ids, **options):
     spec = model.batch_spec
     columns = make_columns(**options)
-    columns |= derived_columns(columns, spec)
+    columns |= compute_columns(columns, spec)
     if "lap_pe" in columns:  # their signs and bases depend on the numbering
-        plain = derived_columns(make_columns(**{**options, "permute": False}), spec)
+        plain = compute_columns(make_columns(**{**options, "permute": False}), spec)
         columns["lap_pe"] = plain["lap_pe"][columns["original"]]
     arrays = build_batch(
         columns,
