@@ -4,7 +4,7 @@
 ``E`` edges of the whole batch, ``F`` node columns, ``L`` path length, ``k``
 eigenvectors, ``R`` relations that occur in the batch, ``C`` targets.
 
-A model states the fields that it needs in a :class:`BatchSpec`; the collator builds
+A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others.
 """
 
@@ -69,6 +69,7 @@ FIELDS: dict[str, Field] = {
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),
     "node_graph": Field("[sum N]", "int64", None, "position in the batch of its graph"),
 }
+"""All fields of a batch, by name."""
 
 
 @dataclass(frozen=True)
