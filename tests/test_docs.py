@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*ROOT.glob("*.md"), *sorted(ROOT.glob("examples/**/*.md"))]
+FOLDERS = ("*.md", "examples/**/*.md", "tests/**/*.md")
+PAGES = [path for folder in FOLDERS for path in sorted(ROOT.glob(folder))]
 
 
 @pytest.mark.slow
