@@ -1,9 +1,9 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The batch kernel; ``build_batch`` in ``cython_ext/__init__.py`` checks and documents.
+"""The batch kernel (one file of 650 lines, so that its loops are inlined in each other).
 
-Interfaces and results are those of ``_fallback.py``. What a stored file says about its
-edges is checked here, on a private copy of the edges of each graph, just before use.
+``build_batch`` in ``batch.py`` checks its arguments and documents its results. The edges
+of each graph are checked here, on a private copy, just before they are used.
 """
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint64_t
@@ -28,8 +28,7 @@ cdef int BAD_BOND = _job.BAD_BOND
 cdef int BAD_ORDER = _job.BAD_ORDER
 cdef int BAD_DEGREE = _job.BAD_DEGREE
 cdef int BAD_HOPS = _job.BAD_HOPS
-
-cdef int32_t MAX_DEGREE = 32767  # int16
+cdef int32_t MAX_DEGREE = _job.MAX_DEGREE
 
 ctypedef fused code_t:
     uint8_t
@@ -95,7 +94,7 @@ cdef struct Scratch:
 
 
 def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
-    """See ``_job``. ``seen[code]`` is set to 1 for every joint code written."""
+    """See ``_job``. ``seen[relation]`` is set to 1 for every relation written."""
     cdef const int64_t[::1] node_start = job.node_start
     cdef const int64_t[::1] node_count = job.node_count
     cdef const int64_t[::1] node_base = job.node_base
@@ -189,16 +188,16 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     return None if fault == 0 else (graph.place, fault, scratch.value)
 
 
-def replace(code_t[::1] codes, const code_t[::1] table):
-    """Replaces every entry of ``codes`` by ``table[entry]``, in place."""
+def replace(code_t[::1] entries, const code_t[::1] table):
+    """Replaces every entry by ``table[entry]``, in place."""
     cdef Py_ssize_t k
     with nogil:
-        for k in range(codes.shape[0]):
-            codes[k] = table[codes[k]]
+        for k in range(entries.shape[0]):
+            entries[k] = table[entries[k]]
 
 
 cdef Array read(array):
-    """Where an array that may be read-only lies; it must outlive the result."""
+    """Address of an array that may be read-only. The array must outlive the result."""
     cdef const uint8_t[::1] view
     cdef Array result = Array(NULL, 1)
     if array is not None:
@@ -210,7 +209,7 @@ cdef Array read(array):
 
 
 cdef Array write(array):
-    """Where an array lies; it must outlive the result."""
+    """Address of an array to write to. The array must outlive the result."""
     cdef uint8_t[::1] view
     cdef Array result = Array(NULL, 1)
     if array is not None:
@@ -230,7 +229,7 @@ cdef void pad_rows(
     Py_ssize_t width,
     Py_ssize_t row,
 ) noexcept nogil:
-    """Copies the rows of a graph, bytes perhaps to int16, and pads with 0."""
+    """Copies the rows of a graph, uint8 as int16, and pads them with 0."""
     cdef Py_ssize_t k, filled = count * row
     cdef uint8_t *to
     cdef const uint8_t *source
@@ -249,7 +248,7 @@ cdef void pad_rows(
 cdef bint open_scratch(
     Scratch *scratch, const Plan *plan, Py_ssize_t max_nodes, Py_ssize_t max_edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size; False without memory. Close in any case."""
+    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t pairs = max_nodes * max_nodes if plan.path_bond.data != NULL else 0
     cdef bint opened = open_searcher(&scratch.searcher, max_nodes, max_edges)
     tabulate_bits(scratch.bytes_of_bits)
@@ -340,9 +339,9 @@ cdef void load(Array column, const Graph *graph, int32_t *to) noexcept nogil:
 
 
 cdef int link(const Plan *plan, const Graph *graph, Scratch *scratch) noexcept nogil:
-    """Checks the edges and lists the distinct neighbours of each node, and their bonds.
+    """Checks the edges and lists the distinct neighbours of each node and their bonds.
 
-    Sorted edges make the first of parallel ones that of the lowest bond type.
+    Edges are sorted, so the first of parallel ones has the lowest bond type.
     """
     cdef Py_ssize_t e, u, n = graph.n, listed = 0, node = 0
     cdef int32_t source, target, bond, bond_limit = plan.bond_limit
@@ -515,7 +514,7 @@ cdef int fill_by_source(
 cdef int fill_small(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
-    """Measures hops between all nodes at once; they are below any limit."""
+    """Measures the hops between all nodes at once. They are below any limit."""
     cdef Py_ssize_t i
     cdef int32_t hop, farthest
     cdef bint connected
@@ -606,7 +605,7 @@ cdef inline void write_relation_index(
 cdef inline void write_paths(
     code_t *to, Py_ssize_t reached, const Plan *plan, const Scratch *scratch
 ) noexcept nogil:
-    """Writes each path as that of its predecessor and one more bond."""
+    """Writes each path: the path of the predecessor, then one more bond."""
     cdef Py_ssize_t k, step, length = plan.path_length, last
     cdef const Searcher *searcher = &scratch.searcher
     cdef code_t *before
@@ -632,7 +631,7 @@ cdef void mark_seen(
     const Graph *graph,
     const Scratch *scratch,
 ) noexcept nogil:
-    """Marks the codes of a graph; every number of hops up to the farthest occurs."""
+    """Marks the relations of a graph; every number of hops up to the farthest occurs."""
     cdef Py_ssize_t hop, e
     if plan.relation_index.data == NULL:
         return

@@ -1,4 +1,4 @@
-"""Argument checks shared by the public functions.
+"""Checks of single arguments.
 
 Every message names the argument, what was received and what is expected.
 """
@@ -8,12 +8,14 @@ from typing import Any, Optional
 
 import numpy as np
 
+INT32_MAX = int(np.iinfo(np.int32).max)
+
 
 def checked_integer(name: str, value: Any, low: int, high: Optional[int] = None) -> int:
     """Returns ``value`` as an int in ``low..high``.
 
     Raises:
-        ValueError: If it is no integer or lies outside.
+        ValueError: If it is not an integer or lies outside.
     """
     expected = f"at least {low}" if high is None else f"in {low}..{high}"
     try:
@@ -30,11 +32,11 @@ def checked_integer(name: str, value: Any, low: int, high: Optional[int] = None)
 def checked_array(
     name: str, value: Any, dtypes: tuple[np.dtype, ...], ndim: int
 ) -> np.ndarray:
-    """Returns ``value`` as a plain array, without copying it.
+    """Returns ``value`` as a plain array, without a copy.
 
     Raises:
-        ValueError: If it is no array of one of ``dtypes`` (in native byte order) and of
-            ``ndim`` dimensions, or if it is not C-contiguous and aligned.
+        ValueError: If it is not an array of one of ``dtypes`` (in native byte order)
+            with ``ndim`` dimensions, or not C-contiguous and aligned.
     """
     if not isinstance(value, np.ndarray):
         raise ValueError(f"{name} is a {type(value).__name__}, expected a numpy array")
@@ -50,11 +52,11 @@ def checked_array(
             f"{name} has strides {value.strides} for shape {value.shape}, expected a "
             f"C-contiguous aligned array; pass numpy.ascontiguousarray({name})"
         )
-    return value.view(np.ndarray)  # a memmap is slow to slice
+    return value.view(np.ndarray)  # slicing a memmap is slow
 
 
 def checked_square(name: str, value: Any, dtypes: tuple[np.dtype, ...]) -> np.ndarray:
-    """Returns ``value`` as a plain array of shape ``[n, n]``, without copying it.
+    """Returns ``value`` as a plain array of shape ``[n, n]``, without a copy.
 
     Raises:
         ValueError: As :func:`checked_array`, or if it is not square.

@@ -1,8 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The search for chordless cycles; ``chordless_cycles`` in ``cython_ext/__init__.py``
-checks and documents. Interface and results are those of ``_fallback.py``.
-"""
+"""The search for chordless cycles; ``cycles.py`` checks arguments and documents."""
 
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc, realloc
@@ -92,7 +90,7 @@ cdef copied(Buffer *buffer):
 cdef bint open_search(
     Search *search, Py_ssize_t max_size, Py_ssize_t nodes, Py_ssize_t edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size; False without memory. Close in any case."""
+    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t k, total = 7 * (nodes + 2) + edges
     cdef int32_t *block = <int32_t *>malloc(total * sizeof(int32_t))
     search.max_size = max_size
@@ -202,7 +200,7 @@ cdef void link(
 
 
 cdef void prune(Search *search, Py_ssize_t n) noexcept nogil:
-    """Takes away, one after another, nodes with a single neighbour left."""
+    """Removes nodes with a single neighbour left, until there are none."""
     cdef Py_ssize_t u, k, top = 0
     cdef int32_t v
     for u in range(n):
@@ -252,8 +250,8 @@ cdef inline void touch(Search *search, Py_ssize_t u, int32_t by) noexcept nogil:
 
 
 cdef int search_from(Search *search, Py_ssize_t start) noexcept nogil:
-    """Finds the cycles whose lowest node is the start: depth-first over paths without
-    chords. Of the two directions that in which the second node is below the last.
+    """Finds the cycles whose lowest node is the start, depth-first over paths without
+    chords. Of both directions it keeps the one whose second node is below the last.
     """
     cdef Py_ssize_t k, length = 1  # of the path, in nodes
     cdef int32_t v, size

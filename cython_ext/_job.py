@@ -1,8 +1,7 @@
-"""What a batch kernel, compiled or not, is told to do.
+"""What the batch kernel is told to do, and the codes in which it reports a wrong graph.
 
-A kernel is a function ``fill(job, first, last, seen)``. It fills the rows
-``first..last-1`` of all output arrays and returns ``None``, or ``(position, code,
-value)`` for the first graph whose stored edges are unusable.
+``_batch.fill(job, first, last, seen)`` fills rows ``first..last-1`` of all outputs. It
+returns ``None``, or ``(position, code, value)`` of the first graph with unusable edges.
 """
 
 from dataclasses import dataclass, field
@@ -10,14 +9,15 @@ from typing import Optional
 
 import numpy as np
 
-# Codes of what a kernel found wrong in a graph; `value` is given in brackets.
+# Codes of what is wrong with a graph; in brackets what `value` is.
 BAD_SOURCE = 1  # edge_src outside the graph (the number found)
 BAD_TARGET = 2  # edge_dst outside the graph (the number found)
 BAD_BOND = 3  # bond type outside 1..num_bond_types (the type found)
-BAD_ORDER = 4  # edges not sorted by source, target, bond (the edge's place)
-BAD_DEGREE = 5  # more neighbours than int16 holds (their number)
-BAD_HOPS = 6  # longer path than `hop_limit` (hops from the first such source)
+BAD_ORDER = 4  # edges not sorted by source, target, bond (position of the edge)
+BAD_DEGREE = 5  # a node with more than MAX_DEGREE neighbours (their number)
+BAD_HOPS = 6  # a path longer than `hop_limit` (hops from the first such source)
 
+MAX_DEGREE = np.iinfo(np.int16).max
 NO_HOP_LIMIT = np.iinfo(np.int32).max
 
 
@@ -26,24 +26,25 @@ class BatchJob:
     """Inputs and preallocated outputs of one batch of ``B`` graphs.
 
     Attributes:
-        width: ``N``, the padded number of nodes. It also stands for "unreachable" as a
-            number of hops, since no path has more than ``N - 1``.
+        width: ``N``, the padded number of nodes. As a number of hops it also means
+            "unreachable", since no path has more than ``N - 1``.
         node_start: First row of each graph in the node columns, int64 ``[B]``.
         node_count: Nodes of each graph, int64 ``[B]``.
         edge_start: First row of each graph in the edge columns, int64 ``[B]``.
         edge_count: Edges of each graph, int64 ``[B]``.
-        node_base: Nodes of the batch before each graph, int64 ``[B]``, or None if no
-            field is without padding.
-        edge_base: Edges of the batch before each graph, likewise.
+        node_base: Nodes of the batch before each graph, int64 ``[B]``. None, like
+            ``edge_base``, if no flat edges are asked for.
+        edge_base: Edges of the batch before each graph, int64 ``[B]``.
         edge_src: Stored column, or None if no field needs edges.
         edge_dst: Stored column, or None if no field needs edges.
         edge_bond: Stored column, or None if no field needs bond types.
         num_bond_types: Largest bond type.
         hop_limit: Longest path that ``dist`` may hold.
         dist_of_hop: Entry of ``dist`` for each number of hops, uint16 ``[N + 1]``.
-        relation_of_hop: Joint code for each number of hops, uint16 ``[N + 1]``.
+        relation_of_hop: Relation for each number of hops, uint16 ``[N + 1]``.
         bond_base: Relation of a direct edge less its bond type.
-        out: Array per field. ``relation_index`` receives joint codes, not yet positions.
+        out: Array per field. ``relation_index`` receives relations; their positions
+            replace them once it is known which relations occur in the batch.
         node_columns: Pairs of stored column ``[sum N, F]`` and output ``[B, N, F]``.
     """
 

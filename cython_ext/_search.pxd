@@ -1,13 +1,13 @@
 # cython: language_level=3
-"""Breadth-first search, inlined into both compiled modules.
+"""Breadth-first search, inlined into ``_batch.pyx`` and ``_shortest_path.pyx``.
 
-``search_from`` finds hops and predecessors from one node. Neighbours are kept as lists,
-or as sets of bits (one 64-bit word per 64 nodes), whichever costs fewer steps: a search
-looks at every edge once, or at every word of every node. Sets win for graphs of up to
-64 nodes, and for larger ones with more neighbours per node than words (PATTERN,
-CLUSTER). Both find the same predecessors.
+``search_from`` finds hops and predecessors from one node. Neighbours are lists or sets
+of bits (one 64-bit word per 64 nodes), whichever costs fewer steps: a search looks at
+every edge once, or at every word of every node. Sets win for graphs of up to 64 nodes,
+and for larger ones with more neighbours per node than words (PATTERN, CLUSTER). Both
+find the same predecessors.
 
-``measure_all`` finds the hops alone, between all pairs of up to 64 nodes.
+``measure_all`` finds only the hops, between all pairs of up to 64 nodes.
 """
 
 from libc.stdint cimport int32_t, uint8_t, uint64_t
@@ -54,7 +54,7 @@ cdef struct Searcher:
 cdef inline bint open_searcher(
     Searcher *searcher, Py_ssize_t max_nodes, Py_ssize_t max_edges
 ) noexcept nogil:
-    """Allocates for graphs up to a size; False without memory. Close in any case."""
+    """Allocates for graphs up to a size. False if there is no memory; close anyway."""
     cdef Py_ssize_t words = max_nodes // 64 + 1
     searcher.first = <int32_t *>malloc((max_nodes + 2) * sizeof(int32_t))
     searcher.neighbour = <int32_t *>malloc((max_edges + 1) * sizeof(int32_t))
@@ -149,9 +149,8 @@ cdef inline Py_ssize_t search_word(
 cdef inline Py_ssize_t search_sets(
     Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
-    """Searches level by level, each in ascending order.
-
-    So the first node that finds another is its lowest predecessor.
+    """Searches level by level, each in ascending order, so that the first node that
+    finds another is its lowest predecessor.
     """
     cdef Py_ssize_t u, v, w, z, before, words = searcher.words, reached = 1
     cdef int32_t level = 0
@@ -198,7 +197,7 @@ cdef inline Py_ssize_t search_sets(
 cdef inline Py_ssize_t search_lists(
     Searcher *searcher, Py_ssize_t source
 ) noexcept nogil:
-    """Searches through a queue; a predecessor is final once its level is through."""
+    """Searches with a queue. A predecessor is final when its level has been searched."""
     cdef Py_ssize_t e, head = 0, reached = 1
     cdef int32_t u, v, next_hop
     while head < reached:
@@ -250,9 +249,9 @@ cdef inline int32_t measure_all(
 ) noexcept nogil:
     """Counts the hops between all pairs of at most 64 nodes, without a branch per pair.
 
-    Node j is h hops from i if it lies outside the first h of the growing sets "within
-    0, 1, 2, ... hops of i". What lies outside is counted eight nodes at a time, in the
-    bytes of a word.
+    The sets "within 0, 1, 2, ... hops of i" grow, and node j is h hops from i if it is
+    outside the first h of them. Eight nodes at a time, the bytes of a word count how
+    often each is outside.
 
     Returns the largest number of hops. Byte ``64 * i + j`` of ``hops`` becomes the
     number of hops from i to j, or one more than the largest if there is no path.

@@ -1,9 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Kernels on single graphs; ``cython_ext/__init__.py`` checks and documents.
-
-Interfaces and results are those of ``_fallback.py``.
-"""
+"""Kernels on single graphs; ``paths.py`` checks arguments and documents results."""
 
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t

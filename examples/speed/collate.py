@@ -20,7 +20,6 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import shortest_path
 
-from cython_ext import COMPILED
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields import BatchSpec
@@ -115,8 +114,7 @@ def main() -> None:
 
     print(
         f"nci: {graphs:,} graphs of {store.sizes.mean():.1f} nodes, batches of "
-        f"{args.batch_size}, one thread, kernels "
-        f"{'compiled' if COMPILED else 'not compiled'}"
+        f"{args.batch_size}, one thread"
     )
     print(f"{'':12}{'graphs/s':>12}{'us/graph':>10}{'bytes/graph':>13}{'/scipy':>8}")
     for name, duration in seconds.items():

@@ -1,19 +1,14 @@
 import multiprocessing
-import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import cython_ext
-from cython_ext import FAR, FIELDS, UNREACHABLE, build_batch
+from cython_ext import FAR, FIELDS, UNREACHABLE, build_batch, codes, edge_order
 from support import reference
 from support.reference import columns_of, random_graph
-
-pytestmark = pytest.mark.usefixtures("kernels")
 
 PATH = (3, [(0, 1, 1), (1, 0, 1), (1, 2, 2), (2, 1, 2)])
 RING = (
@@ -165,12 +160,14 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
             num_threads=int(rng.integers(1, 4)),
         )
         expected = reference.batch_of(
-            graphs, columns, ids, max_dist=max_dist, max_hop=max_hop, length=length
+            columns,
+            ids,
+            FIELDS,
+            num_bond_types=num_bond_types,
+            max_dist=max_dist,
+            max_hop=max_hop,
+            path_length=length,
         )
-        codes = batch.pop("relations")
-        assert codes[0] == 0 and (np.diff(codes) > 0).all()
-        assert set(codes) == {0, *expected["relation_index"].flat}
-        batch["relation_index"] = codes[batch["relation_index"]]
         assert batch.keys() == expected.keys()
         for name, array in expected.items():
             assert np.array_equal(batch[name], array), (name, trial, graphs, ids)
@@ -286,13 +283,13 @@ def test_ids_of_any_kind(kind):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"ids": [0, 2]}, r"ids\[1\] is 2, expected a graph in \[0, 2\)"),
-        ({"ids": [-1]}, r"ids\[0\] is -1"),
-        ({"ids": [2**70]}, "ids has dtype object"),
-        ({"ids": [0.5]}, "ids has dtype float64"),
+        ({"ids": [0, 2]}, r"graph_ids\[1\] is 2, expected a graph in \[0, 2\)"),
+        ({"ids": [-1]}, r"graph_ids\[0\] is -1"),
+        ({"ids": [2**70]}, "graph_ids has dtype object"),
+        ({"ids": [0.5]}, "graph_ids has dtype float64"),
         ({"ids": [[0]]}, r"shape \(1, 1\), expected integers of shape \(B,\)"),
-        ({"ids": [True]}, "ids has dtype bool"),
-        ({"ids": 3}, "ids is a int, expected a sequence of integers"),
+        ({"ids": [True]}, "graph_ids has dtype bool"),
+        ({"ids": 3}, "graph_ids is a int, expected a sequence of integers"),
         ({"ids": [0, [1]]}, "expected a sequence of integers"),
         (
             {"fields": ["dist", "hop"]},
@@ -310,7 +307,7 @@ def test_ids_of_any_kind(kind):
             {"num_bond_types": 65536},
             "num_bond_types is 65536, expected an integer in 0",
         ),
-        ({"num_bond_types": 65535, "max_hop": 5}, "make 65543 joint codes"),
+        ({"num_bond_types": 65535, "max_hop": 5}, "make 65543 relations"),
         ({"num_bond_types": None}, "num_bond_types is None"),
         ({"max_nodes": 2}, "graph 0 has 3 nodes, expected at most max_nodes = 2"),
         ({"max_nodes": -1}, "max_nodes is -1"),
@@ -408,7 +405,7 @@ def changed(index, value):
         ("ring_node", None, "expected ring_node for fields"),
         ("ring_node", changed(0, 3), "ring_node of graph 1 holds 3, expected a node"),
         ("ring_node", lambda a: a[:-1], "ring_node has 3 rows, expected ring_start"),
-        ("ring_start", changed(1, 7), "ring_start of set 0 runs from 0 to 7"),
+        ("ring_start", changed(1, 7), "ring_start of ring 0 runs from 0 to 7"),
         (
             "ring_start",
             lambda a: a[:-1],
@@ -440,19 +437,33 @@ def test_unaligned_columns_are_refused():
         build_batch([], [0], ["node_mask"], num_bond_types=1)
 
 
-def test_without_the_compiled_kernels_a_warning_names_the_cost(kernels):
-    if kernels == "compiled":
-        pytest.skip("concerns the fallback")
-    code = "import cython_ext; assert not cython_ext.COMPILED"
-    root = Path(cython_ext.__file__).parents[1]
+def test_codes():
+    assert (codes.MAX_HOPS, FAR, UNREACHABLE) == (253, 254, 255)
+    assert (reference.FAR, reference.UNREACHABLE) == (FAR, UNREACHABLE)
+    assert codes.num_relations(max_hop=5, num_bond_types=60) == 68
+    assert codes.hop_relation(2) == codes.RELATION_FAR + 1
+    assert codes.bond_relation(1, max_hop=5) == codes.hop_relation(5) + 1
+
+
+def test_order_of_edges():
+    rng = np.random.default_rng(6)
+    num_edges = np.array([5, 0, 30, 4])
+    source, target, bond = rng.integers(0, 3, (3, num_edges.sum()))
+    for key in (bond, None):
+        order = edge_order(num_edges, source, target, key)
+        graph = np.repeat(range(4), num_edges)
+        edges = list(zip(graph, source, target, bond if key is not None else 0 * bond))
+        assert order.tolist() == sorted(range(39), key=lambda edge: edges[edge])
+
+
+def test_without_the_compiled_kernels_one_line_says_what_to_do():
+    code = (
+        "import sys; sys.modules['cython_ext._batch'] = None; import cython_ext.codes"
+    )
     result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "GRAPHORMER_NO_EXT": "1", "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
+        [sys.executable, "-c", code], capture_output=True, text=True
     )
-    assert result.returncode == 0, result.stderr
-    assert "RuntimeWarning: cython_ext runs on NumPy, about 200 times slower" in (
-        result.stderr
-    )
-    assert result.stderr.count("Warning") == 1
+    assert result.returncode == 1
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: cython_ext is not compiled (import of")
+    assert "pip install -e ." in last

@@ -8,11 +8,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import floyd_warshall as scipy_floyd_warshall
 from scipy.sparse.csgraph import shortest_path as scipy_shortest_path
 
-import cython_ext
 from cython_ext import extract_paths, floyd_warshall, shortest_paths
 from support import reference
-
-pytestmark = pytest.mark.usefixtures("kernels")
 
 
 def edge_index(*edges):
@@ -308,9 +305,7 @@ def test_extract_paths_refuses(max_length, values, message):
         extract_paths(np.full((3, 3), -1, np.int32), max_length, values=values)
 
 
-def test_the_search_lets_other_threads_run(kernels):
-    if kernels == "fallback":
-        pytest.skip("NumPy holds the GIL between its calls")
+def test_the_search_lets_other_threads_run():
     n = 2000
     search = threading.Thread(target=shortest_paths, args=(ring(n), n))
     turns = 0
@@ -319,7 +314,3 @@ def test_the_search_lets_other_threads_run(kernels):
         time.sleep(0.001)
         turns += 1
     assert turns > 3
-
-
-def test_constants():
-    assert (cython_ext.FAR, cython_ext.UNREACHABLE) == (254, 255)

@@ -1,0 +1,178 @@
+"""The flat columns that hold many graphs: their types, their checks, order of edges.
+
+The only place that checks the layout of columns. What a column of edges holds is checked
+by the kernels, on a private copy, when they read it.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Optional
+
+import numpy as np
+
+from cython_ext._checks import INT32_MAX, checked_array
+
+#: Columns with one row per node, each of which gives the batch field of its name.
+NODE_COLUMNS = ("x", "lap_pe", "wl_role", "pos")
+EDGE_COLUMNS = ("edge_offset", "edge_src", "edge_dst")
+RING_COLUMNS = ("ring_offset", "ring_start", "ring_node")
+#: Types that a column may have.
+DTYPES = {
+    name: tuple(map(np.dtype, dtypes.split()))
+    for name, dtypes in {
+        "node_offset": "int64",
+        "edge_offset": "int64",
+        "x": "uint8 int16 int32 float32",
+        "lap_pe": "float32",
+        "wl_role": "int32",
+        "pos": "float32",
+        "edge_src": "uint8 uint16 int32",
+        "edge_dst": "uint8 uint16 int32",
+        "edge_bond": "uint8 uint16",
+        "ring_offset": "int64",
+        "ring_start": "int64",
+        "ring_node": "uint8 uint16 int32",
+    }.items()
+}
+MATRICES = ("x", "lap_pe", "pos")  # columns [sum N, F]; all others have one dimension
+
+
+def bond_dtype(num_bond_types: int) -> np.dtype:
+    """Returns the smallest type that holds the bond types 0 (none) to a largest one."""
+    return np.dtype(np.uint8 if num_bond_types <= 255 else np.uint16)
+
+
+def edge_order(
+    num_edges: np.ndarray,
+    source: np.ndarray,
+    target: np.ndarray,
+    bond: Optional[np.ndarray] = None,
+) -> np.ndarray:
+    """Sorts the edges of several graphs by source, target and bond type.
+
+    :func:`cython_ext.build_batch` reads the edges of each graph in this order: it makes
+    the first of parallel edges the one with the lowest bond type.
+
+    Args:
+        num_edges: Edges of each graph ``[G]``.
+        source: Node where each edge starts ``[sum E]``, numbered within its graph.
+        target: Node where each edge ends ``[sum E]``.
+        bond: Type of each edge ``[sum E]``, or any number that sorts as the types do.
+
+    Returns:
+        int64 ``[sum E]``: ``source[order]`` is sorted. Equal edges keep their order.
+
+    Example:
+        >>> edge_order([2, 1], np.array([1, 0, 0]), np.array([0, 1, 0]))
+        array([1, 0, 2])
+    """
+    graph = np.repeat(np.arange(len(num_edges)), num_edges)
+    keys = (target, source, graph) if bond is None else (bond, target, source, graph)
+    return np.lexsort(keys)
+
+
+def checked_columns(
+    columns: Mapping[str, np.ndarray], names: Iterable[str], reason: str
+) -> dict[str, np.ndarray]:
+    """Returns some columns as plain arrays, checked for all but what rows hold.
+
+    Args:
+        columns: The arrays by name.
+        names: Those that are needed.
+        reason: What needs them, for the message.
+
+    Raises:
+        ValueError: If a column is missing or has a wrong type or shape, or if the
+            lengths of columns and the ends of their offsets disagree.
+    """
+    if not isinstance(columns, Mapping):
+        raise ValueError(
+            f"columns is a {type(columns).__name__}, expected a mapping of names to "
+            "arrays"
+        )
+    stored = {}
+    for name in names:
+        if name not in columns:
+            raise ValueError(
+                f"columns has {sorted(map(str, columns))}, expected {name} for {reason}"
+            )
+        ndim = 2 if name in MATRICES else 1
+        stored[name] = checked_array(name, columns[name], DTYPES[name], ndim)
+        if ndim == 2 and stored[name].shape[1] == 0:
+            raise ValueError(
+                f"{name} has shape {stored[name].shape}, expected at least one column"
+            )
+    for name, array in stored.items():
+        if name.endswith(("_offset", "_start")):
+            if len(array) == 0:
+                raise ValueError(
+                    f"{name} is empty, expected one entry per graph and one"
+                )
+        else:
+            offset = "edge_offset" if name.startswith("edge") else "node_offset"
+            offset = "ring_start" if name == "ring_node" else offset
+            if len(array) != stored[offset][-1]:
+                raise ValueError(
+                    f"{name} has {len(array)} rows, expected {offset}[-1] = "
+                    f"{stored[offset][-1]}"
+                )
+    for name in ("edge_offset", "ring_offset"):
+        if name in stored and len(stored[name]) != len(stored["node_offset"]):
+            raise ValueError(
+                f"{name} has {len(stored[name])} entries, expected as many as "
+                f"node_offset, {len(stored['node_offset'])}"
+            )
+    if "ring_offset" in stored:
+        if stored["ring_offset"][-1] != len(stored["ring_start"]) - 1:
+            raise ValueError(
+                f"ring_start has {len(stored['ring_start'])} entries, expected "
+                f"ring_offset[-1] + 1 = {stored['ring_offset'][-1] + 1}"
+            )
+    return stored
+
+
+def checked_graph_ids(graph_ids: Iterable[int], num_graphs: int) -> np.ndarray:
+    """Returns the numbers of graphs as int64 ``[B]``, each in ``0..num_graphs-1``."""
+    try:
+        array = np.asarray(
+            graph_ids if isinstance(graph_ids, np.ndarray) else list(graph_ids)
+        )
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"graph_ids is a {type(graph_ids).__name__}, expected a sequence of "
+            "integers"
+        ) from None
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise ValueError(
+            f"graph_ids has dtype {array.dtype} and shape {array.shape}, expected "
+            "integers of shape (B,)"
+        )
+    outside = (array < 0) | (array >= num_graphs)
+    if outside.any():
+        place = int(outside.argmax())
+        raise ValueError(
+            f"graph_ids[{place}] is {array[place]}, expected a graph in "
+            f"[0, {num_graphs})"
+        )
+    return array.astype(np.int64)
+
+
+def extents(
+    name: str, offset: np.ndarray, ids: np.ndarray, of: str = "graph"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the first row and the number of rows of each graph, int64 ``[B]``.
+
+    Raises:
+        ValueError: If the offsets of one of these graphs descend or lie outside the
+            column.
+    """
+    start, stop, end = offset[ids], offset[ids + 1], int(offset[-1])
+    count = stop - start
+    # One test for four conditions: a number below 0 has the sign bit.
+    if (start | count | end - stop | INT32_MAX - 1 - count).min(initial=0) < 0:
+        wrong = (start < 0) | (stop < start) | (stop > end) | (count >= INT32_MAX)
+        place = int(wrong.argmax())
+        raise ValueError(
+            f"{name} of {of} {ids[place]} runs from {start[place]} to {stop[place]}, "
+            f"expected an ascending range of fewer than {INT32_MAX} within [0, {end}]"
+        )
+    return start, count
