@@ -1,4 +1,4 @@
-"""Ids of graphs -> one padded batch, through ``cython_ext``.
+"""Numbers of graphs in, one padded batch of tensors out.
 
 The only place that knows about padding: models get ``node_mask`` and the padding
 values of ``fields.py``, everything else works with true sizes.
@@ -17,18 +17,18 @@ from graphormer_plugin.data.fields import BatchSpec
 class GraphCollator:
     """Builds the samples that fairseq hands to a model.
 
-    One call into compiled code makes all padded arrays of a batch; they become
-    tensors without a copy. No torch operator runs here: data workers are forked,
-    and an OpenMP team of the parent does not survive a fork.
+    One call into compiled code makes all padded arrays of a batch; they become tensors
+    without a copy. No torch operator runs here, because data workers are forked and an
+    OpenMP team of the parent does not survive a fork.
 
     Args:
-        columns: flat columns of a ``GraphStore``.
-        target: float array ``[G, C]``, NaN where a target is missing; or classes of
+        columns: Flat columns of a ``GraphStore``.
+        target: Float array ``[G, C]``, NaN where a target is missing; or classes of
             nodes, integers ``[sum N]``, -1 where missing.
-        num_bond_types: joint bond types of the data, ``1..num_bond_types``.
-        max_nodes: largest graph allowed, ``None`` for no limit.
-        spec: what the model needs. The task sets it when it has built the model;
-            a collator shared by several datasets is set for all of them at once.
+        num_bond_types: Largest joint bond type of the data; types start at 1.
+        max_nodes: Largest graph allowed; None for no limit.
+        spec: What the model needs. The task sets it when it has built the model. The
+            datasets of a store share one collator, so it is set for all of them.
     """
 
     def __init__(
@@ -46,12 +46,15 @@ class GraphCollator:
         self.max_nodes = max_nodes
         self.spec = spec
 
-    def __call__(self, rows: NDArray[np.int64]) -> dict[str, Any]:
-        """Collate the graphs ``rows`` of the store.
+    def __call__(self, graph_ids: NDArray[np.int64]) -> dict[str, Any]:
+        """Collates graphs of the store.
+
+        Args:
+            graph_ids: Their numbers in the store ``[B]``.
 
         Returns:
-            - ``id`` int64 ``[B]``, the number of each graph in the store (its
-              ``rows(id)`` are rows of the source);
+            - ``id`` int64 ``[B]``, the numbers (``GraphStore.rows`` gives the rows of
+              the source);
             - ``nsamples``, the number of graphs, and ``ntokens``, of real nodes;
             - ``net_input`` with the ``batch`` of fields;
             - ``target`` ``[B, C]``, NaN where missing. It is float64 although the store
@@ -59,22 +62,22 @@ class GraphCollator:
               sample, and a half rounds 2,049 and turns 70,000 into infinity. For
               classes of nodes: int64 ``[B, N]``, -1 where missing or padding.
 
-            An empty list, fairseq's filler for uneven shards, gives an empty dict, and
-            the trainer takes a dummy batch instead.
+            An empty array gives an empty dict. fairseq fills uneven shards with such
+            samples, and its trainer replaces them by a dummy batch.
 
         Raises:
-            RuntimeError: without a ``BatchSpec``, i.e. before a model was built.
-            ValueError: a graph has more than ``max_nodes`` nodes, or more hops than
+            RuntimeError: There is no ``BatchSpec``, because no model was built.
+            ValueError: A graph has more than ``max_nodes`` nodes, or more hops than
                 a distance holds.
         """
-        rows = np.asarray(rows, dtype=np.int64)
-        if rows.size == 0:
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
+        if graph_ids.size == 0:
             return {}
         if self.spec is None:
             raise RuntimeError("no batch_spec: build the model before iterating")
         arrays = build_batch(
             self.columns,
-            rows,
+            graph_ids,
             self.spec.fields,
             num_bond_types=self.num_bond_types,
             max_nodes=self.max_nodes,
@@ -82,20 +85,20 @@ class GraphCollator:
             max_hop=self.spec.max_hop,
             path_length=self.spec.path_length,
         )
-        # fairseq halves float32, as which the target is off, and so are positions (0.01 at
-        # 10 Angstrom) and features (infinite above 65,504).
+        # fairseq's --fp16 halves float32, not float64. As halves, positions would be off
+        # by 0.01 at 10 angstrom, and features infinite above 65,504.
         for name in ("x", "pos"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
         offsets = self.columns["node_offset"]
-        sizes = offsets[rows + 1] - offsets[rows]
+        starts, sizes = offsets[graph_ids], offsets[graph_ids + 1] - offsets[graph_ids]
         if self.target.ndim == 1:
-            target = self.node_target(offsets[rows], sizes)
+            target = self.node_target(starts, sizes)
         else:
-            target = self.target[rows].astype(np.float64)
+            target = self.target[graph_ids].astype(np.float64)
         return {
-            "id": torch.from_numpy(rows),
-            "nsamples": len(rows),
+            "id": torch.from_numpy(graph_ids),
+            "nsamples": len(graph_ids),
             "ntokens": int(sizes.sum()),
             "net_input": {
                 "batch": {name: torch.from_numpy(a) for name, a in arrays.items()}
@@ -109,8 +112,8 @@ class GraphCollator:
         """Classes of nodes ``[B, N]``, -1 at padding.
 
         Args:
-            starts: first node of each graph in the store.
-            sizes: its nodes.
+            starts: First node of each graph in the store ``[B]``.
+            sizes: Number of its nodes ``[B]``.
         """
         real = np.arange(sizes.max()) < sizes[:, None]
         target = np.full(real.shape, -1, dtype=np.int64)

@@ -6,6 +6,7 @@ from typing import Optional
 
 import numpy as np
 
+from cython_ext import bond_dtype, edge_order
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
 
@@ -19,18 +20,18 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
 
     Returns:
         ``node_offset``, ``edge_offset``, ``x``, ``edge_src``, ``edge_dst`` and
-        ``edge_bond``, edges sorted by source, target and bond; ``pos`` where given.
+        ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``pos`` if given.
 
     Raises:
-        ValueError: Features outside the vocabularies, or other columns; names the
-            graph.
+        ValueError: A feature is outside the vocabularies, or the number of columns
+            differs. The message names the graph.
     """
     node_offset = np.cumsum([0, *chunk.num_nodes])
     edge_offset = np.cumsum([0, *chunk.num_edges])
     try:
         bond = check_features(chunk.x, chunk.edge_attr, edge_offset[-1], schema)
     except ValueError:
-        for graph in range(len(chunk)):  # which one?
+        for graph in range(len(chunk)):  # find the one to name
             nodes = slice(*node_offset[graph : graph + 2])
             edges = slice(*edge_offset[graph : graph + 2])
             attr = None if chunk.edge_attr is None else chunk.edge_attr[edges]
@@ -40,17 +41,14 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
                 raise ValueError(f"graph {graph}: {error}") from None
         raise
     source, target = chunk.edge_index
-    owner = np.repeat(np.arange(len(chunk)), chunk.num_edges)
-    order = np.lexsort((bond, target, source, owner))
+    order = edge_order(chunk.num_edges, source, target, bond)
     columns = {
         "node_offset": node_offset,
         "edge_offset": edge_offset,
         "x": chunk.x.astype(np.int32 if schema.categorical else np.float32),
         "edge_src": source[order].astype(np.int32),
         "edge_dst": target[order].astype(np.int32),
-        "edge_bond": bond[order].astype(
-            np.uint8 if schema.num_bond_types <= 255 else np.uint16
-        ),
+        "edge_bond": bond[order].astype(bond_dtype(schema.num_bond_types)),
     }
     if chunk.pos is not None:
         columns["pos"] = chunk.pos.astype(np.float32)
@@ -58,18 +56,24 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
 
 
 def check_features(
-    x: np.ndarray, edge_attr: Optional[np.ndarray], edges: int, schema: FeatureSchema
+    x: np.ndarray,
+    edge_attr: Optional[np.ndarray],
+    num_edges: int,
+    schema: FeatureSchema,
 ) -> np.ndarray:
-    """Joint bond types [E] of edges, if all features are in the vocabularies.
+    """Checks features against vocabularies and joins those of edges.
 
     Args:
-        x: Features of nodes [n, F].
-        edge_attr: Features of edges [E, columns]; None: they carry nothing.
-        edges: Their number E.
-        schema: Vocabularies.
+        x: Features of nodes ``[n, F]``.
+        edge_attr: Features of edges ``[E, columns]``; None if edges have none.
+        num_edges: ``E``.
+        schema: The vocabularies.
+
+    Returns:
+        Joint bond type of each edge ``[E]``.
 
     Raises:
-        ValueError: A value outside, or other columns.
+        ValueError: A value is outside its vocabulary, or the number of columns differs.
     """
     if x.ndim != 2 or x.shape[1] != schema.num_node_features:
         raise ValueError(
@@ -81,11 +85,12 @@ def check_features(
         dims = np.array(schema.node_dims)
         outside = (x < 0) | (x >= dims)
         if outside.any():
-            row, column = np.argwhere(outside)[0]
+            node, column = np.argwhere(outside)[0]
             raise ValueError(
-                f"node {row} has {x[row, column]} in column {column}, "
+                f"node {node} has {x[node, column]} in column {column}, "
                 f"expected 0..{dims[column] - 1}"
             )
-    if edge_attr is None or not edges:
-        edge_attr = np.zeros((edges, 0 if edges else len(schema.bond_dims)), np.int64)
+    if edge_attr is None or not num_edges:
+        width = 0 if num_edges else len(schema.bond_dims)
+        edge_attr = np.zeros((num_edges, width), np.int64)
     return schema.bond_types(edge_attr)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from cython_ext import bond_dtype, edge_order
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
 
@@ -86,10 +87,7 @@ def translate_bonds(
     known[0] = False
     types = np.full(len(rows), target.num_bond_types, dtype=np.int64)
     types[known] = target.bond_types(rows[known])
-    dtype = np.uint8 if target.num_bond_types <= 255 else np.uint16
-    bond = types[columns["edge_bond"]].astype(dtype)
+    bond = types[columns["edge_bond"]].astype(bond_dtype(target.num_bond_types))
     src, dst = columns["edge_src"], columns["edge_dst"]
-    offsets = columns["edge_offset"]
-    graph = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    order = np.lexsort((bond, dst, src, graph))
+    order = edge_order(np.diff(columns["edge_offset"]), src, dst, bond)
     return {"edge_src": src[order], "edge_dst": dst[order], "edge_bond": bond[order]}

@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from cython_ext import edge_order
 from graphormer_plugin.data.bond_numbers import BondNumbers
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.column_file import BLOCK_ROWS, ColumnFile
@@ -113,8 +114,7 @@ class StoreWriter:
         edge_index = np.asarray(chunk.edge_index)
         edges = edge_index.shape[1]
         bond, keys = self._bonds.number(chunk.edge_attr, edges)
-        owner = np.repeat(np.arange(len(chunk)), num_edges)
-        order = np.lexsort((*keys, edge_index[1], edge_index[0], owner))
+        order = edge_order(num_edges, *edge_index, *keys)
         if not self._columns:
             self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
             self._column("edge_offset", ("<i8",)).append(np.zeros(1, np.int64))

@@ -88,7 +88,7 @@ def test_same_batches_from_forked_workers(workers):
     loader = torch.utils.data.DataLoader(
         range(3),
         batch_sampler=[[0, 1], [2], [2, 1, 0]],
-        collate_fn=lambda rows: build(np.array(rows)),
+        collate_fn=lambda graph_ids: build(np.array(graph_ids)),
         num_workers=workers,
     )
     samples = list(loader)
