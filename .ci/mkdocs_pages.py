@@ -53,15 +53,23 @@ def on_files(files: Files, config) -> Files:
     return files
 
 
-class FieldHelp(griffe.Extension):
-    """The help text of an option, `field(metadata={"help": ...})`, as its docstring."""
+class Comments(griffe.Extension):
+    """Docstrings of attributes that have none.
+
+    An option has its help text, `field(metadata={"help": ...})`. A constant has the comment
+    behind it.
+    """
 
     def on_attribute(self, *, attr: griffe.Attribute, **_) -> None:
-        if attr.docstring is None and isinstance(attr.value, griffe.ExprCall):
+        text = None
+        if isinstance(attr.value, griffe.ExprCall):
             for argument in attr.value.arguments:
                 if getattr(argument, "name", "") == "metadata":
                     text = metadata_help(str(argument.value))
-                    attr.docstring = text and griffe.Docstring(text, parent=attr)
+        elif attr.name.isupper() and attr.lineno == attr.endlineno:
+            text = attr.source.partition("  # ")[2]
+        if text and attr.docstring is None:
+            attr.docstring = griffe.Docstring(text, parent=attr)
 
 
 def metadata_help(source: str) -> str | None:

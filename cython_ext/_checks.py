@@ -59,7 +59,7 @@ def checked_square(name: str, value: Any, dtypes: tuple[np.dtype, ...]) -> np.nd
     """Returns ``value`` as a plain array of shape ``[n, n]``, without a copy.
 
     Raises:
-        ValueError: As :func:`checked_array`, or if it is not square.
+        ValueError: As `checked_array`, or if it is not square.
     """
     array = checked_array(name, value, dtypes, 2)
     if array.shape[0] != array.shape[1]:

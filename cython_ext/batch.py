@@ -42,7 +42,7 @@ from cython_ext.columns import (
 
 _BOND_FIELDS = frozenset({"bond", "path_bond", "relation_index", "edge_bond"})
 _EDGE_FIELDS = _BOND_FIELDS | {"dist", "in_degree", "out_degree", "edge_index"}
-#: Names of the fields that :func:`build_batch` makes.
+#: Names of the fields that `build_batch` makes.
 FIELDS = _EDGE_FIELDS.union(
     NODE_COLUMNS, {"node_mask", "node_graph", "relations", "ring"}
 )
@@ -67,34 +67,28 @@ def build_batch(
     node ``j``. Padding is 0 unless stated otherwise. Bond types are uint8, or uint16 if
     ``num_bond_types > 255``.
 
-    ===================  ======================  ====================================
-    field                shape and type          meaning
-    ===================  ======================  ====================================
-    ``x``                [B, N, F] int16         stored node column; int32 or float32
-                                                 if it is stored so
-    ``lap_pe``, ``pos``  [B, N, k] float32       stored node columns
-    ``wl_role``          [B, N] int32            stored node column
-    ``node_mask``        [B, N] bool             True for a real node
-    ``in_degree``,       [B, N] int16            distinct neighbours: parallel edges
-    ``out_degree``                               count once, and so does a self-loop
-    ``dist``             [B, N, N] uint8         hops, ``FAR`` or ``UNREACHABLE``;
-                                                 padding is ``UNREACHABLE``
-    ``bond``             [B, N, N] bond type     of the edge, the lowest of parallel
-                                                 ones; 0 for none and on the diagonal
-    ``path_bond``        [B, N, N, L] bond type  of the first ``L`` edges of the
-                                                 shortest path, 0 past its end
-    ``relation_index``   [B, N, N] uint8         position in ``relations``; uint16 if
-                                                 there can be more than 256 of them
-    ``relations``        [R] int64               relations (``codes.py``) that occur in
-                                                 the batch and ``RELATION_VIRTUAL``,
-                                                 ascending
-    ``ring``             [B, N, N] uint8         1 if the two nodes, or the one node,
-                                                 belong to a stored ring together
-    ``edge_index``       [2, sum E] int64        edges; the nodes of the batch are
-                                                 numbered without padding
-    ``edge_bond``        [sum E] bond type       of each edge
-    ``node_graph``       [sum N] int64           position in the batch of its graph
-    ===================  ======================  ====================================
+    | field | shape and type | meaning |
+    |---|---|---|
+    | `x` | [B, N, F] int16 | stored node column; int32 or float32 if it is stored so |
+    | `lap_pe`, `pos` | [B, N, k] float32 | stored node columns |
+    | `wl_role` | [B, N] int32 | stored node column |
+    | `node_mask` | [B, N] bool | True for a real node |
+    | `in_degree`, `out_degree` | [B, N] int16 | distinct neighbours: parallel edges |
+    | | | count once, and so does a self-loop |
+    | `dist` | [B, N, N] uint8 | hops, `FAR` or `UNREACHABLE`; padding is `UNREACHABLE` |
+    | `bond` | [B, N, N] bond type | of the edge, the lowest of parallel ones; |
+    | | | 0 for none and on the diagonal |
+    | `path_bond` | [B, N, N, L] bond type | of the first `L` edges of the shortest path; |
+    | | | 0 past its end |
+    | `relation_index` | [B, N, N] uint8 | position in `relations`; uint16 if there can be |
+    | | | more than 256 of them |
+    | `relations` | [R] int64 | relations (`codes.py`) that occur in the batch and |
+    | | | `RELATION_VIRTUAL`, ascending |
+    | `ring` | [B, N, N] uint8 | 1 if the two nodes, or the one node, belong to a stored |
+    | | | ring together |
+    | `edge_index` | [2, sum E] int64 | edges; nodes are numbered without padding |
+    | `edge_bond` | [sum E] bond type | of each edge |
+    | `node_graph` | [sum N] int64 | position in the batch of its graph |
 
     Args:
         columns: C-contiguous arrays of the types in ``columns.DTYPES``, for instance a
@@ -102,7 +96,7 @@ def build_batch(
             ``edge_offset`` are ``[G + 1]``; ``x``, ``lap_pe`` and ``pos``
             ``[sum N, F]``; ``wl_role`` ``[sum N]``; ``edge_src`` and ``edge_dst``
             ``[sum E]``, numbered within each graph; ``edge_bond`` ``[sum E]``, from 1;
-            the edges of a graph are in the order of :func:`edge_order`.
+            the edges of a graph are in the order of `edge_order`.
             ``ring_offset`` ``[G + 1]`` has the rings of each graph, ``ring_start``
             ``[S + 1]`` the rows of each ring, and ``ring_node`` its nodes, numbered
             within the graph. Only what ``fields`` need must be there.

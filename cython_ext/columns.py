@@ -49,7 +49,7 @@ def edge_order(
 ) -> np.ndarray:
     """Sorts the edges of several graphs by source, target and bond type.
 
-    :func:`cython_ext.build_batch` reads the edges of each graph in this order: it makes
+    `cython_ext.build_batch` reads the edges of each graph in this order: it makes
     the first of parallel edges the one with the lowest bond type.
 
     Args:

@@ -32,7 +32,7 @@ def chordless_cycles(
 
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src`` and ``edge_dst`` as in
-            :func:`build_batch`.
+            `build_batch`.
         max_size: Largest number of nodes of a cycle, 3 or more.
         first: First graph.
         last: Graph after the last one; None for all.

@@ -71,7 +71,7 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Floyd-Warshall, O(n^3). Of several shortest paths, those with the fewest edges count,
     and of these the one with the lowest predecessor: ``pred[i, j]`` is the lowest ``u``
     that comes just before ``j`` on any of them. For equal positive weights this is the
-    rule of :func:`shortest_paths`. With weights of 0 the lowest predecessor alone could
+    rule of `shortest_paths`. With weights of 0 the lowest predecessor alone could
     lead in a circle, hence the number of edges. The rule is exact where sums of weights
     are, as those of integers. Otherwise two paths are equally short if their rounded
     sums, in the order of the algorithm, are equal.
@@ -142,8 +142,8 @@ def extract_paths(
     """Writes out the path of every pair that a predecessor matrix describes.
 
     Args:
-        pred: int32 ``[n, n]``, C-contiguous, as from :func:`shortest_paths` or
-            :func:`floyd_warshall`: ``pred[i, j]`` is the node before ``j`` on the path
+        pred: int32 ``[n, n]``, C-contiguous, as from `shortest_paths` or
+            `floyd_warshall`: ``pred[i, j]`` is the node before ``j`` on the path
             from ``i``, or -1 if there is no path or ``i == j``.
         max_length: Entries kept of each path, from its start, 1 or more.
         values: Integers ``[n, n]`` (uint8, uint16 or int32), C-contiguous, such as bond

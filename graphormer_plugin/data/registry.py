@@ -1,7 +1,7 @@
 """Named datasets.
 
 A dataset is a function registered under a name. It runs when a store has to be built,
-never at import::
+never at import:
 
     from graphormer_plugin.data import DatasetSource, register_dataset
 

@@ -3,23 +3,19 @@
 Nothing quadratic in the number of nodes is stored. A folder holds one ``.npy`` per
 column and split, and a ``manifest.json``:
 
-=================  =============================  ===================================
-file               shape, dtype                   meaning
-=================  =============================  ===================================
-``node_offset``    [G+1] int64                    first row in ``x`` of each graph
-``edge_offset``    [G+1] int64                    first edge of each graph
-``x``              [sum N, F] uint8|int16|        node features
-                   int32|float32
-``edge_src``       [sum E] uint8|uint16|int32     source, node number within its graph
-``edge_dst``       [sum E], same                  target likewise
-``edge_bond``      [sum E] uint8|uint16           bond type from 1
-``target``         [G, C] float32, or             NaN = missing; node labels
-                   [sum N] int8|int16|int32
-``row``            [G] uint8|uint16|int32         row of the source (0-based); absent
-                                                  where it is the graph's number
-``pos``            [sum N, 3] float32             coordinates, where the source has them
-``split_<name>``   [rows] int64                   graphs of a split
-=================  =============================  ===================================
+| file | shape, dtype | meaning |
+|---|---|---|
+| `node_offset` | [G+1] int64 | first row in `x` of each graph |
+| `edge_offset` | [G+1] int64 | first edge of each graph |
+| `x` | [sum N, F] uint8, int16, int32 or float32 | node features |
+| `edge_src` | [sum E] uint8, uint16 or int32 | source, node number within its graph |
+| `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
+| `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
+| `target` | [G, C] float32 | NaN = missing |
+| | or [sum N] int8, int16 or int32 | labels of nodes |
+| `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph's number |
+| `pos` | [sum N, 3] float32 | coordinates, if the source has them |
+| `split_<name>` | [rows] int64 | graphs of a split |
 
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
 type that fits the whole column.
