@@ -68,7 +68,20 @@ class TransformerConfig(EncoderConfig):
 
 
 @dataclass
-class VirtualNodeConfig(TransformerConfig):
+class PairConfig(TransformerConfig):
+    """A Transformer encoder with encodings of node pairs."""
+
+    pair_encodings: str = field(
+        default="",
+        metadata={
+            "help": "further encodings of node pairs, comma-separated: random_walks, or "
+            "names that a module in --user-dir registers"
+        },
+    )
+
+
+@dataclass
+class VirtualNodeConfig(PairConfig):
     """A Transformer encoder over the nodes and a virtual node."""
 
     no_virtual_node: bool = field(

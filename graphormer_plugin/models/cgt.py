@@ -25,13 +25,13 @@ from typing import Optional
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
-from graphormer_plugin.modules import CGTEncoder, MLPHead
+from graphormer_plugin.modules import CGTEncoder, MLPHead, make_pair_encodings
 
-from ._base import GraphModel, TransformerConfig, set_defaults
+from ._base import GraphModel, PairConfig, set_defaults
 
 
 @dataclass
-class CGTConfig(TransformerConfig):
+class CGTConfig(PairConfig):
     """Options of CGT; the defaults are those of `cgt_zinc`, with maps of its
     own for each layer."""
 
@@ -182,6 +182,7 @@ class CGTModel(GraphModel):
             dropout=cfg.dropout,
             act_dropout=cfg.act_dropout,
             attention_memory=cfg.attention_memory,
+            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
         )
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         level = task.targets.level

@@ -29,7 +29,12 @@ from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.modules import GraphormerEncoder, LinearHead, TransformHead
+from graphormer_plugin.modules import (
+    GraphormerEncoder,
+    LinearHead,
+    TransformHead,
+    make_pair_encodings,
+)
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
@@ -230,6 +235,7 @@ class GraphormerModel(GraphModel):
             # The transform head normalises, and the released code has no other norm.
             final_norm=cfg.pre_layernorm and not transform,
             virtual_node=not cfg.no_virtual_node,
+            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
         )
         outputs = task.targets.num_outputs
         if transform:

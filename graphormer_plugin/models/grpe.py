@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.modules import GRPEEncoder, LinearHead
+from graphormer_plugin.modules import GRPEEncoder, LinearHead, make_pair_encodings
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
@@ -96,6 +96,7 @@ class GRPEModel(GraphModel):
             key_from_row=cfg.key_from_row,
             virtual_is_self=cfg.virtual_is_self,
             virtual_node=not cfg.no_virtual_node,
+            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
         )
         head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level)

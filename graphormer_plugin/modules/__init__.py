@@ -36,6 +36,12 @@ from .node_position import (
     walk_powers,
 )
 from .pair_encoder import PairEncoder, PairProjection
+from .pair_encodings import (
+    PairEncoding,
+    PairTerms,
+    make_pair_encodings,
+    register_pair_encoding,
+)
 from .readout import LinearHead, MLPHead, TransformHead, read_out
 from .relative_attention import RelationTables, RelativeAttention
 from .sparse import NodeLayout, scatter_sum
@@ -67,7 +73,9 @@ __all__ = [
     "NodeEncoder",
     "NodeLayout",
     "PairEncoder",
+    "PairEncoding",
     "PairProjection",
+    "PairTerms",
     "PairVectors",
     "PathEncoding",
     "RandomWalkEncoding",
@@ -82,7 +90,9 @@ __all__ = [
     "WLEncoding",
     "embedding_sum",
     "filter_messages",
+    "make_pair_encodings",
     "read_out",
+    "register_pair_encoding",
     "return_probabilities",
     "scatter_sum",
     "walk_powers",

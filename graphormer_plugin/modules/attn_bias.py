@@ -5,6 +5,7 @@ virtual node a scalar of their own and forbids padding.
 """
 
 import math
+from collections.abc import Iterable
 from typing import Optional
 
 import torch
@@ -14,6 +15,7 @@ from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 
 from .bond_encoder import BondEncoder
 from .embedding_sum import embedding_sum
+from .pair_encodings import PairEncoding, PairTerms
 
 # The released code stores this distance for a pair without a path, which matters where
 # distances are compared with `spatial_pos_max`.
@@ -171,6 +173,7 @@ class AttnBias(nn.Module):
         spatial_pos_max: pairs at so many hops or more do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.
         virtual_node: whether there is one; without it T = N.
+        further: other pair encodings.
     """
 
     def __init__(
@@ -181,11 +184,13 @@ class AttnBias(nn.Module):
         distance: Optional[GaussianDistance] = None,
         spatial_pos_max: Optional[int] = None,
         virtual_node: bool = True,
+        further: Iterable[PairEncoding] = (),
     ) -> None:
         super().__init__()
         self.num_heads = num_heads
         self.virtual_node = virtual_node
         self.spatial, self.edges, self.distance = spatial, edges, distance
+        self.further = PairTerms(further, num_heads)
         has_scalar = virtual_node and spatial is not None
         self.virtual = nn.Embedding(1, num_heads) if has_scalar else None
         hops = torch.arange(NUM_DIST_CODES)
@@ -223,7 +228,7 @@ class AttnBias(nn.Module):
     @property
     def terms(self) -> list[nn.Module]:
         """Those in use; each reads its `fields` and gives [B, N, N, H]."""
-        every = (self.spatial, self.edges, self.distance)
+        every = (self.spatial, self.edges, self.distance, *self.further)
         return [term for term in every if term is not None]
 
     @property

@@ -1,5 +1,6 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
+from collections.abc import Iterable
 from typing import Any, Optional
 
 import torch
@@ -8,11 +9,12 @@ from torch import Tensor, nn
 from .batch_norm import MaskedBatchNorm
 from .choices import check_choice
 from .chromatic_attention import ChromaticAttention
-from .encoder import Encoder
+from .encoder import Encoder, joined_options
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder
 from .node_position import walk_powers
 from .pair_encoder import PairEncoder, PairProjection
+from .pair_encodings import PairEncoding
 from .vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
@@ -49,6 +51,7 @@ class CGTEncoder(Encoder):
         attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size.
         attention_dropout, node_dropout, channel_dropout: likewise.
         dropout, act_dropout: see `EncoderLayer`.
+        pair_encodings: added to the pair features (see `make_pair_encodings`).
 
     Raises:
         ValueError: a size or rate out of range, or an unknown choice.
@@ -100,6 +103,7 @@ class CGTEncoder(Encoder):
         dropout: float = 0.0,
         act_dropout: float = 0.0,
         attention_memory: str = "auto",
+        pair_encodings: Iterable[PairEncoding] = (),
     ) -> None:
         super().__init__()
         if num_layers < 1:
@@ -131,6 +135,7 @@ class CGTEncoder(Encoder):
             combine,
             rings,
             neighbours_only,
+            pair_encodings,
         )
         self.projections = nn.ModuleList(
             PairProjection(
@@ -168,11 +173,11 @@ class CGTEncoder(Encoder):
 
     @property
     def field_options(self) -> dict[str, Any]:
-        return {
-            "max_hop": self.pairs.max_hop,
-            "max_ring_size": self.max_ring_size,
-            "substructures": self.substructures,
-        }
+        options = {"max_hop": self.pairs.max_hop}
+        if self.pairs.rings != "none":
+            options["max_ring_size"] = self.max_ring_size
+            options["substructures"] = self.substructures
+        return joined_options(options, *self.pairs.further.field_options)
 
     def modules_of_layer(self, number: int) -> list[nn.Module]:
         own = self.projections if len(self.projections) > 1 else ()

@@ -1,5 +1,6 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
+from collections.abc import Iterable
 from typing import Any, Optional
 
 import torch
@@ -19,7 +20,7 @@ from .biased_attention import BiasedAttention
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .dropout import Dropout
-from .encoder import Encoder
+from .encoder import Encoder, joined_options
 from .encoder_layer import EncoderLayer
 from .init import init_transformer
 from .node_encoder import NodeEncoder, VirtualNode
@@ -29,6 +30,7 @@ from .node_position import (
     LaplacianEncoding,
     RandomWalkEncoding,
 )
+from .pair_encodings import PairEncoding
 from .vocabulary import Vocabularies
 
 NODE_RELATIONS = ("spatial", "laplacian", "none")
@@ -73,6 +75,7 @@ class GraphormerEncoder(Encoder):
         final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
             nothing else normalises the sum of all layers.
         virtual_node: False: nodes only, T = N in place of N + 1.
+        pair_encodings: further terms of the bias (see `make_pair_encodings`).
 
     Raises:
         ValueError: an unknown choice or a size out of range.
@@ -127,6 +130,7 @@ class GraphormerEncoder(Encoder):
         embed_norm: bool = False,
         final_norm: Optional[bool] = None,
         virtual_node: bool = True,
+        pair_encodings: Iterable[PairEncoding] = (),
     ) -> None:
         super().__init__()
         if num_layers < 1:
@@ -173,6 +177,7 @@ class GraphormerEncoder(Encoder):
             GaussianDistance(num_heads, gaussian_kernels) if gaussian_kernels else None,
             spatial_pos_max,
             virtual_node,
+            pair_encodings,
         )
         self.bond_messages = bonds(embed_dim) if edge_type == "aggregation" else None
 
@@ -212,7 +217,7 @@ class GraphormerEncoder(Encoder):
             options["path_length"] = self.multi_hop_max_dist
         if "lap_pe" in fields:
             options["lap_pe_dim"] = self.lap_pe_dim
-        return options
+        return joined_options(options, *self.attn_bias.further.field_options)
 
     @property
     def has_virtual_node(self) -> bool:

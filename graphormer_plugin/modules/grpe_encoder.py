@@ -1,5 +1,6 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
+from collections.abc import Iterable
 from typing import Any, Optional
 
 import torch
@@ -15,9 +16,10 @@ from cython_ext.codes import (
     hop_relation,
 )
 
-from .encoder import Encoder
+from .encoder import Encoder, joined_options
 from .encoder_layer import EncoderLayer
 from .node_encoder import NodeEncoder, VirtualNode
+from .pair_encodings import PairEncoding, PairTerms
 from .relative_attention import RelationTables, RelativeAttention
 from .vocabulary import RowLabels, Vocabularies, VocabularyModule
 
@@ -158,6 +160,7 @@ class GRPEEncoder(Encoder):
         virtual_is_self: the virtual node is related to itself as a node is to itself,
             as in the released code; else by the relation of pairs with it.
         virtual_node: False: nodes only, T = N in place of N + 1.
+        pair_encodings: further terms of the scores (see `make_pair_encodings`).
 
     Raises:
         ValueError: a size, rate or noise out of range, or `virtual_is_self` without a
@@ -199,6 +202,7 @@ class GRPEEncoder(Encoder):
         key_from_row: bool = False,
         virtual_is_self: bool = False,
         virtual_node: bool = True,
+        pair_encodings: Iterable[PairEncoding] = (),
     ) -> None:
         super().__init__()
         if num_layers < 1:
@@ -239,14 +243,17 @@ class GRPEEncoder(Encoder):
             for _ in range(num_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
+        self.pair_terms = PairTerms(pair_encodings, num_heads)
 
     @property
     def required_fields(self) -> frozenset[str]:
-        return frozenset({"x", "node_mask", "relation_index", "relations"})
+        own = {"x", "node_mask", "relation_index", "relations"}
+        return self.pair_terms.required_fields | own
 
     @property
     def field_options(self) -> dict[str, Any]:
-        return {"max_hop": self.max_hop}
+        own = {"max_hop": self.max_hop}
+        return joined_options(own, *self.pair_terms.field_options)
 
     @property
     def has_virtual_node(self) -> bool:
@@ -268,7 +275,7 @@ class GRPEEncoder(Encoder):
         """Encodes a batch.
 
         Args:
-            batch: fields `x`, `node_mask`, `relation_index`, `relations`.
+            batch: the fields of `required_fields`.
             perturb: [B, N, D], added to the encoded node features.
 
         Returns:
@@ -295,6 +302,7 @@ class GRPEEncoder(Encoder):
                 :, 0, 0
             ]  # of a node with itself
         tables *= len(self.layers) // len(tables)
+        attn_bias = self.pair_terms.attn_bias(batch, int(self.has_virtual_node))
         for layer, layer_tables in zip(self.layers, tables):
-            x = layer(x, layer_tables, relation_index)
+            x = layer(x, layer_tables, relation_index, *attn_bias)
         return self.final_norm(x) * mask.unsqueeze(-1)

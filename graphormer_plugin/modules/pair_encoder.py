@@ -1,5 +1,6 @@
 """Features of node pairs: bonds, distances, random walks and rings."""
 
+from collections.abc import Iterable
 from typing import Optional
 
 import torch
@@ -19,6 +20,7 @@ from .attn_bias import FORBIDDEN
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .chromatic_attention import PairVectors
+from .pair_encodings import PairEncoding, PairTerms
 from .vocabulary import Vocabularies
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
@@ -37,9 +39,9 @@ class PairEncoder(nn.Module):
     self and no bond among them (`categorical`).
 
     All this is linear in features that need no learning: which relation a pair has
-    (one-hot over those that occur in the batch), the walk powers, and whether a ring is
-    shared. So E^(0) is their product with a small matrix, the basis, and only the
-    features are made for each pair.
+    (one-hot over those that occur in the batch), the walk powers, whether a ring is
+    shared, and further encodings. So E^(0) is their product with a small matrix, the
+    basis, and only the features are made for each pair.
 
     Args:
         vocabularies: of the bonds.
@@ -52,6 +54,7 @@ class PairEncoder(nn.Module):
         rings: "none", "additive" or "categorical".
         neighbours_only: pairs without a bond are forbidden, except of a node with
             itself.
+        further: other pair encodings, as wide as E^(0) and added to it.
 
     Raises:
         ValueError: an unknown choice, or a size out of range.
@@ -67,6 +70,7 @@ class PairEncoder(nn.Module):
         combine: str = "concat",
         rings: str = "none",
         neighbours_only: bool = False,
+        further: Iterable[PairEncoding] = (),
     ) -> None:
         super().__init__()
         check_choice("relative encoding", encoding, RELATIVE_ENCODINGS)
@@ -107,6 +111,7 @@ class PairEncoder(nn.Module):
         )
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
         self.ring = nn.Embedding(2, pair_dim) if rings == "additive" else None
+        self.further = PairTerms(further, pair_dim)
 
         # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".
         beyond = self.max_hop + 1
@@ -131,7 +136,9 @@ class PairEncoder(nn.Module):
     def required_fields(self) -> frozenset[str]:
         """Batch fields that `forward` reads; `relation_index` with `max_hop`."""
         fields = {"relation_index", "relations"}
-        return frozenset(fields if self.rings == "none" else fields | {"ring"})
+        if self.rings != "none":
+            fields.add("ring")
+        return self.further.required_fields | fields
 
     def forward(
         self, batch: dict[str, Tensor], walks: Optional[Tensor]
@@ -164,6 +171,9 @@ class PairEncoder(nn.Module):
             without, shared = self.ring.weight
             basis[0] = basis[0] + without
             basis.append((shared - without).unsqueeze(0))
+        for term in self.further:
+            blocks.append(term.features(*(batch[name] for name in term.fields)))
+            basis.append(term.projection.weight.T)
         basis = torch.cat(basis)
         forbidden = F.pad(forbidden, (0, len(basis) - len(forbidden)))
         return torch.cat(blocks, -1), basis, forbidden

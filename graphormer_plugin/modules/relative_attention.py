@@ -43,7 +43,15 @@ class _RelativeAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx, qkv, query_table, key_table, value_table, relation_index, p, key_from_row
+        ctx,
+        qkv,
+        query_table,
+        key_table,
+        value_table,
+        relation_index,
+        p,
+        key_from_row,
+        attn_bias=None,
     ):
         B, T, _ = qkv.shape
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
@@ -64,6 +72,8 @@ class _RelativeAttention(torch.autograd.Function):
         scores = scores.view(H * B, T, T)
         q, k, v = (part.view(H * B, T, d) for part in (q, k, v))
         torch.baddbmm(scores, q, k.transpose(1, 2), alpha=scale, beta=scale, out=scores)
+        if attn_bias is not None:
+            scores += attn_bias.transpose(0, 1).reshape(scores.shape)
         attention = torch.softmax(scores, -1)
         mask = keep_mask(attention.shape, p, attention) if p else None
         dropped = attention * mask if p else attention
@@ -77,6 +87,7 @@ class _RelativeAttention(torch.autograd.Function):
             attention, mask, dropped, per_relation, relation_index,
         )  # fmt: skip
         ctx.rescale, ctx.key_from_row = rescale, key_from_row
+        ctx.has_bias = attn_bias is not None
         return merge_heads(out.view(H, B * T, d), B)
 
     @staticmethod
@@ -134,6 +145,7 @@ class _RelativeAttention(torch.autograd.Function):
             None,
             None,
             None,
+            by_pair.transpose(0, 1) if ctx.has_bias else None,
         )
 
 
@@ -194,13 +206,18 @@ class RelativeAttention(nn.Module):
         self.out_proj = nn.Linear(embed_dim, embed_dim)
 
     def forward(
-        self, x: Tensor, tables: RelationTables, relation_index: Tensor
+        self,
+        x: Tensor,
+        tables: RelationTables,
+        relation_index: Tensor,
+        attn_bias: Tensor | None = None,
     ) -> Tensor:
         """
         Args:
             x: [B, T, D].
             tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
             relation_index: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
+            attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d).
 
         Returns:
             [B, T, D]; rows in which everything is forbidden are finite and mean
@@ -209,14 +226,20 @@ class RelativeAttention(nn.Module):
         qkv = self.qkv_proj(x)
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
+        if attn_bias is not None:
+            attn_bias = attn_bias.to(qkv.dtype)
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
             out = _RelativeAttention.apply(
-                qkv, *tables, relation_index, p, self.key_from_row
+                qkv, *tables, relation_index, p, self.key_from_row, attn_bias
             )
         return self.out_proj(out)
 
     def attention_weights(
-        self, x: Tensor, tables: RelationTables, relation_index: Tensor
+        self,
+        x: Tensor,
+        tables: RelationTables,
+        relation_index: Tensor,
+        attn_bias: Tensor | None = None,
     ) -> Tensor:
         """Weights [B, H, T, T] of `forward` with the same arguments, row i those of its
         sum, without dropout."""
@@ -234,5 +257,7 @@ class RelativeAttention(nn.Module):
         else:
             scores = scores + (key @ k.mT).gather(2, index)
         scores = scores * q.shape[3] ** -0.5
+        if attn_bias is not None:
+            scores = scores + attn_bias.to(scores.dtype).transpose(0, 1)
         scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1).transpose(0, 1)

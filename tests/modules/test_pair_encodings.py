@@ -1,0 +1,115 @@
+"""Further pair encodings in the three architectures that take them."""
+
+import pytest
+import torch
+
+from graphormer_plugin.modules import PairEncoding, register_pair_encoding
+from graphormer_plugin.modules.encoder import joined_options
+from graphormer_plugin.modules.pair_encodings import PAIR_ENCODINGS, PairTerm
+from graphormer_plugin.modules.relative_attention import (
+    RelationTables,
+    RelativeAttention,
+)
+from support.architectures import make_batch, tiny_model
+
+ARCHITECTURES = ("grpe_tiny", "graphormer_slim", "cgt_zinc")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(
+        "graphormer_plugin.modules.pair_encodings.PAIR_ENCODINGS", dict(PAIR_ENCODINGS)
+    )
+
+
+class Hops(PairEncoding):
+    """Pairs at one hop, and at two."""
+
+    fields = ("dist",)
+    num_features = 2
+    field_options = {"max_dist": 253}
+
+    def forward(self, dist):
+        return torch.stack([dist == 1, dist == 2], -1)
+
+
+def projections(model):
+    return [m.projection.weight for m in model.modules() if isinstance(m, PairTerm)]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_padding_and_numbering_do_not_matter(arch):
+    torch.manual_seed(0)
+    model = tiny_model(arch, pair_encodings="random_walks").double().eval()
+    together = model(make_batch(model, range(6)))
+    alone = torch.cat([model(make_batch(model, [i])) for i in range(6)])
+    renumbered = model(make_batch(model, range(6), permute=True))
+    assert (together - alone).abs().max() < 1e-12
+    assert (together - renumbered).abs().max() < 1e-12
+    together.square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+    assert all(weight.grad.abs().sum() > 0 for weight in projections(model))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_without_weight_they_change_nothing(arch, registered):
+    register_pair_encoding("hops")(Hops)
+    torch.manual_seed(0)
+    plain = tiny_model(arch).double().eval()
+    both = tiny_model(arch, pair_encodings="hops, random_walks").double().eval()
+    assert both.batch_spec.fields == plain.batch_spec.fields | {"dist", "bond"}
+    assert both.batch_spec.max_dist == 253
+    weights = projections(both)
+    assert [weight.shape[1] for weight in weights] == [2, 16]
+    for weight in weights:
+        weight.zero_()
+    both.load_state_dict(plain.state_dict(), strict=False)
+    batch = make_batch(both, range(6))
+    expected = plain(make_batch(plain, range(6)))
+    assert torch.equal(both(batch), expected)
+    for weight in weights:
+        before = both(batch)
+        weight.normal_(std=9)
+        assert not torch.equal(both(batch), before)
+
+
+@pytest.mark.parametrize("key_from_row", [False, True])
+def test_bias_of_relative_attention(key_from_row):
+    torch.manual_seed(0)
+    B, T, H, d, R = 2, 4, 2, 3, 5
+    module = RelativeAttention(H * d, H, key_from_row=key_from_row).double()
+    x, bias = torch.randn(B, T, H * d).double(), torch.randn(B, H, T, T).double()
+    tables = RelationTables(*torch.randn(3, H, R + 1, d).double())
+    relation = torch.randint(0, R, (B, T, T))
+    plain = module.attention_weights(x, tables, relation)
+    weights = module.attention_weights(x, tables, relation, bias)
+    torch.testing.assert_close(weights, torch.softmax(plain.log() + bias, -1))
+    value = module.qkv_proj(x).chunk(3, -1)[2].unflatten(2, (H, d)).transpose(1, 2)
+    out = weights @ value
+    index = relation.unsqueeze(1).expand(B, H, T, T)
+    per_relation = torch.zeros(B, H, T, R + 1).double().scatter_add(3, index, weights)
+    out = out + per_relation @ tables.value
+    out = module.out_proj(out.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(module(x, tables, relation, bias), out)
+    bias.requires_grad_()
+    assert torch.autograd.gradcheck(lambda b: module(x, tables, relation, b), bias)
+
+
+def test_random_walks_on_a_path():
+    bond = torch.tensor([[[0, 1, 0], [1, 0, 2], [0, 2, 0]]])
+    walks = PAIR_ENCODINGS["random_walks"](None)(bond)
+    assert walks.shape == (1, 3, 3, 16)
+    assert walks[0, 0, :, 0].tolist() == [0, 1, 0]
+    assert walks[0, 0, :, 1].tolist() == [0.5, 0, 0.5]
+
+
+def test_what_is_wrong_is_said(registered):
+    with pytest.raises(ValueError, match="unknown pair encoding 'walk', expected rand"):
+        tiny_model("grpe_tiny", pair_encodings="walk")
+    with pytest.raises(ValueError, match="'random_walks' is already registered"):
+        register_pair_encoding("random_walks")
+    with pytest.raises(ValueError, match="one batch cannot have max_hop 5 and 4"):
+        joined_options({"max_hop": 5}, {"max_dist": 9}, {"max_hop": 4})
