@@ -14,6 +14,17 @@ import pytest
 pytest_plugins = ["support.training"]
 
 
+# Fixtures that train a model, or run the commands of a page or recipe.
+SLOW = {"benchmark_data", "clone", "drop_in", "smoke", "train"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What trains for real is slow, see `make test-quick`."""
+    for item in items:
+        if SLOW & set(getattr(item, "fixturenames", ())):
+            item.add_marker("slow")
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder with real benchmark data; tests that need it skip where it is absent.

@@ -229,9 +229,9 @@ def two_processes(arguments):
         command("-m", *arguments, *distributed.split(), "--distributed-rank", str(rank))
         for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
-    return "".join(outputs[0])
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs[0]
+    return outputs[0]
 
 
 def test_two_processes_rank_all_rows(validate, tmp_path):

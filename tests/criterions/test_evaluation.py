@@ -1,15 +1,9 @@
 """Rows of a split from all batches and processes."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import torch
 
 from graphormer_plugin.criterions.evaluation import Evaluation, joined
-
-ROOT = Path(__file__).parents[2]
+from support.training import command
 
 # Each process has three graphs of its own, and both have graph 9.
 PROCESS = """
@@ -41,17 +35,10 @@ def test_a_graph_counts_once():
 
 
 def test_all_processes_get_all_rows(tmp_path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", PROCESS, str(rank), tmp_path / "it"],
-            env=environment,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
+        command("-c", PROCESS, str(rank), str(tmp_path / "it")) for rank in range(2)
     ]
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     graphs = [0, 1, 4, 5, 9]
     values, halves = [float(g) for g in graphs], [g / 2 for g in graphs]
-    assert outputs == [f"{graphs} {values} {halves}\n"] * 2
+    assert [text.strip() for text in outputs] == [f"{graphs} {values} {halves}"] * 2

@@ -3,14 +3,18 @@
 Its fixtures are known everywhere (conftest.py loads this module as a plugin).
 """
 
+import atexit
+import functools
 import io
 import json
 import logging
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,8 @@ from fairseq import checkpoint_utils
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
+
+from support.recipe_server import shims
 
 ROOT = Path(__file__).parents[2]
 USER_DIR = str(ROOT / "graphormer_plugin")
@@ -141,14 +147,36 @@ def assert_same_weights(one, two):
         assert torch.equal(one[name], two[name]), name
 
 
-def command(*arguments):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", *arguments],
-        env=environment,
+@functools.cache
+def server_environment():
+    """Environment in which commands run in forks of one process that has all imports.
+
+    The process lives as long as this one.
+    """
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    bin = Path(folder.name, "bin")
+    shims(bin)
+    found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    found["PYTHONWARNINGS"] = "ignore"
+    server = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("recipe_server.py")],
+        env=found,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
         text=True,
+    )
+    atexit.register(server.kill)
+    found["RECIPE_SERVER"] = server.stdout.readline().strip()
+    found["PATH"] = f"{bin}:{os.environ['PATH']}"
+    return found
+
+
+def command(*arguments):
+    """A started `python`, whose standard output and error come together."""
+    environment = server_environment()
+    python = shutil.which("python", path=environment["PATH"])
+    return subprocess.Popen(
+        [python, *arguments], env=environment, stdout=subprocess.PIPE, text=True
     )
 
 
@@ -162,6 +190,6 @@ def train_on_two_processes(*arguments):
     distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
     both = ["-m", "fairseq_cli.train", *arguments, *distributed.split()]
     processes = [command(*both, "--distributed-rank", str(rank)) for rank in (0, 1)]
-    outputs = [process.communicate(timeout=120) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs[0][1]
-    return outputs[0][0]
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], outputs[0]
+    return outputs[0]
