@@ -291,6 +291,7 @@ def test_ci_script_is_executable_bash():
     assert "set -euo pipefail" in script.read_text()
 
 
+@pytest.mark.slow
 def test_path_from_anywhere(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     output = subprocess.check_output(

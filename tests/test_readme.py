@@ -241,6 +241,7 @@ def but_numbers(text):
     return re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)
 
 
+@pytest.mark.xdist_group("pages")
 @pytest.mark.parametrize("page", [page for page, found in BLOCKS.items() if found])
 def test_commands_run(page, clone, environment):
     before = set(clone.iterdir())

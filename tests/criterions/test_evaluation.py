@@ -1,5 +1,6 @@
 """Rows of a split from all batches and processes."""
 
+import pytest
 import torch
 
 from graphormer_plugin.criterions.evaluation import Evaluation, joined
@@ -34,6 +35,7 @@ def test_a_graph_counts_once():
     assert evaluation.batches == []
 
 
+@pytest.mark.slow
 def test_all_processes_get_all_rows(tmp_path):
     processes = [
         command("-c", PROCESS, str(rank), str(tmp_path / "it")) for rank in range(2)

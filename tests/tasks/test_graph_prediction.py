@@ -461,6 +461,7 @@ def test_multiclass_targets_have_an_output_per_class():
 # Import
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["user-dir", "import, then user-dir"])
 def test_every_way_of_importing_registers_once(way, tmp_path):
     lines = ["import argparse, sys", "from fairseq import utils"]
