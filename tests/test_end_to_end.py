@@ -302,7 +302,7 @@ def test_message_passing_on_its_way_to_a_prediction(
     train_log = logged(text, "train")
     assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
     path = tmp_path / "pna/checkpoint_last.pt"
-    name = "encoder.layers.0.conv.aggr_module.avg_deg_log"
+    name = "encoder.layers.0.convolution.mean_log_degree"
     delta = weights(path)["model"][name].item()
     assert 0.9 < delta < 1.1  # chains, with degrees 1 and 2: log 2, log 3
     metrics.reset()

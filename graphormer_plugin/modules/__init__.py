@@ -24,7 +24,7 @@ from .graph_transformer_encoder import (
 )
 from .graphormer_encoder import GraphormerEncoder
 from .grpe_encoder import GRPEEncoder, RelationEncoding
-from .message_passing import MessagePassingEncoder
+from .message_passing import LayersHead, MessagePassingEncoder
 from .node_encoder import NodeEncoder, VirtualNode
 from .node_position import (
     CentralityEncoding,
@@ -66,6 +66,7 @@ __all__ = [
     "GraphormerEncoder",
     "IncidentBonds",
     "LaplacianEncoding",
+    "LayersHead",
     "LinearHead",
     "MLPHead",
     "MessagePassingEncoder",

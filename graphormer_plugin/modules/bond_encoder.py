@@ -5,12 +5,13 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from .choices import check_choice
 from .vocabulary import RowLabels, Vocabularies, VocabularyModule, column_labels
 
 
 class BondEncoder(VocabularyModule):
-    """A table with one vector per joint bond type: the mean of one embedding per bond
-    column.
+    """A table with one vector per joint bond type: the mean, or the sum, of one
+    embedding per bond column.
 
     The table is small and made once per step; pairs then look up their type in it. Row
     0, no bond, is zero. A type without columns (-1, the UNKNOWN type of a dataset with
@@ -22,6 +23,7 @@ class BondEncoder(VocabularyModule):
         embed_dim: width D.
         table_size: rows of every column's table; None gives each column its vocabulary.
             The published code of Graphormer uses 512.
+        combine: "mean" or "sum" of the columns.
 
     Raises:
         ValueError: a vocabulary is larger than `table_size`.
@@ -32,8 +34,11 @@ class BondEncoder(VocabularyModule):
         vocabularies: Vocabularies,
         embed_dim: int,
         table_size: Optional[int] = None,
+        combine: str = "mean",
     ) -> None:
         super().__init__()
+        check_choice("combine", combine, ("mean", "sum"))
+        self.combine = combine
         bond_dims = vocabularies.bond_dims
         columns = torch.as_tensor(vocabularies.bond_columns())[1:]
         if not bond_dims:  # one column with one value
@@ -49,6 +54,7 @@ class BondEncoder(VocabularyModule):
         first = torch.tensor([0, *rows[:-1]]).cumsum(0)
         index = torch.where(columns < 0, unknown, columns) + first
         self.register_buffer("rows", index, persistent=False)
+        self.table_rows = rows  # of each column
         self.embedding = nn.Embedding(sum(rows), embed_dim)
 
     @property
@@ -58,7 +64,8 @@ class BondEncoder(VocabularyModule):
 
     def forward(self) -> Tensor:
         """-> [K + 1, D], row 0 zero."""
-        vectors = self.embedding(self.rows).mean(1)
+        vectors = self.embedding(self.rows)
+        vectors = vectors.mean(1) if self.combine == "mean" else vectors.sum(1)
         return torch.cat([torch.zeros_like(vectors[:1]), vectors])
 
     def row_labels(

@@ -18,3 +18,11 @@ def init_transformer(module: nn.Module, num_layers: int) -> None:
             module.bias.data.zero_()
     elif isinstance(module, (nn.Embedding, nn.EmbeddingBag)):
         module.weight.data.normal_(0.0, 0.02)
+
+
+def init_columns_xavier(encoder: nn.Module) -> None:
+    """Table of each column of a `NodeEncoder` or `BondEncoder` Xavier-uniform by itself,
+    as OGB's encoders of atoms and bonds start."""
+    if hasattr(encoder, "embedding"):  # not a linear map of continuous features
+        for table in encoder.embedding.weight.data.split(encoder.table_rows):
+            nn.init.xavier_uniform_(table)

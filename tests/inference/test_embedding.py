@@ -6,7 +6,7 @@ from torch import nn
 
 from graphormer_plugin.inference.embedding import layer_vectors
 from graphormer_plugin.models.cgt import CGTModel
-from graphormer_plugin.modules import read_out
+from graphormer_plugin.modules import LayersHead, read_out
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 
 
@@ -29,6 +29,11 @@ def test_the_last_layer_is_what_the_head_reads(model):
         nodes = model.head.hidden(layer_vectors(model, batch, nodes=True))
         hidden = read_out(nodes, batch["node_mask"], model.readout)
         torch.testing.assert_close(model.head.projection(hidden), model(batch))
+    elif isinstance(model.head, LayersHead):  # reads all layers, the last one last
+        nodes = model.encoder.all_layers(batch)
+        hidden = read_out(nodes, batch["node_mask"], model.readout)
+        torch.testing.assert_close(hidden[:, -model.embed_dim :], vectors)
+        torch.testing.assert_close(model.head(hidden), model(batch))
     else:
         torch.testing.assert_close(model.head(vectors), model(batch))
 

@@ -1,0 +1,405 @@
+"""Convolutions over the edges of sparse batches, as the baselines of the papers' tables
+have them: PyTorch Geometric's layers where they can say it, a few lines of ours where
+they cannot.
+
+Every one maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG is imported
+when a layer is made, because that takes seconds.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Optional
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from .batch_norm import MaskedBatchNorm
+from .bond_encoder import BondEncoder
+from .choices import check_choice
+from .dropout import Dropout
+from .sparse import scatter_sum
+
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "batch": MaskedBatchNorm,
+    "layer": nn.LayerNorm,
+    "none": lambda embed_dim: nn.Identity(),
+}
+GATE_EPSILON = 1e-6  # added to a sum of gates, as in the released code
+STD_EPSILON = 1e-5  # added to a variance, as in the released code of PNA
+
+
+class Edges(NamedTuple):
+    """Edges of a batch, and the graphs of its nodes.
+
+    Attributes:
+        index: [2, E], source j and target i.
+        node_graph: [S], the graph of each node.
+        bond: [E], types from 1; None where bonds are not read.
+        table: [K + 1, De], vectors of bond types that the layers share.
+        state: [E, D], vectors of edges that layers update.
+    """
+
+    index: Tensor
+    node_graph: Tensor
+    bond: Optional[Tensor] = None
+    table: Optional[Tensor] = None
+    state: Optional[Tensor] = None
+
+
+class LayerSettings(NamedTuple):
+    """What every convolution is told of its layer.
+
+    Attributes:
+        embed_dim: width D.
+        norm: a key of `NORMS`.
+        residual: a layer adds to its input.
+        dropout: on what it adds.
+        last: it is the last layer.
+        bonds: vectors of bond types that are its own.
+    """
+
+    embed_dim: int
+    norm: str = "batch"
+    residual: bool = True
+    dropout: float = 0.0
+    last: bool = False
+    bonds: Optional[BondEncoder] = None
+
+
+class PyGConvolution(nn.Module):
+    """A layer of PyG.
+
+    Args:
+        conv: x, edge_index and, with `bonds`, their vectors [E, D] -> x.
+        bonds: vectors per bond type.
+    """
+
+    def __init__(self, conv: nn.Module, bonds: Optional[BondEncoder] = None) -> None:
+        super().__init__()
+        self.conv = conv
+        self.bonds = bonds
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        if self.bonds is None:
+            return self.conv(x, edges.index), edges
+        vectors = F.embedding(edges.bond, self.bonds())
+        return self.conv(x, edges.index, vectors), edges
+
+
+def gcn(layer: LayerSettings) -> nn.Module:
+    """A linear map of the mean of the neighbours, as Dwivedi et al. 2020 have the GCN
+    of Kipf & Welling 2017 (arXiv:1609.02907)."""
+    from torch_geometric.nn import SAGEConv
+
+    dim = layer.embed_dim
+    return PyGConvolution(SAGEConv(dim, dim, aggr="mean", root_weight=False))
+
+
+class BondGraphConvolution(nn.Module):
+    """OGB's GCN: messages ReLU(W x_j + bond) / sqrt(d_i d_j), and for the node itself
+    ReLU(W x_i + root) / d_i, where d is one more than the number of edges that leave a
+    node."""
+
+    def __init__(self, layer: LayerSettings) -> None:
+        super().__init__()
+        self.linear = nn.Linear(layer.embed_dim, layer.embed_dim)
+        self.root = nn.Parameter(torch.randn(layer.embed_dim))
+        self.bonds = layer.bonds
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        x = self.linear(x)
+        source, target = edges.index
+        degree = _count(source, len(x), x.dtype).unsqueeze(1) + 1
+        scale = degree.rsqrt().to(x.dtype)
+        message = x.index_select(0, source) + F.embedding(edges.bond, self.bonds())
+        message = message.relu() * (scale[source] * scale[target])
+        mixed = scatter_sum(message, target, len(x)).to(x.dtype)
+        return mixed + (x + self.root).relu() / degree.to(x.dtype), edges
+
+
+def gin(layer: LayerSettings, hidden_dim: int) -> nn.Module:
+    """Two maps of the sum of the neighbours (Xu et al. 2019, arXiv:1810.00826)."""
+    from torch_geometric.nn import GINConv
+
+    return PyGConvolution(GINConv(_two_maps(layer, hidden_dim), train_eps=True))
+
+
+def gine(layer: LayerSettings, hidden_dim: int) -> nn.Module:
+    """GIN with bonds in the messages (Hu et al. 2020, arXiv:1905.12265); the layer that
+    OGB's examples call GIN."""
+    from torch_geometric.nn import GINEConv
+
+    conv = GINEConv(_two_maps(layer, hidden_dim), train_eps=True)
+    return PyGConvolution(conv, layer.bonds)
+
+
+def _two_maps(layer: LayerSettings, hidden_dim: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Linear(layer.embed_dim, hidden_dim),
+        NORMS[layer.norm](hidden_dim),
+        nn.ReLU(),
+        nn.Linear(hidden_dim, layer.embed_dim),
+    )
+
+
+def gat(
+    layer: LayerSettings, num_heads: int, attention_dropout: float = 0.0
+) -> nn.Module:
+    """Attention over the neighbours (Velickovic et al. 2018, arXiv:1710.10903), heads
+    side by side, one head in the last layer. It starts as DGL's layer, which the
+    released code uses: Xavier-normal with gain sqrt(2)."""
+    from torch_geometric.nn import GATConv
+
+    dim, bonds = layer.embed_dim, layer.bonds
+    _check_divides("num_heads", num_heads, dim)
+    heads = 1 if layer.last else num_heads
+    conv = GATConv(
+        dim,
+        dim // heads,
+        heads=heads,
+        dropout=Dropout(attention_dropout).p,  # which refuses what PyG finds later
+        add_self_loops=False,
+        edge_dim=None if bonds is None else dim,
+        bias=False,
+    )
+    for weight in (conv.lin.weight, conv.att_src, conv.att_dst):
+        nn.init.xavier_normal_(weight, nn.init.calculate_gain("relu"))
+    return PyGConvolution(conv, bonds)
+
+
+def graphsage(layer: LayerSettings) -> nn.Module:
+    """A map of the node and of the maximum of the neighbours, with L2 norm 1 (Hamilton
+    et al. 2017, arXiv:1706.02216)."""
+    from torch_geometric.nn import SAGEConv
+    from torch_geometric.nn.aggr import Aggregation
+
+    class Maximum(Aggregation):
+        """PyG's own has a backward pass of a hundred times the time."""
+
+        def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2):
+            return scatter_extreme(x, index, dim_size)
+
+    dim = layer.embed_dim
+    conv = SAGEConv(dim, dim, Maximum(), normalize=True, project=True)
+    # The released code has one map of both, 2 D wide.
+    for parameter in (*conv.lin_l.parameters(), *conv.lin_r.parameters()):
+        parameter.data.mul_(0.5**0.5)
+    return PyGConvolution(conv)
+
+
+class GatedGraphConvolution(nn.Module):
+    """A x_i + (sum of g_ij * B x_j) / (sum of g_ij + 1e-6) with gates g_ij =
+    sigmoid(e'_ij), e'_ij = C e_ij + D x_j + E x_i, and new edges e + ReLU(norm(e'))
+    (Bresson & Laurent 2017, arXiv:1711.07553, as in Dwivedi et al. 2020). The last
+    layer leaves the edges as they are, because nobody reads new ones."""
+
+    def __init__(self, layer: LayerSettings) -> None:
+        super().__init__()
+        embed_dim = layer.embed_dim
+        self.own = nn.Linear(embed_dim, embed_dim)
+        self.neighbour = nn.Linear(embed_dim, embed_dim)
+        self.edge = nn.Linear(embed_dim, embed_dim)
+        self.source = nn.Linear(embed_dim, embed_dim)
+        self.target = nn.Linear(embed_dim, embed_dim)
+        self.norm = None if layer.last else NORMS[layer.norm](embed_dim)
+        self.residual = layer.residual
+        self.dropout = Dropout(layer.dropout)
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        source, target = edges.index
+        state = self.edge(edges.state) + self.source(x).index_select(0, source)
+        state = state + self.target(x).index_select(0, target)
+        gate = state.sigmoid()
+        message = gate * self.neighbour(x).index_select(0, source)
+        mixed = scatter_sum(message, target, len(x))
+        mixed = mixed / (scatter_sum(gate, target, len(x)) + GATE_EPSILON)
+        if self.norm is not None:
+            state = self.dropout(self.norm(state).relu())
+            state = edges.state + state if self.residual else state
+            edges = edges._replace(state=state)
+        return self.own(x) + mixed.to(x.dtype), edges
+
+
+AGGREGATORS = ("mean", "max", "min", "std", "sum")
+SCALERS = ("identity", "amplification", "attenuation")
+
+
+class PrincipalAggregation(nn.Module):
+    """Aggregates of the messages U [x_j, x_i, e_ij] of the neighbours, scaled by degree
+    (Corso et al. 2020, arXiv:2004.05718), in the released code's order: each tower maps
+    the node and its aggregates, divides by the root of the graph's number of nodes and
+    normalises; a last map with LeakyReLU mixes the towers.
+
+    A node without neighbours has aggregates of zero.
+
+    Args:
+        layer: settings of its layer; dropout comes before the last map.
+        edge_dim: width of the vectors of bond types; 0: bonds are not read.
+        num_towers: independent parts of a layer, divides D.
+        mean_log_degree: mean of log(d + 1) over the training nodes.
+        aggregators: out of `AGGREGATORS`.
+        scalers: out of `SCALERS`.
+    """
+
+    def __init__(
+        self,
+        layer: LayerSettings,
+        edge_dim: int,
+        num_towers: int,
+        mean_log_degree: float = 1.0,
+        aggregators: Sequence[str] = ("mean", "max", "min", "std"),
+        scalers: Sequence[str] = SCALERS,
+    ) -> None:
+        super().__init__()
+        embed_dim = layer.embed_dim
+        _check_divides("num_towers", num_towers, embed_dim)
+        if edge_dim < 0:
+            raise ValueError(f"edge_dim {edge_dim}, expected at least 0")
+        self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
+        for name in self.aggregators:
+            check_choice("aggregator", name, AGGREGATORS)
+        for name in self.scalers:
+            check_choice("scaler", name, SCALERS)
+        width = embed_dim // num_towers
+        self.num_towers = num_towers
+        fan_in = 2 * width + edge_dim
+        self.source = _tower_maps(num_towers, width, width, fan_in)
+        self.target = _tower_maps(num_towers, width, width, fan_in)
+        self.edge = None
+        if edge_dim:
+            self.edge = _tower_maps(num_towers, edge_dim, width, fan_in)
+        self.bias = nn.Parameter(torch.zeros(num_towers, width))
+        fan_in = (1 + len(self.aggregators) * len(self.scalers)) * width
+        self.post = _tower_maps(num_towers, fan_in, width, fan_in)
+        self.post_bias = nn.Parameter(torch.zeros(num_towers, width))
+        self.norm = NORMS[layer.norm](embed_dim)
+        self.dropout = Dropout(layer.dropout)
+        self.mix = nn.Linear(embed_dim, embed_dim)
+        _small_uniform(self.mix.weight, embed_dim, embed_dim)
+        nn.init.zeros_(self.mix.bias)
+        self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        source, target = edges.index
+        nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
+        # All messages to node i share its term, which is added to their aggregates.
+        message = _per_tower(nodes, self.source).index_select(0, source)
+        if self.edge is not None:
+            table = torch.einsum("ke,tew->ktw", edges.table, self.edge).flatten(1)
+            message = message + F.embedding(edges.bond, table).view_as(message)
+        own = _per_tower(nodes, self.target) + self.bias
+        degree = _count(target, len(x), x.dtype).view(-1, 1, 1)
+        aggregates = self.aggregate(message, own, target, degree)
+        scales = {"identity": torch.ones_like(degree)}
+        log_degree = degree.clamp(min=1).log1p()
+        scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
+        scales["attenuation"] = 1 / scales["amplification"]
+        scaled = [aggregates * scales[name].to(x.dtype) for name in self.scalers]
+        out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
+        # At most as many graphs as nodes; graphs without nodes do not matter.
+        sizes = _count(edges.node_graph, len(x), x.dtype)[edges.node_graph]
+        out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
+        out = self.dropout(self.norm(out))
+        return F.leaky_relu(self.mix(out)), edges
+
+    def aggregate(
+        self, message: Tensor, own: Tensor, target: Tensor, degree: Tensor
+    ) -> Tensor:
+        """All aggregates of messages plus `own`, the targets' term, side by side.
+
+        Args:
+            message: [E, towers, width].
+            own: [S, towers, width].
+            target: [E].
+            degree: [S, 1, 1], messages per node, in float32.
+
+        Returns:
+            [S, towers, aggregators * width].
+        """
+        size = len(own)
+        wide = torch.promote_types(message.dtype, torch.float32)
+        count = degree.clamp(min=1)
+        total = scatter_sum(message, target, size)
+        found = {}
+        if "std" in self.aggregators:
+            square = scatter_sum(message.to(wide).square(), target, size)
+            variance = (square / count - (total / count).square()).relu()
+            found["std"] = (variance + STD_EPSILON).sqrt() * (degree > 0)
+        for name in self.aggregators:
+            if name in ("max", "min"):
+                value = scatter_extreme(message, target, size, name == "max")
+                found[name] = value + own * (degree > 0)
+        found["sum"] = total + own * degree
+        found["mean"] = found["sum"] / count
+        return torch.cat([found[name].to(own.dtype) for name in self.aggregators], -1)
+
+
+def _tower_maps(num_towers: int, width: int, out: int, fan_in: int) -> nn.Parameter:
+    """[towers, width, out], parts of maps of `fan_in`."""
+    return _small_uniform(
+        nn.Parameter(torch.empty(num_towers, width, out)), fan_in, out
+    )
+
+
+def _small_uniform(weight: nn.Parameter, fan_in: int, fan_out: int) -> nn.Parameter:
+    """Xavier-uniform with gain 1 / fan_in, the start of PNA's released code."""
+    bound = (6 / (fan_in + fan_out)) ** 0.5 / fan_in
+    nn.init.uniform_(weight, -bound, bound)
+    return weight
+
+
+def _per_tower(x: Tensor, weight: Tensor) -> Tensor:
+    """[S, towers, in], [towers, in, out] -> [S, towers, out]."""
+    return torch.einsum("sti,tio->sto", x, weight)
+
+
+def _count(index: Tensor, size: int, dtype: torch.dtype) -> Tensor:
+    """How often each of 0..size - 1 is in `index`, [size] in float32 at least."""
+    wide = torch.promote_types(dtype, torch.float32)
+    return scatter_sum(torch.ones_like(index, dtype=wide), index, size)
+
+
+def _check_divides(name: str, value: int, embed_dim: int) -> None:
+    if value < 1 or embed_dim % value:
+        raise ValueError(f"{name} {value} does not divide embed_dim {embed_dim}")
+
+
+class _Extreme(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, index: Tensor, size: int, largest: bool):
+        rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+        out = values.new_zeros(size, *values.shape[1:]).scatter_reduce(
+            0, rows, values, "amax" if largest else "amin", include_self=False
+        )
+        ctx.save_for_backward(values, index, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor):
+        values, index, out = ctx.saved_tensors
+        first = (values == out.index_select(0, index)).to(grad.dtype)
+        ties = scatter_sum(first, index, len(out)).clamp(min=1)
+        share = (grad / ties).to(grad.dtype).index_select(0, index)
+        return first * share, None, None, None
+
+
+def scatter_extreme(
+    values: Tensor, index: Tensor, size: int, largest: bool = True
+) -> Tensor:
+    """Largest or smallest of the rows of `values` that have an index in common.
+
+    `Tensor.scatter_reduce` with a backward pass of a few plain operations, several times
+    as fast on a CPU; equal values share the gradient.
+
+    Args:
+        values: [M, ...].
+        index: [M] int64 in 0..size - 1.
+        size: rows of the result.
+        largest: False: the smallest.
+
+    Returns:
+        [size, ...], zero where no row has the index.
+    """
+    return _Extreme.apply(values, index, size, largest)

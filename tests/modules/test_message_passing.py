@@ -1,0 +1,424 @@
+"""Convolutions and layers of the baselines next to their formulas, node by node."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules.convolutions import scatter_extreme
+from graphormer_plugin.modules.message_passing import (
+    CONVOLUTIONS,
+    MessagePassingEncoder,
+)
+
+SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
+OPTIONS = {
+    "gin": {"hidden_dim": 6},
+    "gine": {"hidden_dim": 6},
+    "gat": {"num_heads": 4},
+    "gat_bonds": {"num_heads": 4},
+    "pna": {"edge_dim": 5, "num_towers": 4, "mean_log_degree": 0.8},
+}
+CASES = [(conv, OPTIONS.get(conv, {})) for conv in CONVOLUTIONS]
+CASES += [
+    ("pna", {**OPTIONS["pna"], "edge_dim": 0}),
+    ("pna", {**OPTIONS["pna"], "aggregators": ["sum"], "scalers": ["identity"]}),
+    ("pna", {**OPTIONS["pna"], "aggregators": ["std", "sum", "min"]}),
+]
+NAMES = [f"{conv}-{number}" for number, (conv, _) in enumerate(CASES)]
+SIZES = [5, 1, 4]  # of the graphs; the second has no edges
+EDGES = [(0, 1), (1, 0), (0, 2), (2, 0), (3, 2), (1, 2), (1, 2), (6, 7), (7, 6), (8, 9)]
+
+
+def make_encoder(conv, options, **more):
+    torch.manual_seed(0)
+    encoder = MessagePassingEncoder(
+        conv, SCHEMA, num_layers=3, embed_dim=8, **options, **more
+    ).double()
+    for parameter in encoder.parameters():  # none is as it started, e.g. zero
+        parameter.data.add_(0.2 * torch.randn_like(parameter))
+    return encoder
+
+
+def make_batch():
+    """Flat fields, and the padded ones of the encoder. Node 4 has no edges, nodes 3 and
+    8 none that arrive, and nodes 1 and 2 two in parallel."""
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.integers(0, SCHEMA.node_dims, (sum(SIZES), 2)))
+    graph = torch.repeat_interleave(torch.arange(3), torch.tensor(SIZES))
+    mask = torch.arange(max(SIZES)) < torch.tensor(SIZES).unsqueeze(1)
+    padded = torch.zeros(*mask.shape, 2, dtype=torch.long)
+    padded[mask] = x
+    bond = torch.from_numpy(rng.integers(1, SCHEMA.num_bond_types + 1, len(EDGES)))
+    return {
+        "x": padded,
+        "node_mask": mask,
+        "node_graph": graph,
+        "edge_index": torch.tensor(EDGES).T.contiguous(),
+        "edge_bond": bond.to(torch.uint8),
+    }
+
+
+def bond_vectors(bonds, types):
+    """Sum of the vectors of the columns."""
+    columns = torch.from_numpy(SCHEMA.bond_columns())[types.long()].long()
+    return sum(
+        bonds.embedding.weight[columns[:, column] + sum(SCHEMA.bond_dims[:column])]
+        for column in range(columns.shape[1])
+    )
+
+
+def batch_norm(norm, x):
+    mean, variance = x.mean(0), x.var(0, unbiased=False)
+    return (x - mean) / (variance + 1e-5).sqrt() * norm.weight + norm.bias
+
+
+def stack(function, count):
+    return torch.stack([function(i) for i in range(count)])
+
+
+def total(terms, like):
+    return sum(terms, torch.zeros_like(like))
+
+
+def naive(kind, module, x, batch, vectors, state, sizes, options, last):
+    """What a convolution gives, and the new state of the edges."""
+    arrive = {i: [] for i in range(len(x))}  # (source, number of the edge)
+    leave = [0] * len(x)
+    for number, (j, i) in enumerate(EDGES):
+        arrive[i].append((j, number))
+        leave[j] += 1
+    if kind == "gcn":
+        linear = module.conv.lin_l
+        mean = stack(
+            lambda i: total([x[j] for j, _ in arrive[i]], x[0])
+            / max(len(arrive[i]), 1),
+            len(x),
+        )
+        return linear(mean), state
+    if kind == "gcn_bonds":
+        h = module.linear(x)
+
+        def node(i):
+            d_i = leave[i] + 1
+            terms = [
+                (h[j] + vectors[e]).relu() / (d_i * (leave[j] + 1)) ** 0.5
+                for j, e in arrive[i]
+            ]
+            return total(terms, h[0]) + (h[i] + module.root).relu() / d_i
+
+        return stack(node, len(x)), state
+    if kind in ("gin", "gine"):
+        conv = module.conv
+
+        def node(i):
+            terms = [
+                x[j] if kind == "gin" else (x[j] + vectors[e]).relu()
+                for j, e in arrive[i]
+            ]
+            return (1 + conv.eps) * x[i] + total(terms, x[0])
+
+        first, norm, _, second = conv.nn
+        return second(batch_norm(norm, first(stack(node, len(x)))).relu()), state
+    if kind in ("gat", "gat_bonds"):
+        conv = module.conv
+        heads = 1 if last else options["num_heads"]
+        h = (x @ conv.lin.weight.T).view(len(x), heads, -1)
+        source, target = (h * conv.att_src).sum(-1), (h * conv.att_dst).sum(-1)
+
+        def node(i):
+            if not arrive[i]:
+                return torch.zeros_like(x[0])
+            scores = []
+            for j, e in arrive[i]:
+                score = source[j] + target[i]
+                if kind == "gat_bonds":
+                    edge = (vectors[e] @ conv.lin_edge.weight.T).view(heads, -1)
+                    score = score + (edge * conv.att_edge[0]).sum(-1)
+                scores.append(F.leaky_relu(score, 0.2))
+            weights = torch.stack(scores).softmax(0).unsqueeze(-1)
+            return (
+                (weights * torch.stack([h[j] for j, _ in arrive[i]])).sum(0).flatten()
+            )
+
+        return stack(node, len(x)), state
+    if kind == "graphsage":
+        conv = module.conv
+        h = conv.lin(x).relu()
+
+        def node(i):
+            largest = torch.zeros_like(h[0])
+            if arrive[i]:
+                largest = torch.stack([h[j] for j, _ in arrive[i]]).amax(0)
+            out = conv.lin_l(largest) + conv.lin_r(x[i])
+            return out / out.norm()
+
+        return stack(node, len(x)), state
+    if kind == "gatedgcn":
+        raw = stack(
+            lambda e: module.edge(state[e])
+            + module.source(x[EDGES[e][0]])
+            + module.target(x[EDGES[e][1]]),
+            len(EDGES),
+        )
+        gate = 1 / (1 + (-raw).exp())
+
+        def node(i):
+            above = total(
+                [gate[e] * module.neighbour(x[j]) for j, e in arrive[i]], x[0]
+            )
+            below = total([gate[e] for _, e in arrive[i]], x[0]) + 1e-6
+            return module.own(x[i]) + above / below
+
+        if not last:
+            state = state + batch_norm(module.norm, raw).relu()
+        return stack(node, len(x)), state
+    assert kind == "pna"
+    towers, width = module.num_towers, x.shape[1] // module.num_towers
+    aggregators = options.get("aggregators", ["mean", "max", "min", "std"])
+
+    def tower(t):
+        h = x[:, t * width : (t + 1) * width]
+
+        def node(i):
+            found = [torch.zeros(width).double()] * len(aggregators)
+            if arrive[i]:
+                messages = []
+                for j, e in arrive[i]:
+                    message = h[j] @ module.source[t] + h[i] @ module.target[t]
+                    if options["edge_dim"]:
+                        message = message + vectors[e] @ module.edge[t]
+                    messages.append(message + module.bias[t])
+                messages = torch.stack(messages)
+                values = {
+                    "mean": messages.mean(0),
+                    "max": messages.amax(0),
+                    "min": messages.amin(0),
+                    "std": (messages.var(0, unbiased=False) + 1e-5).sqrt(),
+                    "sum": messages.sum(0),
+                }
+                found = [values[name] for name in aggregators]
+            found = torch.cat(found)
+            log = math.log(max(len(arrive[i]), 1) + 1) / module.mean_log_degree.item()
+            scales = {"identity": 1, "amplification": log, "attenuation": 1 / log}
+            scaled = [found * scales[name] for name in module.scalers]
+            out = torch.cat([h[i], *scaled]) @ module.post[t] + module.post_bias[t]
+            return out / sizes[i] ** 0.5
+
+        return stack(node, len(x))
+
+    parts = [tower(t) for t in range(towers)]
+    out = batch_norm(module.norm, torch.cat(parts, 1))
+    return F.leaky_relu(module.mix(out), 0.01), state
+
+
+def twin(encoder, conv, options, batch, virtual_node, linear_last_layer, residual=True):
+    """The encoder in training, node by node; padding left out."""
+    mask, graph = batch["node_mask"], batch["node_graph"]
+    columns = batch["x"][mask]
+    table = encoder.node_encoder.embedding.weight
+    x = table[columns[:, 0]] + table[columns[:, 1] + SCHEMA.node_dims[0]]
+    shared = state = None
+    if encoder.bonds is not None:
+        shared = state = bond_vectors(encoder.bonds, batch["edge_bond"])
+    virtual = None
+    if virtual_node:
+        virtual = encoder.virtual_node.weight.repeat(len(mask), 1)
+    sizes = torch.tensor(SIZES).double()[graph]
+    found = [x]
+    for number, layer in enumerate(encoder.layers):
+        last = number == len(encoder.layers) - 1
+        if virtual is not None:
+            x = torch.stack([x[i] + virtual[graph[i]] for i in range(len(x))])
+        own = getattr(layer.convolution, "bonds", None)
+        vectors = shared if own is None else bond_vectors(own, batch["edge_bond"])
+        out, state = naive(
+            conv, layer.convolution, x, batch, vectors, state, sizes, options, last
+        )
+        linear = linear_last_layer and last
+        if conv == "graphsage":
+            out = batch_norm(layer.norm, out if linear else out.relu())
+        elif conv != "pna":
+            out = batch_norm(layer.norm, out)
+            if not linear:
+                out = F.elu(out) if conv in ("gat", "gat_bonds") else out.relu()
+        if virtual is not None and not last:
+            steps = layer.virtual_update
+            sums = [x[graph == g].sum(0) + virtual[g] for g in range(len(mask))]
+            sums = torch.stack(sums)
+            update = batch_norm(steps[1], steps[0](sums)).relu()
+            virtual = virtual + batch_norm(steps[4], steps[3](update)).relu()
+        x = x + out
+        found.append(x)
+    return found
+
+
+@pytest.mark.parametrize("virtual_node", [False, True])
+@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize("conv, options", CASES, ids=NAMES)
+def test_equals_the_formulas(conv, options, linear, virtual_node):
+    encoder = make_encoder(
+        conv, options, virtual_node=virtual_node, linear_last_layer=linear
+    )
+    batch = make_batch()
+    wanted = twin(encoder, conv, options, batch, virtual_node, linear)
+    out = encoder(batch)
+    mask = batch["node_mask"]
+    assert (out[mask] - wanted[-1]).abs().max() < 1e-10
+    assert (out[~mask] == 0).all()
+    assert (encoder.all_layers(batch)[mask] - torch.cat(wanted, 1)).abs().max() < 1e-10
+
+
+@pytest.mark.parametrize("conv, options", CASES, ids=NAMES)
+def test_gradients_equal_those_of_the_formulas(conv, options):
+    encoder = make_encoder(conv, options)
+    batch = make_batch()
+    mask = batch["node_mask"]
+    weight = torch.randn(int(mask.sum()), 8, dtype=torch.float64)
+    names, parameters = zip(*encoder.named_parameters())
+    ours = torch.autograd.grad((encoder(batch)[mask] * weight).sum(), parameters)
+    loss = (twin(encoder, conv, options, batch, False, False)[-1] * weight).sum()
+    for name, grad, wanted in zip(names, ours, torch.autograd.grad(loss, parameters)):
+        assert (grad - wanted).abs().max() < 1e-9 * (1 + wanted.abs().max()), name
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_extremes(largest):
+    torch.manual_seed(0)
+    values = torch.randint(0, 3, (20, 2)).double().requires_grad_()  # with ties
+    index = torch.randint(0, 5, (20,))
+    out = scatter_extreme(values, index, 6, largest)
+    weight = torch.randn_like(out)
+    (grad,) = torch.autograd.grad((out * weight).sum(), values)
+    assert (out[5] == 0).all()
+    for target in range(5):
+        rows = values[index == target].detach()
+        best = rows.amax(0) if largest else rows.amin(0)
+        assert out[target].equal(best)
+        hit = (rows == best).double()
+        share = hit * weight[target] / hit.sum(0)
+        assert (grad[index == target] - share).abs().max() < 1e-12
+
+
+def spread(weight):
+    return weight.mean().item(), weight.std().item(), weight.abs().max().item()
+
+
+@pytest.mark.parametrize(
+    "conv, options, facts",
+    [
+        # Uniform +-bound unless a standard deviation is given. Source: benchmarking-gnns
+        # (layers/*.py, torch's defaults), DGL (GATConv.reset_parameters), PNA
+        # (models/layers.py, FCLayer.reset_parameters), OGB (conv.py, mol_encoder.py).
+        ("gcn", {}, {"conv.lin_l.weight": 120**-0.5, "conv.lin_l.bias": 120**-0.5}),
+        (
+            "gin",
+            {"hidden_dim": 100},
+            {"conv.nn.0.weight": 120**-0.5, "conv.nn.3.weight": 0.1},
+        ),
+        (
+            "gat",
+            {"num_heads": 4},
+            {
+                "conv.lin.weight": ("normal", (2 * 2 / 240) ** 0.5),
+                "conv.att_src": ("normal", (2 * 2 / (120 + 30)) ** 0.5),
+                "conv.att_dst": ("normal", (2 * 2 / (120 + 30)) ** 0.5),
+            },
+        ),
+        (
+            "graphsage",
+            {},
+            {
+                "conv.lin.weight": 120**-0.5,
+                "conv.lin_l.weight": 240**-0.5,
+                "conv.lin_r.weight": 240**-0.5,
+                "conv.lin_l.bias": 240**-0.5,
+            },
+        ),
+        (
+            "gatedgcn",
+            {},
+            dict.fromkeys(
+                [
+                    f"{name}.weight"
+                    for name in "own neighbour edge source target".split()
+                ],
+                120**-0.5,
+            ),
+        ),
+        (
+            "pna",
+            {"edge_dim": 40, "num_towers": 4},
+            {
+                "source": (6 / (100 + 30)) ** 0.5 / 100,
+                "target": (6 / (100 + 30)) ** 0.5 / 100,
+                "edge": (6 / (100 + 30)) ** 0.5 / 100,
+                "post": (6 / (390 + 30)) ** 0.5 / 390,
+                "mix.weight": (6 / 240) ** 0.5 / 120,
+                "bias": 0,
+                "post_bias": 0,
+                "mix.bias": 0,
+            },
+        ),
+        ("gcn_bonds", {}, {"linear.weight": 120**-0.5, "root": ("normal", 1)}),
+    ],
+)
+def test_starts(conv, options, facts):
+    torch.manual_seed(0)
+    encoder = MessagePassingEncoder(conv, SCHEMA, 2, 120, **options)
+    parameters = dict(encoder.layers[0].convolution.named_parameters())
+    for name, fact in facts.items():
+        mean, deviation, largest = spread(parameters[name])
+        if isinstance(fact, tuple):
+            wanted, tolerance = fact[1], 4 / parameters[name].numel() ** 0.5
+            assert largest > 2 * wanted, name  # not uniform
+        else:
+            wanted, tolerance = fact / 3**0.5, 3 / parameters[name].numel() ** 0.5
+            assert largest <= fact, name
+        assert abs(deviation - wanted) <= tolerance * wanted, name
+        assert abs(mean) <= tolerance * wanted, name
+
+
+@pytest.mark.parametrize("xavier", [False, True])
+def test_start_of_the_tables(xavier):
+    """torch's N(0, 1), or OGB's, for each column by itself."""
+    torch.manual_seed(0)
+    encoder = MessagePassingEncoder(
+        "gine", SCHEMA, 2, 400, hidden_dim=8, xavier_embeddings=xavier
+    )
+    tables = [(encoder.node_encoder, SCHEMA.node_dims)]
+    tables += [(encoder.layers[1].convolution.bonds, SCHEMA.bond_dims)]
+    for module, dims in tables:
+        for part, rows in zip(module.embedding.weight.split(dims), dims):
+            bound = (6 / (rows + 400)) ** 0.5
+            wanted = bound / 3**0.5 if xavier else 1
+            assert part.std().item() == pytest.approx(wanted, rel=0.1)
+            assert not xavier or 0.98 * bound < part.abs().max() <= bound
+
+
+def test_only_a_module_with_running_statistics_knows_other_nodes():
+    """In evaluation a graph is encoded alike alone and in a batch."""
+    for conv, options in CASES:
+        encoder = make_encoder(conv, options).eval()
+        batch = make_batch()
+        alone = {
+            "x": batch["x"][:1],
+            "node_mask": batch["node_mask"][:1],
+            "node_graph": batch["node_graph"][:5],
+            "edge_index": batch["edge_index"][:, :7],
+            "edge_bond": batch["edge_bond"][:7],
+        }
+        difference = encoder(batch)[0] - encoder(alone)[0]
+        assert difference.abs().max() < 1e-12, conv
+
+
+def test_nothing_is_updated_that_nobody_reads():
+    encoder = make_encoder("gatedgcn", {})
+    encoder(make_batch()).square().sum().backward()
+    assert all(parameter.grad is not None for parameter in encoder.parameters())
+    norms = [isinstance(layer.convolution.norm, nn.Module) for layer in encoder.layers]
+    assert norms == [True, True, False]
