@@ -344,8 +344,9 @@ def load(
 
     Args:
         path: of the checkpoint.
-        user_data_dir: folder with modules that register what the model needs, such as
-            its substructures. The one that the checkpoint names is not imported.
+        user_data_dir: folder with modules that register what the model needs: its
+            architecture, pair encodings or substructures. The one that the checkpoint
+            names is not imported.
 
     Raises:
         OSError: there is no such file.

@@ -108,7 +108,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--user-data-dir",
-        help="folder with modules that register the substructures of the model",
+        help="folder with modules that register what the model needs: its architecture, "
+        "pair encodings or substructures",
     )
     add("--quiet", action="store_true", help="no progress bar")
     add("--debug", action="store_true", help="show the traceback of an error")

@@ -4,13 +4,20 @@ import sys
 
 from graphormer_plugin.components import import_modules
 
-from ._base import EncoderConfig, GraphModel, TransformerConfig, set_defaults
+from ._base import (
+    EncoderConfig,
+    GraphModel,
+    PairConfig,
+    TransformerConfig,
+    set_defaults,
+)
 from ._build import build_model, model_config
 from ._layerwise import apply_layerwise_options, count_layers, layers_of_weights
 
 __all__ = [
     "EncoderConfig",
     "GraphModel",
+    "PairConfig",
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",

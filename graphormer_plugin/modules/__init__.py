@@ -16,7 +16,7 @@ from .chromatic_attention import ChromaticAttention, PairVectors, filter_message
 from .dropout import Dropout
 from .edge_attention import EdgeAttention, EdgeScores, ScoreOutput
 from .embedding_sum import embedding_sum
-from .encoder import Encoder, SparseEncoder
+from .encoder import Encoder, SparseEncoder, joined_options
 from .encoder_layer import EncoderLayer
 from .graph_transformer_encoder import (
     GraphTransformerEncoder,
@@ -45,6 +45,7 @@ from .pair_encodings import (
 from .readout import LinearHead, MLPHead, TransformHead, read_out
 from .relative_attention import RelationTables, RelativeAttention
 from .sparse import NodeLayout, scatter_sum
+from .vocabulary import Vocabularies
 
 __all__ = [
     "AttnBias",
@@ -88,9 +89,11 @@ __all__ = [
     "SpatialEncoding",
     "TransformHead",
     "VirtualNode",
+    "Vocabularies",
     "WLEncoding",
     "embedding_sum",
     "filter_messages",
+    "joined_options",
     "make_pair_encodings",
     "read_out",
     "register_pair_encoding",

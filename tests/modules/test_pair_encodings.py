@@ -107,7 +107,7 @@ def test_random_walks_on_a_path():
 
 
 def test_what_is_wrong_is_said(registered):
-    with pytest.raises(ValueError, match="unknown pair encoding 'walk', expected rand"):
+    with pytest.raises(ValueError, match="unknown pair encoding 'walk', expected"):
         tiny_model("grpe_tiny", pair_encodings="walk")
     with pytest.raises(ValueError, match="'random_walks' is already registered"):
         register_pair_encoding("random_walks")

@@ -1,0 +1,141 @@
+"""An architecture: nodes average each other with weights that depend on pairs alone."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq.models import register_model, register_model_architecture
+from torch import Tensor, nn
+
+from graphormer_plugin.models import GraphModel, PairConfig, set_defaults
+from graphormer_plugin.modules import (
+    AttnBias,
+    Encoder,
+    EncoderLayer,
+    LinearHead,
+    NodeEncoder,
+    PairEncoding,
+    Vocabularies,
+    joined_options,
+    make_pair_encodings,
+)
+
+
+class Mixing(nn.Module):
+    """Weighted means of the nodes, one per head; weights are the softmax of a bias.
+
+    Args:
+        embed_dim: width D.
+        num_heads: H, divides D.
+    """
+
+    def __init__(self, embed_dim: int, num_heads: int) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.value = nn.Linear(embed_dim, embed_dim)
+        self.output = nn.Linear(embed_dim, embed_dim)
+
+    def forward(self, x: Tensor, attn_bias: Tensor) -> Tensor:
+        """x [B, N, D] and attn_bias [B, H, N, N] -> [B, N, D]."""
+        value = self.value(x).unflatten(2, (self.num_heads, -1)).transpose(1, 2)
+        mixed = self.attention_weights(x, attn_bias) @ value  # [B, H, N, D / H]
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def attention_weights(self, x: Tensor, attn_bias: Tensor) -> Tensor:
+        """Weights [B, H, N, N], for ``graphormer-explain``."""
+        return attn_bias.softmax(-1).to(x.dtype)
+
+
+class MixerEncoder(Encoder):
+    """Layers of `Mixing` and a feed-forward network.
+
+    Args:
+        vocabularies: of nodes and bonds.
+        pair_encodings: what the weights depend on.
+        num_layers, embed_dim, ffn_dim, num_heads, dropout: see `EncoderLayer`.
+    """
+
+    def __init__(
+        self,
+        vocabularies: Vocabularies,
+        pair_encodings: Iterable[PairEncoding],
+        num_layers: int,
+        embed_dim: int,
+        ffn_dim: int,
+        num_heads: int,
+        dropout: float,
+    ) -> None:
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim)
+        self.attn_bias = AttnBias(num_heads, virtual_node=False, further=pair_encodings)
+        self.layers = nn.ModuleList(
+            EncoderLayer(Mixing(embed_dim, num_heads), embed_dim, ffn_dim, dropout)
+            for _ in range(num_layers)
+        )
+        self.final_norm = nn.LayerNorm(embed_dim)
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        return self.attn_bias.required_fields | {"x", "node_mask"}
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        return joined_options(*self.attn_bias.further.field_options)
+
+    def modules_after_layers(self) -> list[nn.Module]:
+        return [self.final_norm]
+
+    def attention_modules(self) -> list[Mixing]:
+        return [layer.attention for layer in self.layers]
+
+    def forward(
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
+    ) -> Tensor:
+        x = self.node_encoder(batch["x"])
+        if perturb is not None:
+            x = x + perturb.to(x.dtype)
+        attn_bias = self.attn_bias(batch)
+        for layer in self.layers:
+            x = layer(x, attn_bias)
+        return self.final_norm(x)
+
+
+@dataclass
+class MixerConfig(PairConfig):
+    """Options of the mixer, beside those of every Transformer encoder."""
+
+    pair_encodings: str = field(
+        default="common_neighbours,random_walks",
+        metadata={"help": "what the weights depend on, comma-separated"},
+    )
+
+
+@register_model("mixer", dataclass=MixerConfig)
+class MixerModel(GraphModel):
+    """`MixerEncoder` with a linear head on the mean of the nodes, or on each."""
+
+    @classmethod
+    def build_model(cls, cfg: MixerConfig, task) -> "MixerModel":
+        encoder = MixerEncoder(
+            task.schema,
+            make_pair_encodings(cfg.pair_encodings, task.schema),
+            num_layers=cfg.encoder_layers,
+            embed_dim=cfg.encoder_embed_dim,
+            ffn_dim=cfg.encoder_ffn_embed_dim,
+            num_heads=cfg.encoder_attention_heads,
+            dropout=cfg.dropout,
+        )
+        head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
+        return cls(encoder, head, task.targets.level)
+
+
+@register_model_architecture("mixer", "mixer_small")
+def mixer_small(cfg) -> None:
+    set_defaults(
+        cfg,
+        encoder_layers=4,
+        encoder_embed_dim=64,
+        encoder_ffn_embed_dim=64,
+        encoder_attention_heads=8,
+    )
