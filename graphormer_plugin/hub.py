@@ -30,6 +30,7 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.checkpoint import complete, read_checkpoint
 from graphormer_plugin.inference.embedding import layer_vectors
+from graphormer_plugin.models import missing_options
 from graphormer_plugin.modules.dropout import dropout_switched_on
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
@@ -372,6 +373,7 @@ def load(
         options = TASK_DATACLASS_REGISTRY[cfg.task._name]()
         task = task_class(merge_with_parent(options, cfg.task, remove_missing=True))
         task.load_state_dict(checkpoint.state["task_state"])
+        cfg.model.update(missing_options(cfg.model))
         model = build_model(cfg.model, task, from_checkpoint=True)
         dtype = torch.float32
         for weight in checkpoint.weights.values():

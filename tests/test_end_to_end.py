@@ -207,7 +207,7 @@ def test_laplacian_eigenvectors_on_their_way_to_a_prediction(train, tmp_path):
     assert together == pytest.approx(alone, rel=1e-4)
 
 
-GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_slim").split()
+GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
 
 # What the rows of Table 5 put into a Graphormer, by the beginnings of weights' names.
 PARTS = {

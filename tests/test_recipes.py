@@ -310,17 +310,17 @@ DROPOUT = "--dropout 0.1 --attention-dropout"
         (
             "pcqm4m/graphormer_small",
             *(1024, 300, "3e-4", 60000, 5, "0"),
-            f"{DROPOUT} 0.1 --input-dropout 0",
+            f"{DROPOUT} 0.1",
         ),
         (
             "pcqm4m/graphormer_base",
             *(1024, 300, "2e-4", 60000, 5, "0"),
-            f"{DROPOUT} 0.1 --input-dropout 0",
+            f"{DROPOUT} 0.1",
         ),
         (
             "pcqm4m/graphormer_deep",
             *(1024, 300, "1e-4", 60000, 5, "0"),
-            f"{DROPOUT} 0.3 --input-dropout 0",
+            f"{DROPOUT} 0.3",
         ),
         (
             "molpcba/graphormer_deep",
@@ -335,7 +335,7 @@ DROPOUT = "--dropout 0.1 --attention-dropout"
         (
             "zinc/graphormer_slim",
             *(256, 10000, "2e-4", 40000, 5, "0.01"),
-            f"{DROPOUT} 0.1 --input-dropout 0",
+            f"{DROPOUT} 0.1",
         ),
         # Park et al. 2022
         *(

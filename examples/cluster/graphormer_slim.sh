@@ -5,11 +5,11 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=cluster ARCH=graphormer_slim GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
+DATASET=cluster ARCH=graphormer_paper_slim GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
 TASK=node_prediction
 paper_budget 100 16 # 625 updates each
 
-recipe --criterion weighted_cross_entropy --pre-layernorm \
+recipe --criterion weighted_cross_entropy \
     --dropout 0.1 --attention-dropout 0.1 \
     "${adam[@]}" --clip-norm 5 --weight-decay 0.01 \
     $(linear_decay 2e-4 $(($(updates) / 10)) "$(updates)") "$@"

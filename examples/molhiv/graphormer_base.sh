@@ -6,12 +6,12 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=graphormer_base GRAPHS=32901 METRIC=roc_auc DIRECTION=max
+DATASET=ogbg-molhiv ARCH=graphormer_paper_base GRAPHS=32901 METRIC=roc_auc DIRECTION=max
 TASK=graph_prediction_with_flag
 paper_budget 8 128
 pretrained_by pcqm4m/graphormer_base
 
-recipe --criterion binary_logloss "${pretrained[@]}" --pre-layernorm \
+recipe --criterion binary_logloss "${pretrained[@]}" \
     --dropout 0.1 --attention-dropout 0.1 --flag-m 2 --flag-step-size 0.2 --flag-mag 0 \
     "${adam[@]}" --clip-norm 5 --weight-decay 0 \
     $(linear_decay 2e-4 $(($(updates) * 6 / 100)) "$(updates)") "$@"

@@ -4,5 +4,5 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molhiv ARCH=graphormer_slim
+DATASET=ogbg-molhiv ARCH=graphormer_paper_slim
 source "$EXAMPLES/from_scratch.sh"

@@ -5,12 +5,12 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=ogbg-molpcba ARCH=graphormer_deep GRAPHS=350343 METRIC=ap DIRECTION=max
+DATASET=ogbg-molpcba ARCH=graphormer_paper_deep GRAPHS=350343 METRIC=ap DIRECTION=max
 TASK=graph_prediction_with_flag
 paper_budget 10 256
 pretrained_by pcqm4m/graphormer_deep
 
-recipe --criterion binary_logloss "${pretrained[@]}" --pre-layernorm \
+recipe --criterion binary_logloss "${pretrained[@]}" \
     --dropout 0.1 --attention-dropout 0.3 --flag-m 4 --flag-step-size 0.001 --flag-mag 0.001 \
     "${adam[@]}" --clip-norm 5 --weight-decay 0 \
     $(linear_decay 3e-4 $(($(updates) * 6 / 100)) "$(updates)") "$@"

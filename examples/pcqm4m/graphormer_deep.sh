@@ -6,10 +6,10 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=pcqm4m ARCH=graphormer_deep GRAPHS=3045360 METRIC=mae TEST_SUBSET=valid
+DATASET=pcqm4m ARCH=graphormer_paper_deep GRAPHS=3045360 METRIC=mae TEST_SUBSET=valid
 paper_budget 300 1024 # 2974 updates each; the decay would end at 1,000,000
 
-recipe --criterion l1_loss --pre-layernorm \
-    --dropout 0.1 --attention-dropout 0.3 --input-dropout 0 \
+recipe --criterion l1_loss \
+    --dropout 0.1 --attention-dropout 0.3 \
     "${adam[@]}" --clip-norm 5 --weight-decay 0 \
     $(linear_decay 1e-4 "$(scaled 60000)" "$(scaled 1000000)") "$@"

@@ -4,10 +4,10 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
-DATASET=pcqm4mv2 ARCH=graphormer_small GRAPHS=3378606 METRIC=mae TEST_SUBSET=valid
+DATASET=pcqm4mv2 ARCH=graphormer_paper_small GRAPHS=3378606 METRIC=mae TEST_SUBSET=valid
 paper_budget 300 1024 # 3300 updates each; the decay would end at 1,000,000
 
-recipe --criterion l1_loss --pre-layernorm \
-    --dropout 0.1 --attention-dropout 0.1 --input-dropout 0 \
+recipe --criterion l1_loss \
+    --dropout 0.1 --attention-dropout 0.1 \
     "${adam[@]}" --clip-norm 5 --weight-decay 0 \
     $(linear_decay 3e-4 "$(scaled 60000)" "$(scaled 1000000)") "$@"

@@ -145,9 +145,10 @@ def import_graphormer(
     new["encoder.node_encoder.embedding.weight"] = _columns_of(
         atoms, 2, schema.num_node_features, "atom_encoder"
     )
-    for end in ("in", "out"):  # degree + 1, 0 pads
+    for end in ("in", "out"):  # degree + 1, 0 pads; here higher degrees share the last
         table = weights.take(f"{features}{end}_degree_encoder.weight")
-        new[f"encoder.positions.centrality.{end}_degree.weight"] = table[1:]
+        table = torch.cat([table[1:], table[-1:]])
+        new[f"encoder.positions.centrality.{end}_degree.weight"] = table
     new["encoder.virtual_node.embedding.weight"] = weights.take(
         features + "graph_token.weight"
     )
@@ -233,7 +234,9 @@ def import_graphormer(
         **_dropout_rates(config),
     }
     outputs = len(new["head.projection.weight"])
-    return Imported("graphormer_base", options, schema, outputs, new)
+    # A switch that a preset sets cannot be taken back; without one they are all given.
+    arch = "graphormer_base" if embed_norm else "graphormer"
+    return Imported(arch, options, schema, outputs, new)
 
 
 def _distance_table(

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.models import GraphModel, count_layers
+from graphormer_plugin.models import GraphModel, count_layers, missing_options
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
@@ -73,16 +73,17 @@ def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
         OSError, ValueError: see `read_checkpoint`.
     """
     checkpoint = read_checkpoint(path)
+    options = checkpoint.state["cfg"]["model"]
     return Pretrained(
         os.fspath(path),
         checkpoint.schema,
         checkpoint.targets,
-        checkpoint.state["cfg"]["model"],
+        {**options, **missing_options(options)},
         checkpoint.weights,
     )
 
 
-def settle_options(cfg: DictConfig, start: Pretrained) -> None:
+def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:
     """Give the options that shape a model the values of the weights it starts from.
 
     An option that departs from its preset was chosen for this run and stays. Sizes are
@@ -92,6 +93,8 @@ def settle_options(cfg: DictConfig, start: Pretrained) -> None:
         cfg: fairseq's options of the model, changed in place: they go into the
             checkpoints of this run.
         start: the weights.
+        resumes: they are of the same run, whose rates of dropout are taken as well. (A
+            preset may have changed since it began.)
 
     Raises:
         ValueError: another model, width or depth.
@@ -117,7 +120,7 @@ def settle_options(cfg: DictConfig, start: Pretrained) -> None:
     preset = preset_options(arch)
     adopted, kept = [], []
     for name in sorted(preset.keys() - SIZES.keys() - OF_THE_RUN):
-        if name.endswith("dropout") or not _differ(cfg, saved, name):
+        if not resumes and name.endswith("dropout") or not _differ(cfg, saved, name):
             continue
         if cfg[name] == preset[name]:
             with open_dict(cfg):

@@ -11,7 +11,7 @@ from ._base import (
     TransformerConfig,
     set_defaults,
 )
-from ._build import build_model, model_config
+from ._build import build_model, missing_options, model_config
 from ._layerwise import apply_layerwise_options, count_layers, layers_of_weights
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
+    "missing_options",
     "count_layers",
     "layers_of_weights",
     "model_config",

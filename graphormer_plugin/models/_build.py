@@ -2,6 +2,7 @@
 
 import dataclasses
 from argparse import Namespace
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,31 @@ def model_config(arch: str, **options: Any) -> Any:
     preset = Namespace(**options)
     ARCH_CONFIG_REGISTRY[arch](preset)
     return config_class(**vars(preset))
+
+
+# By model: options that are newer than some checkpoints, where these are not what the
+# default says.
+OPTIONS_BEFORE: dict[str, dict[str, Any]] = {}
+
+
+def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that a checkpoint has not because it is older than they are, with the
+    values of its time.
+
+    Args:
+        options: of the checkpoint's model, with the architecture under ``_name``.
+    """
+    arch = options.get("_name")
+    model = ARCH_MODEL_NAME_REGISTRY.get(arch, arch)
+    if model not in MODEL_DATACLASS_REGISTRY:
+        return {}
+    default = MODEL_DATACLASS_REGISTRY[model]()
+    before = OPTIONS_BEFORE.get(model, {})
+    return {
+        entry.name: before.get(entry.name, getattr(default, entry.name))
+        for entry in dataclasses.fields(default)
+        if entry.name not in options
+    }
 
 
 def build_model(

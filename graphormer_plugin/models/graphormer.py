@@ -1,16 +1,23 @@
 """Graphormer: Do Transformers Really Perform Bad for Graph Representation? (Ying et al.
 2021).
 
-https://arxiv.org/abs/2106.05234, and the second version of its released code
-(microsoft/Graphormer), whose option names are kept. Where the two differ:
+https://arxiv.org/abs/2106.05234, and its released code (microsoft/Graphormer), whose
+second version gives the names of the options. There are two families of presets:
 
-- The paper normalises before attention and feed-forward (Eq. 8-9), the released code
-  after them unless `--pre-layernorm` is given; so does this model.
-- The paper has a linear head, which is the default here and gives its parameter counts.
-  The released code has a LayerNorm on the embeddings (`--encoder-normalize-before`) and
-  a head with a hidden layer (`--head-style transform`), and computes GELU and softmax
-  in float32 (`--activation-fn gelu_float32`, `--float32-softmax`), which makes a
-  difference in other precisions only; `graphormer-convert` sets all of them.
+- `graphormer_paper_{slim,small,base,deep}` are the paper's networks (Eq. 5-9):
+  LayerNorm before each half of a layer; a linear head; dropout 0.1, but none inside the
+  feed-forward network or on the embeddings; linear maps start from N(0, 0.02 / sqrt(L)),
+  as in the first version of the code. `graphormer_small` and `graphormer_deep`, names
+  that the second version has not, are the same.
+- `graphormer_{slim,base,large}` are those of the second version under its own names:
+  LayerNorm after each half unless `--pre-layernorm`, and on the embeddings
+  (`--encoder-normalize-before`); a head with a hidden layer and LayerNorm (`--head-style
+  transform`); inner dropout 0.1 and dropout 0.0, which acts on the embeddings, too;
+  linear maps start from N(0, 0.02) (`--apply-graphormer-init`); 512 rows for every
+  column and 128 path steps; GELU and softmax in float32.
+
+Embeddings start from N(0, 0.02) in both. Where paper and code differ further:
+
 - Paths of the edge encoding are cut at `--multi-hop-max-dist` edges and averaged over
   those, as in the released code; the paper averages over the whole path.
 - The released code reads embeddings of "no edge" into the bias of pairs without one,
@@ -18,9 +25,14 @@ https://arxiv.org/abs/2106.05234, and the second version of its released code
   in its distance table, which is equal.
 - One vector per in-degree and one per out-degree of the true, directed graph (Eq. 5);
   the released code takes the same number for both.
+- Paths through the first node keep their edges; the released code loses them, because
+  0 also stands for "no node between".
+- The presets slim and large of the second version leave `--dropout` at 0.1 and
+  `--act-dropout` at 0.0 where a command does not name them; its own commands all name
+  0.0 and 0.1, which are the presets' values here.
+- The released code leaves graphs of more than 128 nodes out of all splits.
 
-Initialisation, GELU and table sizes of 512 rows come from the released code; the paper
-states none of them.
+GELU comes from the released code; the paper states no activation.
 """
 
 import logging
@@ -35,6 +47,7 @@ from graphormer_plugin.modules import (
     TransformHead,
     make_pair_encodings,
 )
+from graphormer_plugin.modules.init import init_transformer
 
 from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
@@ -45,7 +58,7 @@ HEAD_STYLES = ("linear", "transform")
 
 @dataclass
 class GraphormerConfig(VirtualNodeConfig):
-    """Options of Graphormer; the sizes are those of `graphormer_base`."""
+    """Options of Graphormer; the sizes are those of `graphormer_paper_base`."""
 
     pre_layernorm: bool = field(
         default=False,
@@ -66,9 +79,12 @@ class GraphormerConfig(VirtualNodeConfig):
         default=False,
         metadata={"help": "softmax in float32 in any precision (released code)"},
     )
-    input_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout on the embeddings, 0 <= p < 1 (embedding dropout)"},
+    input_dropout: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "dropout on the embeddings, 0 <= p < 1 (default: as --dropout; the "
+            "paper's presets have 0)"
+        },
     )
     node_relation: str = field(
         default="spatial",
@@ -158,7 +174,11 @@ class GraphormerConfig(VirtualNodeConfig):
         },
     )
     apply_graphormer_init: bool = field(
-        default=False, metadata={"help": "released code; here always so"}
+        default=False,
+        metadata={
+            "help": "linear maps start from N(0, 0.02), as in the second version; else "
+            "from N(0, 0.02 / sqrt(layers)), as in the first"
+        },
     )
     share_encoder_input_output_embed: bool = field(
         default=False, metadata={"help": "released code; no effect"}
@@ -176,7 +196,6 @@ class GraphormerConfig(VirtualNodeConfig):
 
 # Flags of the released code that change nothing, and why.
 WITHOUT_EFFECT = {
-    "apply_graphormer_init": "weights always start that way",
     "share_encoder_input_output_embed": "outputs are no words of a vocabulary",
     "encoder_learned_pos": "nodes have no order",
     "no_token_positional_embeddings": "nodes have no order",
@@ -201,8 +220,8 @@ class GraphormerModel(GraphModel):
                 logger.info("--%s has no effect: %s", flag, reason)
         node_columns = len(task.schema.node_dims or ()) or 1
         bond_columns = len(task.schema.bond_dims) or 1
-        node_rows = cfg.node_table_size or cfg.num_atoms // node_columns
-        bond_rows = cfg.bond_table_size or cfg.num_edges // bond_columns
+        node_rows = cfg.num_atoms // node_columns or cfg.node_table_size
+        bond_rows = cfg.num_edges // bond_columns or cfg.bond_table_size
         transform = cfg.head_style == "transform"
         encoder = GraphormerEncoder(
             task.schema,
@@ -227,7 +246,9 @@ class GraphormerModel(GraphModel):
             dropout=cfg.dropout,
             attention_dropout=cfg.attention_dropout,
             act_dropout=cfg.act_dropout,
-            input_dropout=cfg.input_dropout,
+            input_dropout=(
+                cfg.dropout if cfg.input_dropout is None else cfg.input_dropout
+            ),
             activation=cfg.activation_fn,
             float32_softmax=cfg.float32_softmax,
             pre_layernorm=cfg.pre_layernorm,
@@ -236,62 +257,94 @@ class GraphormerModel(GraphModel):
             final_norm=cfg.pre_layernorm and not transform,
             virtual_node=not cfg.no_virtual_node,
             pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
+            depth_scaled_init=not cfg.apply_graphormer_init,
         )
         outputs = task.targets.num_outputs
         if transform:
             head = TransformHead(cfg.encoder_embed_dim, outputs, cfg.activation_fn)
         else:
             head = LinearHead(cfg.encoder_embed_dim, outputs)
+        depth = 1 if cfg.apply_graphormer_init else cfg.encoder_layers
+        head.apply(lambda module: init_transformer(module, depth))
         return cls(encoder, head, task.targets.level)
 
 
-# Sizes of Tables 7 and 10 and section B.2.2; the largest is the released code's.
+# The paper's networks: Tables 7 and 10 and section B.2.2.
+
+
+def _paper(cfg, layers: int, width: int, heads: int) -> None:
+    set_defaults(
+        cfg,
+        encoder_layers=layers,
+        encoder_embed_dim=width,
+        encoder_ffn_embed_dim=width,
+        encoder_attention_heads=heads,
+        pre_layernorm=True,
+        input_dropout=0.0,
+    )
+
+
+@register_model_architecture("graphormer", "graphormer_paper_slim")
+def graphormer_paper_slim(cfg) -> None:
+    # Tables of the first release for ZINC, without which the model would have more
+    # than the 500k parameters that the benchmark allows.
+    set_defaults(cfg, num_in_degree=64, num_out_degree=64, num_spatial=40)
+    _paper(cfg, layers=12, width=80, heads=8)
+
+
+@register_model_architecture("graphormer", "graphormer_paper_small")
+@register_model_architecture("graphormer", "graphormer_small")
+def graphormer_paper_small(cfg) -> None:
+    _paper(cfg, layers=6, width=512, heads=32)
+
+
+@register_model_architecture("graphormer", "graphormer_paper_base")
+def graphormer_paper_base(cfg) -> None:
+    _paper(cfg, layers=12, width=768, heads=32)
+
+
+@register_model_architecture("graphormer", "graphormer_paper_deep")
+@register_model_architecture("graphormer", "graphormer_deep")
+def graphormer_paper_deep(cfg) -> None:
+    set_defaults(cfg, attention_dropout=0.3)
+    _paper(cfg, layers=18, width=1024, heads=32)
+
+
+# Those of the second version, under its names.
+
+
+def _released(cfg, layers: int, width: int, heads: int) -> None:
+    set_defaults(
+        cfg,
+        encoder_layers=layers,
+        encoder_embed_dim=width,
+        encoder_ffn_embed_dim=width,
+        encoder_attention_heads=heads,
+        encoder_normalize_before=True,
+        head_style="transform",
+        apply_graphormer_init=True,
+        dropout=0.0,
+        attention_dropout=0.1,
+        act_dropout=0.1,
+        # fairseq's GELU and softmax, which it calls.
+        activation_fn="gelu_float32",
+        float32_softmax=True,
+        node_table_size=512,
+        bond_table_size=512,
+        num_edge_dis=128,
+    )
 
 
 @register_model_architecture("graphormer", "graphormer_slim")
 def graphormer_slim(cfg) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=12,
-        encoder_embed_dim=80,
-        encoder_ffn_embed_dim=80,
-        encoder_attention_heads=8,
-        # Tables of the first release for ZINC, without which the model would have
-        # more than the 500k parameters that the benchmark allows.
-        num_in_degree=64,
-        num_out_degree=64,
-        num_spatial=40,
-    )
-
-
-@register_model_architecture("graphormer", "graphormer_small")
-def graphormer_small(cfg) -> None:
-    set_defaults(
-        cfg, encoder_layers=6, encoder_embed_dim=512, encoder_ffn_embed_dim=512
-    )
-    graphormer_base(cfg)
+    _released(cfg, layers=12, width=80, heads=8)
 
 
 @register_model_architecture("graphormer", "graphormer_base")
 def graphormer_base(cfg) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=12,
-        encoder_embed_dim=768,
-        encoder_ffn_embed_dim=768,
-        encoder_attention_heads=32,
-    )
-
-
-@register_model_architecture("graphormer", "graphormer_deep")
-def graphormer_deep(cfg) -> None:
-    set_defaults(cfg, encoder_layers=18, attention_dropout=0.3)
-    graphormer_large(cfg)
+    _released(cfg, layers=12, width=768, heads=32)
 
 
 @register_model_architecture("graphormer", "graphormer_large")
 def graphormer_large(cfg) -> None:
-    set_defaults(
-        cfg, encoder_layers=24, encoder_embed_dim=1024, encoder_ffn_embed_dim=1024
-    )
-    graphormer_base(cfg)
+    _released(cfg, layers=24, width=1024, heads=32)

@@ -76,6 +76,8 @@ class GraphormerEncoder(Encoder):
             nothing else normalises the sum of all layers.
         virtual_node: False: nodes only, T = N in place of N + 1.
         pair_encodings: further terms of the bias (see `make_pair_encodings`).
+        depth_scaled_init: linear maps start from N(0, 0.02 / sqrt(num_layers)), as in
+            the first release; else from N(0, 0.02), as in the second.
 
     Raises:
         ValueError: an unknown choice or a size out of range.
@@ -131,6 +133,7 @@ class GraphormerEncoder(Encoder):
         final_norm: Optional[bool] = None,
         virtual_node: bool = True,
         pair_encodings: Iterable[PairEncoding] = (),
+        depth_scaled_init: bool = True,
     ) -> None:
         super().__init__()
         if num_layers < 1:
@@ -199,7 +202,8 @@ class GraphormerEncoder(Encoder):
         )
         final_norm = pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
-        self.apply(lambda module: init_transformer(module, num_layers))
+        depth = num_layers if depth_scaled_init else 1
+        self.apply(lambda module: init_transformer(module, depth))
 
     @property
     def required_fields(self) -> frozenset[str]:

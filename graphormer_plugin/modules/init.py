@@ -5,12 +5,13 @@ import math
 from torch import nn
 
 
-def init_transformer(module: nn.Module, num_layers: int) -> None:
+def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
     """Weights of linear maps N(0, 0.02 / sqrt(num_layers)), biases 0, embeddings N(0,
     0.02).
 
-    The initialisation of Graphormer's first release (`init_bert_params`); the paper
-    states none. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
+    With the depth the initialisation of Graphormer's first release
+    (`init_bert_params`), without it that of the second (`--apply-graphormer-init`); the
+    paper states none. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
     """
     if isinstance(module, nn.Linear):
         module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))

@@ -11,7 +11,7 @@ import numpy as np
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
-from omegaconf import II
+from omegaconf import II, open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.build import get_store
@@ -40,7 +40,11 @@ from graphormer_plugin.finetune.transfer import (
     translate,
 )
 from graphormer_plugin.inference.results import check_results_path, write_predictions
-from graphormer_plugin.models import GraphModel, apply_layerwise_options
+from graphormer_plugin.models import (
+    GraphModel,
+    apply_layerwise_options,
+    missing_options,
+)
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.versions import versions
@@ -117,6 +121,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     results_path: Optional[str] = II("common_eval.results_path")
     save_dir: str = II("checkpoint.save_dir")
     checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
+    restore_file: str = II("checkpoint.restore_file")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
     reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
@@ -427,14 +432,19 @@ class GraphPredictionTask(FairseqTask):
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         """Build the model and learn from its ``batch_spec`` what a batch holds.
 
-        A run that starts from other weights has their options (see `settle_options`).
+        A run that starts from other weights, or goes on from its own, has their options
+        (see `settle_options`). A checkpoint that is older than an option has its value
+        from before (see `missing_options`).
         """
         with one_line_errors():
             start, resumes = None, False
             if not from_checkpoint:
                 start, resumes = self.starting_point()
+            else:
+                with open_dict(cfg):
+                    cfg.update(missing_options(cfg))
             if start is not None:
-                settle_options(cfg, start)
+                settle_options(cfg, start, resumes)
             model = super().build_model(cfg, from_checkpoint)
             self.batch_spec = model.batch_spec
             if start is not None and not resumes:
@@ -450,16 +460,22 @@ class GraphPredictionTask(FairseqTask):
         """The checkpoint that says what the model looks like, and whether it is one of
         this run that is resumed.
 
-        None without ``--finetune-from-model`` and ``--pretrained-model-name``.
+        None for a new run without ``--finetune-from-model`` and
+        ``--pretrained-model-name``.
 
         Raises:
             OSError, ValueError: there is none, or it is damaged.
         """
         cfg = self.cfg
         # Without fairseq's command line, interpolations stay as they are.
-        path, save_dir, suffix = (
+        path, save_dir, suffix, restore = (
             None if value is None or value.startswith("${") else value
-            for value in (cfg.finetune_from_model, cfg.save_dir, cfg.checkpoint_suffix)
+            for value in (
+                cfg.finetune_from_model,
+                cfg.save_dir,
+                cfg.checkpoint_suffix,
+                cfg.restore_file,
+            )
         )
         name = cfg.pretrained_model_name
         if name == NONE:
@@ -468,11 +484,12 @@ class GraphPredictionTask(FairseqTask):
             raise ValueError(
                 "--finetune-from-model and --pretrained-model-name cannot be combined"
             )
+        if restore == "checkpoint_last.pt":  # fairseq's default, in its folder
+            restore = os.path.join(save_dir, f"checkpoint_last{suffix or ''}.pt")
+        if restore and os.path.exists(restore):
+            return read_pretrained(restore), True
         if not (path or name):
             return None, False
-        last = os.path.join(save_dir or "", f"checkpoint_last{suffix or ''}.pt")
-        if os.path.exists(last):
-            return read_pretrained(last), True
         if name:
             return load_pretrained(name, cfg.pretrained_dir, cfg.data_root), False
         if not os.path.exists(path):

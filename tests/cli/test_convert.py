@@ -10,6 +10,9 @@ from fairseq import checkpoint_utils
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.datasets.smiles import feature_dims
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.transfer import SIZES, preset_options
+from graphormer_plugin.models import build_model
 from support.golden import golden_state, load_golden
 
 SOURCES = {
@@ -51,6 +54,30 @@ def test_equals_the_published_implementation(name, tmp_path):
     # float32 rounds sums of another batch in another order
     alone = np.concatenate([predictor.predict([text]) for text in smiles])
     assert np.abs(alone - archive["output"])[tie_free].max() < 1e-6
+
+
+@pytest.mark.parametrize("norm", ["postln", "preln"])
+@pytest.mark.parametrize("edges", ["multi_hop", "single_hop"])
+def test_the_preset_is_the_published_network(norm, edges):
+    """graphormer_base at the sizes of the golden weights: the second version's flags are
+    all that it takes, and for the default of each, none."""
+    archive = load_golden(f"graphormer_{norm}_{edges}")
+    config = json.loads(str(archive["config"]))
+    sizes = {name: config[name] for name in SIZES}
+    flags = {"pre_layernorm": norm == "preln", "edge_type": edges}
+    preset = preset_options("graphormer_base")
+    flags = {name: value for name, value in flags.items() if value != preset[name]}
+    assert bool(flags) == ((norm, edges) != ("postln", "multi_hop"))
+
+    imported = convert.import_graphormer(golden_state(archive), config)
+    targets = TargetSchema(["a", "b"])
+    model = build_model("graphormer_base", imported.schema, targets, **sizes, **flags)
+    model.double().load_state_dict(imported.state)
+    predictor = hub.Predictor(model, imported.schema, targets, "ogb")
+    smiles = [str(text) for text in archive["smiles"]]
+    difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
+    tie_free = archive["tie_free"] if "tie_free" in archive else slice(None)
+    assert difference[tie_free].max() <= 1e-9
 
 
 def random_state(**sizes):

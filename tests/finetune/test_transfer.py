@@ -48,10 +48,10 @@ SCHEMAS = {
 ARCHITECTURES = {
     "grpe": ("grpe_tiny", {}),
     "grpe, encodings per layer": ("grpe_tiny", {"independent_encodings": True}),
-    "paths": ("graphormer_slim", {"pre_layernorm": True}),
-    "direct bonds": ("graphormer_slim", {"edge_type": "single_hop"}),
-    "bonds in nodes": ("graphormer_slim", {"edge_type": "node"}),
-    "bonds in messages": ("graphormer_slim", {"edge_type": "aggregation"}),
+    "paths": ("graphormer_paper_slim", {}),
+    "direct bonds": ("graphormer_paper_slim", {"edge_type": "single_hop"}),
+    "bonds in nodes": ("graphormer_paper_slim", {"edge_type": "node"}),
+    "bonds in messages": ("graphormer_paper_slim", {"edge_type": "aggregation"}),
     "edges": ("gt_zinc", {"pos_enc": "none"}),
     "messages along bonds": ("gine", {"virtual_node": True}),
     "pairs": ("cgt_zinc", {"rwse_dim": 4}),
@@ -170,14 +170,16 @@ def test_features_that_are_numbers():
 
 def test_other_targets_get_a_new_head(caplog):
     targets = TargetSchema(["c"])
-    for options in ({}, {"head_style": "transform"}):
-        old = make_model(SOURCE, "graphormer_slim", **options)
-        new = make_model(SOURCE, "graphormer_slim", targets, seed=1, **options)
+    for arch, kind in (
+        ("graphormer_paper_slim", "weight"),
+        ("graphormer_slim", "projection.weight"),
+    ):
+        old = make_model(SOURCE, arch)
+        new = make_model(SOURCE, arch, targets, seed=1)
         with caplog.at_level(logging.INFO):
             weights = translate(old.state_dict(), new, start(), SOURCE, targets)
         own = new.state_dict()
         anew = {n for n in weights if weights[n].data_ptr() == own[n].data_ptr()}
-        kind = "projection.weight" if options else "weight"
         assert anew == {f"head.{kind}", "head.bias"}
         assert "re-initialised (targets there 2: a, b, here 1: c)" in caplog.text
 
@@ -186,8 +188,8 @@ def test_other_targets_get_a_new_head(caplog):
 @pytest.mark.parametrize(
     "arch, options",
     [
-        ("graphormer_slim", {"head_style": "linear"}),
-        ("graphormer_slim", {"head_style": "transform"}),
+        ("graphormer_paper_slim", {}),
+        ("graphormer_slim", {}),
         ("cgt_zinc", {"rwse_dim": 4}),
     ],
 )
@@ -258,7 +260,7 @@ def test_tensors_that_do_not_fit(options, message):
         translate(old.state_dict(), new, start(schema), schema, TARGETS)
 
 
-def options(arch="graphormer_slim", **values):
+def options(arch="graphormer_paper_slim", **values):
     """fairseq's options of a model, all of a preset but for some."""
     from graphormer_plugin.finetune.transfer import preset_options
 
@@ -276,7 +278,7 @@ class TestOptions:
         )
 
     def test_another_model(self):
-        with pytest.raises(ValueError, match="grpe_small, .* --arch graphormer_slim"):
+        with pytest.raises(ValueError, match="grpe_small, .* --arch graphormer_paper"):
             settle_options(options(), start(**options("grpe_small")))
 
     def test_presets_adopt_and_choices_stay(self, caplog):
@@ -291,19 +293,25 @@ class TestOptions:
         assert kept in caplog.text
 
     def test_switches(self, caplog):
-        saved = options(pre_layernorm=True, encoder_normalize_before=False)
+        saved = options(apply_graphormer_init=True, encoder_normalize_before=False)
         cfg = options(encoder_normalize_before=True)
         with caplog.at_level(logging.INFO):
             settle_options(cfg, start(**saved))
-        assert cfg.pre_layernorm and cfg.encoder_normalize_before
-        assert "taken from run.pt: --pre-layernorm\n" in caplog.text
+        assert cfg.apply_graphormer_init and cfg.encoder_normalize_before
+        assert "taken from run.pt: --apply-graphormer-init\n" in caplog.text
         assert "(there no --encoder-normalize-before)" in caplog.text
 
     def test_another_preset_of_the_model(self):
         small = dict(TINY, _name="graphormer_base")
         cfg = options(**TINY)
         settle_options(cfg, start(**{**options("graphormer_base"), **small}))
-        assert cfg.num_in_degree == 512
+        assert cfg.num_in_degree == 512 and cfg.head_style == "transform"
+
+    @pytest.mark.parametrize("resumes, rate", [(True, 0.4), (False, 0.1)])
+    def test_rates_of_dropout_are_those_of_the_run(self, resumes, rate):
+        cfg = options()
+        settle_options(cfg, start(**options(dropout=0.4)), resumes)
+        assert cfg.dropout == rate
 
 
 def test_layers_of_weights():

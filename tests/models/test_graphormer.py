@@ -17,27 +17,39 @@ ZINC_TABLES = dict(node_table_size=64, bond_table_size=64, num_edge_dis=40)
 OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
 
 
+def parameters(arch, schema, outputs=1, **options):
+    targets = TargetSchema([f"y{i}" for i in range(outputs)])
+    model = build_model(arch, schema, targets, **options)
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 @pytest.mark.parametrize(
     "arch, schema, tables, outputs, paper",
     [
-        ("graphormer_slim", ZINC, ZINC_TABLES, 1, 489_321),
-        ("graphormer_small", OGB, OGB_TABLES, 1, 12.5e6),
-        ("graphormer_base", OGB, OGB_TABLES, 1, 47.1e6),
-        ("graphormer_deep", OGB, OGB_TABLES, 128, 119.5e6),
+        ("graphormer_paper_slim", ZINC, ZINC_TABLES, 1, 489_321),
+        ("graphormer_paper_small", OGB, OGB_TABLES, 1, 12.5e6),
+        ("graphormer_paper_base", OGB, OGB_TABLES, 1, 47.1e6),
+        ("graphormer_paper_deep", OGB, OGB_TABLES, 128, 119.5e6),
     ],
 )
-def test_size(arch, schema, tables, outputs, paper):
-    targets = TargetSchema([f"y{i}" for i in range(outputs)])
-    model = build_model(arch, schema, targets, pre_layernorm=True, **tables)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    assert count == pytest.approx(paper, rel=0.01)
+def test_size_in_the_paper(arch, schema, tables, outputs, paper):
+    count = parameters(arch, schema, outputs, **tables)
+    assert count == pytest.approx(paper, rel=0.005)
+    if arch.endswith("slim"):  # and a final LayerNorm, as the first release has
+        assert count == paper + 2 * 80
 
 
-def tiny(schema=OGB, **options):
+def test_size_of_the_second_version():
+    """48.3M on its page. It counts a pooler, a linear map that it never uses."""
+    pooler = 768 * 768 + 768
+    count = parameters("graphormer_base", OGB)
+    assert count + pooler == pytest.approx(48.3e6, rel=0.002)
+    assert parameters("graphormer_base", OGB, **OGB_TABLES) == count
+
+
+def tiny(schema=OGB, arch="graphormer_paper_slim", **options):
     sizes = dict(encoder_layers=1, encoder_embed_dim=16, encoder_ffn_embed_dim=16)
-    return build_model(
-        "graphormer_slim", schema, TargetSchema(["a", "b"]), **sizes, **options
-    )
+    return build_model(arch, schema, TargetSchema(["a", "b"]), **sizes, **options)
 
 
 @pytest.mark.parametrize(
@@ -79,25 +91,30 @@ def test_tables_follow_the_vocabulary_or_the_options():
     assert len(encoder.attn_bias.edges.weight) == 128
 
 
-def test_structure_of_the_paper_and_of_the_released_code():
-    norm, none = torch.nn.LayerNorm, torch.nn.Identity
-    kinds = {}
-    for name, options in {
-        "paper": {"pre_layernorm": True},
-        "post-norm": {},
-        "released": {
-            "encoder_normalize_before": True,
-            "head_style": "transform",
-            "pre_layernorm": True,
-        },
+def test_structure_of_the_paper_and_of_the_second_version():
+    """Section 11 of shared/papers/released.md."""
+    found = {}
+    for name, (arch, options) in {
+        "paper": ("graphormer_paper_slim", {}),
+        "second": ("graphormer_slim", {}),
+        "second, pre-norm": ("graphormer_slim", {"pre_layernorm": True}),
+        "second, dropout 0.3": ("graphormer_slim", {"dropout": 0.3}),
     }.items():
-        model = tiny(**options)
-        parts = model.encoder.embed_norm, model.encoder.final_norm, model.head
-        kinds[name] = [type(part) for part in parts]
-    assert kinds == {
-        "paper": [none, norm, LinearHead],
-        "post-norm": [none, none, LinearHead],
-        "released": [norm, none, TransformHead],
+        model = tiny(arch=arch, **options)
+        encoder, layer = model.encoder, model.encoder.layers[0]
+        parts = encoder.embed_norm, encoder.final_norm, model.head
+        rates = encoder.input_dropout, layer.dropout, layer.act_dropout
+        found[name] = (
+            [type(part) for part in parts],
+            layer.pre_layernorm,
+            [rate.p for rate in (*rates, layer.attention.dropout)],
+        )
+    norm, none, head = torch.nn.LayerNorm, torch.nn.Identity, TransformHead
+    assert found == {
+        "paper": ([none, norm, LinearHead], True, [0, 0.1, 0, 0.1]),
+        "second": ([norm, none, head], False, [0, 0, 0.1, 0.1]),
+        "second, pre-norm": ([norm, none, head], True, [0, 0, 0.1, 0.1]),
+        "second, dropout 0.3": ([norm, none, head], False, [0.3, 0.3, 0.1, 0.1]),
     }
 
 

@@ -39,6 +39,33 @@ STARTS = {
         **NORMS,
     },
 }
+# Graphormer; its table of path steps is an embedding there, too.
+EMBEDDINGS = {
+    r"encoder\.(node_encoder|virtual_node)\.embedding\.weight": 0.02,
+    r"encoder\.positions\.centrality\.(in|out)_degree\.weight": 0.02,
+    r"encoder\.attn_bias\.(spatial\.embedding|virtual)\.weight": 0.02,
+    r"encoder\.attn_bias\.edges\.(bonds\.embedding\.)?weight": 0.02,
+}
+LAYERS = r"encoder\.layers\.\d+\.(attention\.(qkv|out)_proj|fc[12])"
+# First version, init_bert_params of graphormer/model.py, on the whole model (11).
+STARTS["graphormer_paper_slim", ()] = {
+    **EMBEDDINGS,
+    LAYERS + r"\.weight": 0.02 / math.sqrt(12),
+    LAYERS + r"\.bias": "zero",
+    r"head\.weight": 0.02 / math.sqrt(12),
+    r"head\.bias": "zero",
+    **NORMS,
+}
+# Second version, init_graphormer_params, on the whole model (11).
+for switches in ((), ("pre_layernorm",)):
+    STARTS["graphormer_slim", switches] = {
+        **EMBEDDINGS,
+        LAYERS + r"\.weight": 0.02,
+        LAYERS + r"\.bias": "zero",
+        r"head\.(transform|projection)\.weight": 0.02,
+        r"head\.(transform\.)?bias": "zero",
+        **NORMS,
+    }
 STARTS["grpe_tiny", ("independent_encodings",)] = {
     name.replace(r"encodings\.0", r"encodings\.\d+"): start
     for name, start in STARTS["grpe_small", ()].items()
