@@ -50,6 +50,7 @@ lint: setup
 	"$(BIN)/ruff" check $(SOURCES)
 	"$(BIN)/black" --check --quiet $(SOURCES)
 	"$(BIN)/lint-imports" --no-logo --cache-dir build/import-linter
+	"$(BIN)/mypy" --no-error-summary --cache-dir build/mypy
 
 # Links and anchors that lead nowhere are warnings, and a warning is an error.
 docs: setup

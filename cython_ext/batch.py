@@ -269,7 +269,7 @@ def _allocate_edge_fields(
         farthest = MAX_HOPS if max_dist is None else max_dist
         job.dist_of_hop = np.where(hops > farthest, FAR, hops).astype(np.uint16)
         job.dist_of_hop[width] = UNREACHABLE
-    if "relation_index" in fields:
+    if "relation_index" in fields and max_hop is not None:
         number = num_relations(max_hop, job.num_bond_types)
         if number > 65536:
             raise ValueError(
@@ -279,7 +279,8 @@ def _allocate_edge_fields(
         out["relation_index"] = np.empty(
             pairs, dtype=np.uint8 if number <= 256 else np.uint16
         )
-        of_hop = np.where(hops > max_hop, RELATION_FAR, hop_relation(hops))
+        relations = hop_relation(hops)  # type: ignore[arg-type]  # of all hops at once
+        of_hop = np.where(hops > max_hop, RELATION_FAR, relations)
         of_hop[0], of_hop[width] = RELATION_SELF, RELATION_UNREACHABLE
         job.relation_of_hop = of_hop.astype(np.uint16)
         job.bond_base = bond_relation(0, max_hop)

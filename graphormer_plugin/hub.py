@@ -8,7 +8,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -280,7 +280,7 @@ class Predictor:
     ) -> Rows:
         """Rows [G, width] that a function makes of batches; with `nodes` a list."""
         sizes = np.diff(columns["node_offset"])
-        found: list[Optional[np.ndarray]] = [None] * len(sizes)
+        found: list[np.ndarray] = [np.empty(0)] * len(sizes)
         for rows, batch in self._batches(columns, batch_size, by_size=True):
             for row, values in zip(rows, function(batch), strict=True):
                 found[row] = values[: sizes[row]] if nodes else values

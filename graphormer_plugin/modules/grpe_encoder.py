@@ -95,7 +95,8 @@ class RelationEncoding(VocabularyModule):
             self.topology_attention, topology, self.edge_attention, edge, 2
         )
         value = self._sum(self.topology_value, topology, self.edge_value, edge, 1)
-        return RelationTables(*weight.chunk(2, dim=0), value)
+        query, key = weight.chunk(2, dim=0)
+        return RelationTables(query, key, value)
 
     def _sum(
         self,

@@ -73,7 +73,7 @@ def model_row_labels(
         vocabularies: those that the weights were trained with.
         weights: a state dict, of this model or of one with other vocabularies.
     """
-    labels = {}
+    labels: dict[str, RowLabels] = {}
     for prefix, module in model.named_modules():
         if not isinstance(module, VocabularyModule):
             continue
