@@ -41,14 +41,14 @@ from graphormer_plugin.data.writer import StoreWriter
 
 logger = logging.getLogger(__name__)
 
-# Options that a dataset may not have a use for.
+# Options that a dataset may ignore; then they are refused.
 _OPTIONAL = ("split", "smiles_column", "target_columns", "target_kind", "target_unit")
 
 
 def get_store(options: DatasetOptions) -> GraphStore:
     """Opens the store of a dataset, building it first if missing, stale or damaged.
 
-    Several processes may ask at once: one builds, the others wait.
+    If several processes ask at once, one builds and the others wait.
 
     Raises:
         DatasetError: The dataset is unknown or its source cannot be read as asked.
@@ -83,7 +83,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
 def locate(
     options: DatasetOptions,
 ) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
-    """Finds dataset, folder of its store, and what the store must have come from.
+    """Finds the dataset, the folder of its store, and what the store must come from.
 
     Returns:
         The registered dataset; the folder; ``{"source": ..., "options": ...}``.
@@ -153,7 +153,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
 def _open_if_current(
     path: Path, identity: Mapping[str, Any], skip_invalid: bool, announce: bool = True
 ) -> Optional[GraphStore]:
-    """The store if it can be used as it is; else None, and `announce` says why."""
+    """The store if it is usable; otherwise None, and with `announce` a log line."""
     if not path.exists():
         return None
     try:
@@ -174,7 +174,7 @@ def _open_if_current(
 
 
 def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
-    """Whether a store's identity is what is asked for; None agrees with everything."""
+    """Whether a store has the requested identity; None agrees with everything."""
     return stored.keys() == asked.keys() and all(
         value is None or stored[name] == value for name, value in asked.items()
     )
@@ -193,7 +193,7 @@ def _invalid_error(count: int, file: Path) -> DatasetError:
             rows = ", ".join(line["row"] for line in lines)
         more = ", ..." if count > 5 else ""
         where = f"row{plural} {rows}{more}; reasons in {file}"
-    except FileNotFoundError:  # an earlier build wrote it, and somebody removed it
+    except FileNotFoundError:  # somebody has removed the file
         where = "--skip-invalid --rebuild lists them"
     return DatasetError(
         f"{count:,} molecule{plural} cannot be parsed ({where}); correct the source, "
@@ -208,7 +208,7 @@ def _build(
     identity: Mapping[str, Any],
 ) -> None:
     source = dataset.load(options)
-    if None in identity["source"].values():  # files that loading has brought
+    if None in identity["source"].values():  # loading has downloaded the files
         _, _, identity = locate(options)
     label = source.label or dataset.name
     try:
@@ -261,7 +261,7 @@ def _build_from_smiles(
         ):
             failures += piece.failures
             if piece.chunk is None or (failures and not options.skip_invalid):
-                continue  # the rest is only looked at for more failures
+                continue  # the rest is parsed only to list all failures
             start = writer.num_graphs
             graph_of_row[piece.chunk.row] = np.arange(start, start + len(piece.chunk))
             for name, values in piece.extras.items():
@@ -293,15 +293,11 @@ def _build_from_smiles(
                 )
             target = target[graph_of_row >= 0]
         writer.finish(
-            dataset=label,
             splits=splits,
             target=target,
-            target_names=source.target_names or _default_names(target.shape[1]),
-            unit=source.unit or options.target_unit,
-            kind=source.kind or options.target_kind,
-            num_classes=source.num_classes,
             skipped=len(failures),
             featuriser=source.featuriser or ("" if source.parser else "ogb"),
+            **_description(source, label, options, target.shape[1]),
             **identity,
         )
 
@@ -313,7 +309,7 @@ def _parts(
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> SavedParts:
-    """Where finished parts of this very preparation are, if it was killed."""
+    """Finished parts of the same preparation, if an earlier one was killed."""
     function = getattr(parser, "func", parser)
     key = [
         identity,
@@ -331,7 +327,7 @@ def _parts(
 
 @contextlib.contextmanager
 def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
-    """Removes the parts, unless the process or a worker is stopped from outside."""
+    """Keeps the parts only if the process or a worker is stopped from outside."""
     try:
         yield
     except (WorkerError, MemoryError, OSError):
@@ -378,23 +374,27 @@ def _build_from_graphs(
             splits = random_split(writer.num_graphs, options.seed)
         splits = splits_of_graphs(splits, np.arange(writer.num_graphs), label)
         require_rows(splits, label, "")
-        kind = source.kind or options.target_kind
-        if source.level == "node" and not source.kind:
-            kind = "multiclass"
         writer.finish(
-            dataset=label,
             splits=splits,
-            target_names=source.target_names or _default_names(width),
-            unit=source.unit or options.target_unit,
-            kind=kind,
-            num_classes=source.num_classes,
             featuriser=source.featuriser,
+            **_description(source, label, options, width),
             **identity,
         )
 
 
-def _default_names(width: int) -> list[str]:
-    return ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+def _description(
+    source: DatasetSource, label: str, options: DatasetOptions, width: int
+) -> dict[str, Any]:
+    """Arguments of `StoreWriter.finish` that source and options share."""
+    names = ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+    kind = "multiclass" if source.level == "node" else options.target_kind
+    return {
+        "dataset": label,
+        "target_names": source.target_names or names,
+        "unit": source.unit or options.target_unit,
+        "kind": source.kind or kind,
+        "num_classes": source.num_classes,
+    }
 
 
 def _report_failures(

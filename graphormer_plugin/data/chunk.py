@@ -75,86 +75,55 @@ class GraphChunk:
         return cls(**arrays)
 
     def check(self, first: int = 0) -> None:
-        """Checks shapes, types and ranges, which no vocabulary is needed for.
+        """Checks shapes, types and ranges as far as no vocabulary is needed.
 
         Args:
             first: Number of the first graph, for messages.
 
         Raises:
-            ValueError: Something is wrong; names the graph where one is.
+            ValueError: An array is wrong; names the graph if one is.
         """
         num_nodes, num_edges = np.asarray(self.num_nodes), np.asarray(self.num_edges)
-        nodes, edges = int(num_nodes.sum()), int(num_edges.sum())
-
-        def fail(graph: int, text: str) -> ValueError:
-            return ValueError(f"graph {first + int(graph)}: {text}")
-
         if len(self) and num_nodes.min() < 1:
-            raise fail(num_nodes.argmin(), "it has no nodes")
-        edge_index = np.asarray(self.edge_index)
-        if edge_index.shape != (2, edges) or (
-            edges and edge_index.dtype.kind not in "iu"
+            raise ValueError(f"graph {first + int(num_nodes.argmin())} has no nodes")
+        num_ends = np.repeat(num_nodes, num_edges)[:, None]  # [E, 1]
+        for name, table, counts, kinds in (
+            ("x", self.x, num_nodes, "iubf"),
+            ("pos", self.pos, num_nodes, "iubf"),
+            ("edge_index.T", np.asarray(self.edge_index).T, num_edges, "iu"),
+            ("edge_attr", self.edge_attr, num_edges, "iub"),
         ):
-            raise ValueError(
-                f"edge_index has shape {list(edge_index.shape)} and dtype "
-                f"{edge_index.dtype}, expected [2, {edges}] of integers"
-            )
-        owner = np.repeat(np.arange(len(self)), num_edges)
-        outside = (edge_index < 0) | (edge_index >= num_nodes[owner])
-        if outside.any():
-            row, edge = np.argwhere(outside)[0]
-            raise fail(
-                owner[edge],
-                f"edge_index names node {edge_index[row, edge]}, expected "
-                f"0..{num_nodes[owner[edge]] - 1}",
-            )
-
-        x = np.asarray(self.x)
-        if x.ndim != 2 or x.dtype.kind not in "iubf":
-            raise ValueError(
-                f"x has shape {list(x.shape)} and dtype {x.dtype}, expected [sum N, F] "
-                "of integers or floats"
-            )
-        by_node = [("x", x), ("pos", self.pos)]
-        if self.target is not None and np.asarray(self.target).ndim == 1:
-            by_node.append(("target", self.target))
-        elif self.target is not None and len(self.target) != len(self):
-            raise ValueError(
-                f"target has {len(self.target)} rows, expected {len(self)} (graphs)"
-            )
-        for name, values in by_node:
-            if values is not None and len(values) != nodes:
-                raise ValueError(
-                    f"{name} has {len(values)} rows, expected {nodes} (nodes)"
-                )
-        tables = [("x", x, num_nodes), ("pos", self.pos, num_nodes)]
-
-        if self.edge_attr is not None:
-            edge_attr = np.asarray(self.edge_attr)
-            if (
-                edge_attr.ndim != 2
-                or len(edge_attr) != edges
-                or edge_attr.dtype.kind not in "iub"
-            ):
-                raise ValueError(
-                    f"edge_attr has shape {list(edge_attr.shape)} and dtype "
-                    f"{edge_attr.dtype}, expected [{edges}, columns] of integers"
-                )
-            tables.append(("edge_attr", edge_attr, num_edges))
-        for name, values, counts in tables:
-            if values is None or not np.size(values):
+            if table is None:
                 continue
-            if values.dtype.kind == "f":
+            table = np.asarray(table)
+            wrong_type = table.size > 0 and table.dtype.kind not in kinds
+            if table.ndim != 2 or len(table) != counts.sum() or wrong_type:
+                raise ValueError(
+                    f"{name} has shape {list(table.shape)} and dtype {table.dtype}, "
+                    f"expected [{counts.sum()}, columns] of "
+                    f"{'numbers' if 'f' in kinds else 'integers'}"
+                )
+            if name == "edge_index.T":
+                wrong = (table < 0) | (table >= num_ends)
+                text = "edge_index names node {}, expected 0..{}"
+            elif table.dtype.kind == "f":
                 with np.errstate(over="ignore"):
-                    wrong = ~np.isfinite(values.astype(np.float32))
-                expected = "a value {}, expected one that fits float32"
+                    wrong = ~np.isfinite(table.astype(np.float32))
+                text = name + " has a value {}, expected one that fits float32"
             else:
-                wrong = values < 0
-                expected = "category {}, expected 0 and above"
+                wrong = table < 0
+                text = name + " has category {}, expected 0 and above"
             if wrong.any():
                 row, column = np.argwhere(wrong)[0]
                 graph = np.searchsorted(np.cumsum(counts), row, side="right")
-                raise fail(graph, f"{name} has {expected.format(values[row, column])}")
+                text = text.format(table[row, column], num_nodes[graph] - 1)
+                raise ValueError(f"graph {first + int(graph)}: {text}")
+        if self.target is not None:
+            expected = num_nodes.sum() if np.ndim(self.target) == 1 else len(self)
+            if len(self.target) != expected:
+                raise ValueError(
+                    f"target has {len(self.target)} rows, expected {expected}"
+                )
 
 
 @dataclass

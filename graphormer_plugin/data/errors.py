@@ -6,8 +6,8 @@ class DatasetError(ValueError):
 
 
 class WorkerError(DatasetError):
-    """A process that prepares data died; what is finished stays, to go on later."""
+    """A process that prepares data died; finished parts stay for the next attempt."""
 
 
 class StoreError(ValueError):
-    """A folder is no graph store that may be read; names the folder and why."""
+    """A folder is not a readable graph store; names the folder and the reason."""

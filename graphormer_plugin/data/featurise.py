@@ -26,18 +26,18 @@ from graphormer_plugin.data.parts import SavedParts
 logger = logging.getLogger(__name__)
 
 PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
-# Starting workers takes seconds (they import this package); one core featurises some
-# thousand molecules in that time, so that fewer rows are faster without.
+# Workers take seconds to start, because they import this package. One core featurises
+# thousands of molecules in that time.
 MIN_ROWS_FOR_WORKERS = 16384
 
 
 def num_workers(asked: Optional[int], rows: int) -> int:
-    """Processes to start: 0 means in this process.
+    """Number of processes to start; 0 means to work in this process.
 
     Args:
-        asked: As the user said, or None: all cores this process may use, unless
-            there are so few rows that starting workers takes longer than the work.
-        rows: Rows to be featurised.
+        asked: Number that the user gave. None selects all cores that this process may
+            use, or 0 if there are too few rows to repay the start of workers.
+        rows: Number of rows to featurise.
     """
     if asked is None:
         if rows < MIN_ROWS_FOR_WORKERS:
@@ -63,7 +63,7 @@ def featurise(
     exclude: Iterable[int] = (),
     parts: Optional[SavedParts] = None,
 ) -> Iterator[FeaturisedRows]:
-    """Parses rows of SMILES into chunks, in their order.
+    """Parses rows of SMILES into chunks and keeps their order.
 
     Args:
         smiles: One per row.
@@ -73,7 +73,7 @@ def featurise(
         progress: Show a progress bar with the time left.
         description: Its label.
         exclude: Rows left out and not counted as failures.
-        parts: Where finished parts are kept, and found again after a kill.
+        parts: Keeps finished parts for a preparation that continues after a kill.
 
     Raises:
         WorkerError: A worker died (out of memory, most likely).
@@ -87,7 +87,7 @@ def featurise(
             finished += part.rows
             first = number * part_rows()
     if first:
-        logger.info("going on behind %s rows that are finished", f"{first:,}")
+        logger.info("continuing after %s finished rows", f"{first:,}")
 
     excluded = frozenset(exclude)
 
@@ -124,7 +124,7 @@ def featurise(
 def featurise_pieces(
     pieces: Iterable[tuple[list[int], list[str]]], parser: Parser, workers: int = 0
 ) -> Iterator[FeaturisedRows]:
-    """Parses pieces of work in their order, with a bounded number of them under way.
+    """Parses pieces of work in their order, a bounded number of them at once.
 
     Args:
         pieces: Rows and their SMILES, at most `CHUNK_ROWS` or so.
@@ -169,7 +169,7 @@ def _in_pool(
 
 
 def _start_worker() -> None:
-    """Leaves Ctrl-C to the parent, and dies with it however it dies."""
+    """Leaves Ctrl-C to the parent, and exits when the parent has died."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -220,7 +220,7 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
         messages: Those of `captured_rdkit_log`, within which this is called.
 
     Raises:
-        ValueError: It is refused; why, in one line, and in RDKit's words if it has some.
+        ValueError: It is refused; one line with the reason, RDKit's if it gives one.
     """
     messages.clear()
     try:
@@ -235,7 +235,7 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
 
 @contextlib.contextmanager
 def captured_rdkit_log() -> Iterator[list[str]]:
-    """Collects what RDKit would print, without its time stamps."""
+    """Collects RDKit's messages, without time stamps, instead of printing them."""
     try:
         from rdkit import rdBase
     except ImportError:

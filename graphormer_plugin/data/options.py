@@ -97,23 +97,12 @@ class DatasetConfig:
 class DatasetOptions:
     """What a user says about a dataset, checked.
 
-    The help texts of `DatasetConfig` say what the fields mean. They have the names of
-    its flags without the prefixes ``dataset_`` and ``prepare_``.
+    The help texts of `DatasetConfig` explain the fields, which have the names of its
+    flags without the prefixes ``dataset_`` and ``prepare_``. Empty or None selects the
+    default that is named there.
 
     Attributes:
-        name: Registered name, or the path of a CSV file.
-        source: Empty selects the dataset's own source.
-        data_root: None selects the default of `data_root_folder`.
-        split: Empty selects the dataset's own split; for a CSV the column ``split`` if
-            it has one, else random.
         seed: Of the random split.
-        smiles_column: Empty selects the column called smiles, in any case.
-        target_columns: Empty selects the only column that is left.
-        target_kind: One of `TARGET_KINDS`.
-        target_unit: Of a CSV's regression target, for messages.
-        skip_invalid: Leave out molecules that cannot be parsed.
-        workers: Processes that prepare; None selects all cores that may be used.
-        user_data_dir: Folder with modules that register datasets.
         rebuild: Prepare again even if a valid store exists.
         progress: Show a progress bar.
 

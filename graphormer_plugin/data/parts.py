@@ -19,15 +19,15 @@ _CHUNK_FIELDS = ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row"
 
 
 class SavedParts:
-    """Parts of a preparation that are finished, in a folder beside the store.
+    """Finished parts of a preparation, in a folder beside the store.
 
-    A part holds the same number of rows as every other; the last rows of a source make
-    none. Whoever builds the store holds its lock, reads the parts, goes on behind them
-    and removes them in the end.
+    All parts have the same number of rows; the last rows of a source form none. The
+    build of a store holds the store's lock, reads the parts, continues after them, and
+    removes them at the end.
 
     Args:
         folder: Need not exist.
-        key: What the parts depend on; those of another key are removed.
+        key: All that the parts depend on; those of another key are removed.
     """
 
     def __init__(self, folder: Path, key: Any) -> None:
@@ -38,14 +38,14 @@ class SavedParts:
             self.remove()
 
     def load(self) -> Iterator[FeaturisedRows]:
-        """Yields the parts in their order, up to the first that is not there."""
+        """Yields the parts in their order, up to the first missing one."""
         number = 0
         while (part := self._read(number)) is not None:
             yield part
             number += 1
 
     def save(self, number: int, pieces: Sequence[FeaturisedRows]) -> None:
-        """Writes a part; it is there whole or not at all."""
+        """Writes a part as a whole."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.key_file.touch()
         part = FeaturisedRows.joined(pieces)
@@ -78,13 +78,13 @@ class SavedParts:
                 if "x" in arrays.files:
                     chunk = GraphChunk(**{name: arrays[name] for name in _CHUNK_FIELDS})
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
-            return None  # not there, or damaged: made again
+            return None  # missing or damaged: it is made again
         failures = [tuple(failure) for failure in rest["failures"]]
         return FeaturisedRows(chunk, rest["extras"], failures, rest["rows"])
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:
-    """Integers in the smallest type that holds them all."""
+    """Integers in the smallest type that holds all of them."""
     if values.dtype.kind not in "iu":
         return values
     ends = (values.min(initial=0), values.max(initial=0))

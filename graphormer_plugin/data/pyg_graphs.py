@@ -20,15 +20,15 @@ def chunks_of_graphs(
     progress: bool = True,
     description: str = "graphs",
 ) -> Iterator[GraphChunk]:
-    """Checks PyG ``Data`` objects and joins them to chunks.
+    """Checks PyG ``Data`` objects and joins them into chunks.
 
     Args:
         graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
             [E, columns] of categories, ``y`` (a number or C numbers; classes [n] at
-            node level) and ``pos`` [n, 3]. All agree in their columns.
+            node level) and ``pos`` [n, 3]. All graphs have the same columns.
         level: ``graph`` or ``node``: what ``y`` labels.
-        with_target: Whether ``y`` is needed.
+        with_target: Whether ``y`` is required.
         progress: Show a progress bar.
         description: Its label.
 
@@ -41,7 +41,7 @@ def chunks_of_graphs(
     bar = tqdm(
         graphs, total=total, desc=description, unit="graph", disable=not progress
     )
-    # Number and columns of graph 0, and of the first graph with edges.
+    # Number and arrays of graph 0, and of the first graph with edges.
     first: Optional[tuple[int, dict[str, np.ndarray]]] = None
     first_with_edges: Optional[tuple[int, dict[str, np.ndarray]]] = None
     numbered = enumerate(bar)
@@ -156,7 +156,7 @@ def _check_same_columns(
     like: int,
     other: dict[str, np.ndarray],
 ) -> None:
-    """These columns of a graph are those of graph `like`."""
+    """DatasetError if a graph lacks a column of graph `like`, or has another kind."""
     for name in names:
         said = "y" if name == "target" else name
         if (name in part) != (name in other):

@@ -1,7 +1,7 @@
 """Named datasets.
 
-A dataset is a function registered under a name. It runs when a store has to be built,
-never at import:
+A dataset is a function registered under a name. It runs when its store is built, never at
+import:
 
     from graphormer_plugin.data import DatasetSource, register_dataset
 
@@ -10,13 +10,12 @@ never at import:
         return DatasetSource(graphs=[...], target_names=["gap"], unit="eV",
                              splits={"train": [...], "valid": [...], "test": [...]})
 
-It may take the `DatasetOptions` or no argument, and may return the dictionary of
-Graphormer v2, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
+It takes the `DatasetOptions` or no argument, and may return the dictionary of Graphormer
+v2 instead, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import os
 import sys
@@ -24,8 +23,6 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Optional
-
-import numpy as np
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.errors import DatasetError
@@ -40,24 +37,25 @@ class DatasetSource:
     Attributes:
         graphs: Iterable of PyG ``Data``; see `pyg_graphs.chunks_of_graphs`.
         smiles: Sequence of SMILES, one per row.
-        parser: Function of one SMILES; default: OGB's features.
+        parser: Function of one SMILES; None selects OGB's features.
         targets: Float [rows, C] with NaN for missing labels, or a function of the
             parser's extras and the splits (both per graph) that returns [G, C]. Not
             for graphs, which carry ``y``.
-        splits: Row numbers by split name (train, valid, test); None: as the options
-            say, random by default. Rows that could not be parsed drop out.
+        splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
+            out. None selects the split that the options name, random by default.
         target_names: One per target.
-        unit: Of a regression target; empty: as the options say.
-        kind: ``regression``, ``binary`` or ``multiclass``; empty: as the options say.
+        unit: Of a regression target; empty selects that of the options.
+        kind: ``regression``, ``binary`` or ``multiclass``; empty selects that of the
+            options.
         level: ``graph`` or ``node``.
-        num_classes: Of a multiclass target; 0: found from the labels.
-        node_dims: Number of values per node column; None: found from the data (always
-            known for SMILES with the default parser).
-        bond_dims: Likewise for bond columns.
-        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES;
-            default: ogb for SMILES with the default parser, else none.
+        num_classes: Of a multiclass target; 0 takes the number from the labels.
+        node_dims: Number of values per node column; None takes it from the data. The
+            default parser has its own.
+        bond_dims: The same for bond columns.
+        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES. The
+            default is ogb for SMILES with the default parser, else none.
         exclude: Rows that are known to be unusable and are left out silently.
-        label: Name for humans; default: the dataset's.
+        label: Name for humans; empty selects the dataset's.
     """
 
     graphs: Optional[Iterable[Any]] = None
@@ -87,14 +85,13 @@ class RegisteredDataset:
         source: Where it comes from, for ``--dataset-source``.
         options: Fields of `DatasetOptions` that its content depends on.
         content: Function of the options that identifies the source's content, for
-            example by hashes of files; a store that was made from other content is
-            stale. Default: hash of the module's code.
-            A value of None stands for files that are not there: a store that was
-            made from them is good without them.
-        any_source: Accept whatever ``--dataset-source`` says (users' own datasets).
-        resolve: Options with the source that ``--dataset-source`` means, which may
-            depend on the files that are there; raises DatasetError for one it does not
-            know. None: only ``source`` is accepted.
+            example by hashes of files. A store that was made from other content is
+            stale. None among its values stands for missing files, which a store does
+            not need. The default is a hash of the module's code.
+        any_source: Accept any ``--dataset-source`` (users' own datasets).
+        resolve: Function of the options that returns them with the source that
+            ``--dataset-source`` means, perhaps by the files that exist. It raises
+            DatasetError for an unknown one. None accepts only ``source``.
     """
 
     name: str
@@ -109,8 +106,8 @@ class RegisteredDataset:
         """Runs the function.
 
         Raises:
-            DatasetError: It fails, or returns something else; or options were given
-                that it cannot have read and that its result overrules.
+            DatasetError: It fails or returns something else, or an option was given
+                that it cannot have read.
         """
         if self.resolve is not None:
             options = self.resolve(options)
@@ -161,12 +158,7 @@ def register_dataset(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
 
-    Args:
-        name: For ``--dataset-name``.
-        source: See `RegisteredDataset`, likewise the others.
-        options: See `RegisteredDataset`.
-        content: See `RegisteredDataset`.
-        resolve: See `RegisteredDataset`.
+    `RegisteredDataset` explains the arguments.
 
     Raises:
         DatasetError: The name is taken.
@@ -216,22 +208,11 @@ def _as_source(result: Any, name: str) -> DatasetSource:
         raise DatasetError(f"dataset {name!r} must give either graphs or smiles")
     if result.smiles is not None and result.targets is None:
         raise DatasetError(f"dataset {name!r} gives smiles without targets")
-    if result.splits is not None:
-        result = dataclasses.replace(
-            result,
-            splits={split: _to_numpy(rows) for split, rows in result.splits.items()},
-        )
     return result
 
 
-def _to_numpy(values: Any) -> np.ndarray:
-    if hasattr(values, "detach"):
-        values = values.detach().cpu().numpy()
-    return np.asarray(values)
-
-
 def code_hash(function: Callable[..., Any]) -> str:
-    """Hash of the code that a dataset is made by: its folder's, or its file's."""
+    """Hash of the folder or file with the code of a dataset."""
     package = sys.modules.get(function.__module__.partition(".")[0])
     if hasattr(package, "graphormer_code_hash"):
         return package.graphormer_code_hash

@@ -141,7 +141,7 @@ class TestSources:
             ),
             (
                 dict(edge_index=torch.tensor([[0, 1], [1, 3]])),
-                "names node 3, expected 0",
+                r"names node 3, expected 0\.\.2",
             ),
             (dict(edge_index=torch.tensor([[0, 1], [1, -1]])), "names node -1"),
             (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "expected integers"),

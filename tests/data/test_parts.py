@@ -113,7 +113,7 @@ def test_a_killed_preparation_goes_on(folder, caplog):
     (folder / "kill").unlink()
     store = get_store(options(folder))
     assert calls(folder) == ROWS - 48
-    assert "going on behind 48 rows that are finished" in caplog.text
+    assert "continuing after 48 finished rows" in caplog.text
     assert not left(folder)
     at_once = get_store(options(folder, "other"))
     assert calls(folder) == ROWS
