@@ -96,7 +96,8 @@ class BondNumbers:
         """The schema's type by provisional number; None if the numbers are final."""
         if self._radix is not None or not schema.bond_dims:
             return None
-        table = np.zeros(len(self._numbers) + 1, dtype=np.int64)
+        dtype = np.dtype("<u1" if schema.num_bond_types <= 255 else "<u2")
+        table = np.zeros(len(self._numbers) + 1, dtype)
         if self._numbers:
             rows = np.array(list(self._numbers), dtype=np.int64)
             table[1:] = schema.bond_types(rows)

@@ -8,8 +8,9 @@ from typing import BinaryIO, Optional
 
 import numpy as np
 
-BLOCK_ROWS = 1 << 20
-NPY_HEADER_BYTES = 128  # room for any shape: the header is written last, in place
+from graphormer_plugin.data.files import atomic_write
+
+NPY_HEADER_BYTES = 128  # room for any shape
 
 
 def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
@@ -26,7 +27,15 @@ def npy_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
 
 
 class ColumnFile:
-    """A growing ``.npy`` file that takes a wider type when a value asks for it."""
+    """A ``.npy`` file made from chunks, in the smallest type that holds all values.
+
+    Chunks wait in a second file, each in its own smallest type, until `close` knows the
+    range of all.
+
+    Args:
+        path: Of the file.
+        dtypes: Types that the column may have, smallest first.
+    """
 
     def __init__(self, path: Path, dtypes: tuple[str, ...]) -> None:
         self.path = path
@@ -34,10 +43,20 @@ class ColumnFile:
         self.dtype = self.dtypes[0]
         self.tail: Optional[tuple[int, ...]] = None
         self.rows = 0
-        self.file: BinaryIO = open(path, "wb")
-        self.file.write(bytes(NPY_HEADER_BYTES))
+        self._chunks: list[tuple[np.dtype, int]] = []  # type and bytes of each
+        self.waiting: BinaryIO = open(path.with_suffix(".chunks"), "w+b")
 
     def append(self, values: np.ndarray, largest: Optional[int] = None) -> None:
+        """Adds rows.
+
+        Args:
+            values: All chunks agree in their shape without the first dimension.
+            largest: Value that the column must be able to hold; None takes it from the
+                values.
+
+        Raises:
+            ValueError: Another shape, or a value that no type holds.
+        """
         if self.tail is None:
             self.tail = values.shape[1:]
         if values.shape[1:] != self.tail:
@@ -45,43 +64,42 @@ class ColumnFile:
                 f"{self.path.stem} has rows of shape {list(values.shape[1:])}, "
                 f"expected {list(self.tail)}"
             )
-        if self.dtype.kind != "f":
-            high = int(values.max(initial=0) if largest is None else largest)
-            self._widen(int(values.min(initial=0)), high)
-        self.file.write(np.ascontiguousarray(values, dtype=self.dtype).tobytes())
+        dtype = self._type_of(values, largest)
+        self.dtype = max(self.dtype, dtype, key=self.dtypes.index)
+        content = np.ascontiguousarray(values, dtype=dtype).tobytes()
+        self.waiting.write(content)
+        self._chunks.append((dtype, len(content)))
         self.rows += len(values)
 
-    def _widen(self, low: int, high: int) -> None:
-        for dtype in self.dtypes[self.dtypes.index(self.dtype) :]:
+    def _type_of(self, values: np.ndarray, largest: Optional[int]) -> np.dtype:
+        if self.dtype.kind == "f":
+            return self.dtype
+        low = int(values.min(initial=0))
+        high = int(values.max(initial=0) if largest is None else largest)
+        for dtype in self.dtypes:
             limits = np.iinfo(dtype)
             if limits.min <= low and high <= limits.max:
-                break
-        else:
-            raise ValueError(
-                f"{self.path.stem} has a value in {low}..{high}, expected "
-                f"{limits.min}..{limits.max}"
-            )
-        if dtype == self.dtype:
-            return
-        if self.rows:
-            self.file.close()
-            wide = self.path.with_suffix(".wide")
-            with open(self.path, "rb") as old, open(wide, "wb") as new:
-                old.seek(NPY_HEADER_BYTES)
-                new.write(bytes(NPY_HEADER_BYTES))
-                while block := old.read(BLOCK_ROWS * self.dtype.itemsize):
-                    new.write(np.frombuffer(block, self.dtype).astype(dtype).tobytes())
-            os.replace(wide, self.path)
-            self.file = open(self.path, "r+b")
-            self.file.seek(0, os.SEEK_END)
-        self.dtype = dtype
+                return dtype
+        raise ValueError(
+            f"{self.path.stem} has a value in {low}..{high}, expected "
+            f"{limits.min}..{limits.max}"
+        )
 
-    def close(self) -> None:
-        if self.file.closed:
+    def close(self, table: Optional[np.ndarray] = None) -> None:
+        """Writes the file.
+
+        Args:
+            table: The column becomes ``table[values]``, in the type of the table.
+        """
+        if self.waiting.closed:
             return
-        shape = (self.rows, *(self.tail or ()))
-        self.file.seek(0)
-        self.file.write(npy_header(self.dtype, shape))
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.file.close()
+        if table is not None:
+            self.dtype = table.dtype
+        with self.waiting, atomic_write(self.path) as file:
+            self.waiting.seek(0)
+            file.write(npy_header(self.dtype, (self.rows, *(self.tail or ()))))
+            for dtype, size in self._chunks:
+                values = np.frombuffer(self.waiting.read(size), dtype)
+                values = values if table is None else table[values]
+                file.write(values.astype(self.dtype, copy=False).tobytes())
+        os.unlink(self.waiting.name)

@@ -13,9 +13,9 @@ from graphormer_plugin.data.collator import GraphCollator
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int64]:
     """Number of the size bucket of each graph.
 
-    A bucket starts at the smallest size that the one before does not hold, and holds
-    every size up to ``1 + ratio`` times its start: wide buckets for large graphs,
-    because padding is a share of the size.
+    A bucket starts at the smallest size that the previous one does not hold, and holds
+    every size up to ``1 + ratio`` times its start. Buckets of large graphs are wider,
+    because padding is relative to the size.
 
     >>> bucket_of_sizes(np.array([1, 10, 11, 12, 13]), 0.1).tolist()
     [0, 1, 1, 2, 2]
@@ -51,11 +51,11 @@ def cut_batches(
         indices: graphs, in the order in which they come.
         sizes: nodes of every graph, indexed by ``indices``.
         max_graphs: of a batch; ``None`` or 0: no limit, and so for the next two.
-        max_nodes: padded nodes of a batch, graphs times the largest of them. A graph
-            that alone has more is a batch of its own.
-        max_pairs: padded pairs of nodes of a batch, likewise.
-        multiple: batches of more graphs than it are cut to one of its multiples, except
-            for the last batch.
+        max_nodes: padded nodes of a batch, graphs times the largest of them. A larger
+            graph is a batch of its own.
+        max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
+        multiple: larger batches than this are cut to a multiple of it, except for the
+            last one.
     """
     indices = np.asarray(indices, dtype=np.int64)
     sizes = np.asarray(sizes)[indices].astype(np.int64)
@@ -82,16 +82,16 @@ def cut_batches(
 class GraphDataset(FairseqDataset):
     """One split of a graph store.
 
-    Items are positions in the split; the work happens in the collator. Training
-    order is a function of seed and epoch alone: graphs are shuffled within size
-    buckets, batches are cut along the buckets, and fairseq's iterator shuffles the
-    batches. A resumed run therefore sees the batches that an uninterrupted one sees.
+    Items are positions in the split, which the collator turns into batches. Training
+    order depends on seed and epoch only: graphs are shuffled within size buckets,
+    batches are cut along the buckets, and fairseq's iterator shuffles the batches. A
+    resumed run therefore sees the batches of an uninterrupted one.
 
     Args:
         graph_ids: graphs of the store that belong to the split, ``[n]``.
         sizes: nodes of every graph of the store, ``[G]``.
         collator: shared by all splits of a store.
-        shuffle: training order (see above); otherwise sorted by size, always alike.
+        shuffle: training order (see above); otherwise graphs are sorted by size.
         seed: of the training order.
         bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
     """
@@ -122,7 +122,7 @@ class GraphDataset(FairseqDataset):
         return index
 
     def __getitems__(self, indices: list[int]) -> list[int]:
-        """Called by torch's data loader instead of one call per graph."""
+        """torch's data loader calls this once per batch instead of once per graph."""
         return indices
 
     def collater(self, samples: list[int]) -> dict[str, Any]:
@@ -146,8 +146,8 @@ class GraphDataset(FairseqDataset):
     def ordered_indices(self) -> NDArray[np.int64]:
         """Positions in the order in which batches are cut.
 
-        Has its own generator, not NumPy's global one: nothing that a model or a user's
-        dataset draws changes the order of the data.
+        The generator is not NumPy's global one, so random numbers drawn by a model or
+        by a user's dataset do not change the order of the data.
         """
         if not self.shuffle:
             return np.argsort(self.sizes, kind="stable")
@@ -164,7 +164,7 @@ class GraphDataset(FairseqDataset):
     ) -> list[NDArray[np.int64]]:
         """Cut ``indices`` into batches, in their order; every index exactly once.
 
-        fairseq's own cutter drops the last batch of an epoch when its size is not a
+        fairseq's own function drops the last batch of an epoch if its size is not a
         multiple of ``--required-batch-size-multiple`` (8 by default). Here that
         multiple shortens full batches only, and the rest of the epoch is a batch.
 
@@ -202,10 +202,10 @@ class GraphDataset(FairseqDataset):
 
 
 class GraphBatchIterator(EpochBatchIterator):
-    """fairseq's iterator, which lives as long as the training.
+    """fairseq's iterator, with the same workers in all epochs.
 
-    Differs in one point: where it keeps the data loader and its workers, fairseq also
-    keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends.
+    It differs in one point: fairseq keeps the ``shuffle`` of the first epoch together
+    with the data loader, so that ``--curriculum`` never ends.
     """
 
     def _get_iterator_for_epoch(

@@ -1,8 +1,8 @@
-"""Batch fields that are dear to make: computed once per store and kept beside it.
+"""Batch fields that are expensive to compute: once per store, and kept beside it.
 
-Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps what it
-returns next to the store that it was made from, memory-mapped; `compute_columns` makes
-it in memory, for graphs that are in no store. Only what a `BatchSpec` asks for is made.
+Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps its
+arrays beside the store, memory-mapped. `compute_columns` computes them in memory, for
+graphs without a store. Both compute only what a `BatchSpec` asks for.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _RECORD = "record.json"
 
 @dataclass(frozen=True)
 class CachedField:
-    """How the columns behind a batch field are made.
+    """How the columns of a batch field are computed.
 
     Attributes:
-        key: spec -> name of the folder in which they are kept: the field, and every
-            parameter that they depend on.
+        key: spec -> name of their folder: the field and every parameter that they
+            depend on.
         compute: columns of a store, spec, label of a progress bar or None -> arrays by
             column name.
-        version: of the convention that `compute` follows; another one is not read.
+        version: of the convention that `compute` follows; others are computed again.
     """
 
     key: Callable[[BatchSpec], str]
@@ -76,7 +76,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
-    """What the fields of `spec` need besides `columns`, computed in memory.
+    """Computes in memory what the fields of `spec` need besides `columns`.
 
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and what
@@ -95,9 +95,10 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
 def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
-    They lie beside the store in ``<store>.<key>/``, one ``.npy`` a column, with a
-    record of the store's fingerprint and of every checksum. What does not fit is
-    computed anew. Several processes may ask at once: one computes, the others wait.
+    They lie beside the store in ``<store>.<key>/``, one ``.npy`` per column, with a
+    record of the store's fingerprint and of all checksums. If the record does not match,
+    they are computed again. If several processes ask at once, one computes and the
+    others wait.
 
     Returns:
         Read-only arrays by column name.
@@ -122,7 +123,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
 def _valid_columns(
     folder: Path, store: GraphStore, version: int
 ) -> Optional[list[str]]:
-    """Names of the columns of a folder, None unless all of it is as recorded."""
+    """Names of the columns of a folder; None unless all match the record."""
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
         if record["version"] == version and record["fingerprint"] == store.fingerprint:
@@ -135,7 +136,7 @@ def _valid_columns(
 
 
 def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> None:
-    """All of it under its name, or nothing; the caller holds the lock."""
+    """Writes a folder as a whole; the caller holds the lock."""
     temporary = folder.with_name(f".tmp-{folder.name}")
     for leftover in (temporary, folder):
         with contextlib.suppress(FileNotFoundError):

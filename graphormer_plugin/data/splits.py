@@ -69,6 +69,19 @@ def scaffold_split(scaffolds: Sequence[str]) -> dict[str, np.ndarray]:
     return {name: np.sort(np.array(g, np.int64)) for name, g in splits.items()}
 
 
+def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
+    """Splits of graphs that come one split after another.
+
+    Args:
+        counts: Number of graphs of each split, in their order.
+    """
+    ends = np.cumsum([0, *counts.values()])
+    return {
+        name: np.arange(start, end)
+        for name, start, end in zip(counts, ends[:-1], ends[1:], strict=True)
+    }
+
+
 def splits_of_graphs(
     splits: Mapping[str, Any], graph_of_row: np.ndarray, label: str
 ) -> dict[str, np.ndarray]:

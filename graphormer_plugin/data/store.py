@@ -13,26 +13,25 @@ column and split, and a ``manifest.json``:
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `target` | [G, C] float32 | NaN = missing |
 | | or [sum N] int8, int16 or int32 | labels of nodes |
-| `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph's number |
+| `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
-| `split_<name>` | [rows] int64 | graphs of a split |
+| `split_<name>` | [graphs] int64 | graph ids of a split |
 
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
 type that fits the whole column.
 
-**What is checked when.** The manifest carries its own checksum, and size, sha256, dtype
-and shape of every file. Every open checks the manifest, the size of every file, its
-header, and that the offsets start at 0 and end at the ends of their columns: a few
-milliseconds, whatever the number of graphs. Checksums cost a read of the whole store,
-so they are computed after a build and then only when a file may have changed: what was
-verified (inode, size, time of modification and of status change, which no program sets
-at will) is remembered in ``.<name>.verified.json`` beside the folder. A store that was
-copied, restored, edited or truncated is thereby verified at its next open, one that
-nobody touched is opened at once. A disk that rots without the file system noticing is
-found by ``verify=True`` (``graphormer-preprocess --verify``).
+**Checks.** The manifest holds its own checksum, and the size, sha256, dtype and shape of
+every file. Every open checks the manifest, the size and header of every file, and that
+the offsets start at 0 and end at the ends of their columns. This takes milliseconds for any
+number of graphs. Checksums need a read of the whole store, so they are computed after a
+build, and later only if a file may have changed. ``.<name>.verified.json`` beside the folder
+records what was verified: inode, size, and the times of modification and of status change,
+which no program can set. A store that was copied, restored, edited or truncated is therefore
+verified at its next open. ``verify=True`` (``graphormer-preprocess --verify``) always
+computes the checksums, and finds damage that the file system did not notice.
 
-**Building** happens in a temporary folder beside the final one, which is renamed after
-everything is on disk, under a file lock that the kernel releases when its holder dies.
+**Building** uses a temporary folder beside the final one. It is renamed when everything is on
+disk, under a file lock that the kernel releases when its holder dies.
 """
 
 from __future__ import annotations
@@ -72,16 +71,16 @@ class GraphStore:
         columns: Memory-mapped arrays by name, without the splits.
         schema: Node and bond columns.
         targets: Names, unit, kind and statistics of the labels.
-        splits: Graph numbers, int64 arrays by split name, in the source's order.
-        manifest: As written; ``options``, ``source`` and ``counts`` tell where the
+        splits: Graph ids, int64 arrays by split name, in the source's order.
+        manifest: As written; ``options``, ``source`` and ``counts`` say where the
             store comes from.
-        featuriser: Name of what makes such graphs of SMILES, for prediction; empty
-            where nothing does.
+        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
+            prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Two stores with the same fingerprint hold the
             same graphs in the same order, wherever they were built.
 
-    A store sent to another process is opened there anew.
+    A store that is sent to another process is opened again there.
     """
 
     def __init__(
@@ -110,8 +109,8 @@ class GraphStore:
                 they were last verified.
 
         Raises:
-            StoreError: The folder is missing, no store, of another version, truncated
-                or damaged.
+            StoreError: The folder is missing, is not a store, or the store has another
+                version, is truncated or damaged.
         """
         path = Path(path)
         manifest = _read_manifest(path)
@@ -149,7 +148,7 @@ class GraphStore:
 
     @property
     def target(self) -> Optional[np.ndarray]:
-        """Labels [G, C] or [sum N]; None in a store without."""
+        """Labels [G, C] or [sum N], or None."""
         return self.columns.get("target")
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
@@ -164,7 +163,7 @@ class GraphStore:
 
 
 def describe(store: GraphStore) -> str:
-    """One line with which two people can see that they train on the same thing.
+    """One line that shows two people whether they train on the same data.
 
     Example:
         ``nci: 3,993 train / 499 valid / 499 test graphs, target penalised_logp
@@ -204,9 +203,9 @@ def _s(count: int) -> str:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary folders of builds of ``path`` that were killed.
+    """Removes temporary folders of killed builds of ``path``.
 
-    Only the holder of the store's lock may call it: then no build is under way.
+    Only the holder of the store's lock may call it, because then no build runs.
     """
     leftover = re.compile(rf"\.(tmp|old)-{re.escape(path.name)}\.\d+")
     for folder in path.parent.iterdir() if path.parent.is_dir() else ():
@@ -229,16 +228,16 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise StoreError(f"{path}: no graph store ({MANIFEST} is missing)") from None
+        raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
     except (UnicodeDecodeError, json.JSONDecodeError):
         raise StoreError(f"{path}: {MANIFEST} is damaged") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise StoreError(f"{path}: no graph store ({MANIFEST} is not ours)")
+        raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
     version = manifest.get("version")
     if version != FORMAT_VERSION:
         raise StoreError(
             f"{path}: written in format {version}, this version reads "
-            f"{FORMAT_VERSION}; prepare the data set again"
+            f"{FORMAT_VERSION}; prepare the dataset again"
         )
     if manifest.get("checksum") != manifest_checksum(manifest):
         raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
@@ -246,7 +245,11 @@ def _read_manifest(path: Path) -> dict[str, Any]:
 
 
 def check_sizes(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
-    """State of every file as `remember_verified` keeps it."""
+    """State of every file, as `remember_verified` records it.
+
+    Raises:
+        StoreError: A file is missing or has another size.
+    """
     stats = {}
     for name, entry in manifest["files"].items():
         try:
@@ -281,7 +284,7 @@ def remember_verified(
     record = _verified_record(path)
     newest = max(times[-1] for times in stats.values())
     if time.time_ns() - newest < _CLOCK_TICK_NS:
-        return  # a change within the same tick of the clock could not be told
+        return  # a change within the same tick of the clock would not be noticed
     try:
         with atomic_write(record, "w", encoding="utf-8") as file:
             json.dump({"manifest": manifest["checksum"], "files": stats}, file)
@@ -293,7 +296,7 @@ def _verify_checksums(path: Path, manifest: Mapping[str, Any]) -> None:
     for name, entry in manifest["files"].items():
         if file_sha256(path / name) != entry["sha256"]:
             raise StoreError(
-                f"{path}: {name} is damaged (checksum differs); prepare the data set "
+                f"{path}: {name} is damaged (checksum differs); prepare the dataset "
                 "again (graphormer-preprocess --rebuild)"
             )
 

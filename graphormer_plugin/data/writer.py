@@ -16,7 +16,7 @@ import numpy as np
 from cython_ext import edge_order
 from graphormer_plugin.data.bond_numbers import BondNumbers
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.column_file import BLOCK_ROWS, ColumnFile
+from graphormer_plugin.data.column_file import ColumnFile
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
@@ -52,16 +52,16 @@ _SIGNED = ("<i1", "<i2", "<i4")
 class StoreWriter:
     """Writes a store from chunks of graphs with bounded memory.
 
-    A context manager. Chunks go to a temporary folder beside ``path``; `finish` puts
-    it in place, replacing what was there. Leaving the context before that, by an
-    error or Ctrl-C, removes the temporary folder; the next build removes one that a
-    killed process left. The caller holds `file_lock`.
+    A context manager. Chunks go to a temporary folder beside ``path``, and `finish`
+    renames it, replacing an earlier store. An error or Ctrl-C before that removes the
+    temporary folder; the next build removes that of a killed process. The caller holds
+    `file_lock`.
 
     Args:
         path: Final folder.
-        node_dims: Number of values of each node column where known; else they are the
-            largest value found + 1. None for float features.
-        bond_dims: Number of values of each bond column likewise.
+        node_dims: Number of values of each node column. None takes the largest value
+            found + 1; float features have none.
+        bond_dims: The same for bond columns.
 
     Example:
         >>> with file_lock(path), StoreWriter(path) as writer:
@@ -96,7 +96,7 @@ class StoreWriter:
 
     def __exit__(self, *exc_info: Any) -> None:
         for column in self._columns.values():
-            column.file.close()
+            column.waiting.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def append(self, chunk: GraphChunk) -> None:
@@ -160,23 +160,23 @@ class StoreWriter:
 
         Args:
             dataset: Name for humans.
-            splits: Graph numbers by split name.
+            splits: Graph ids by split name.
             target_names: One per target column.
-            target: float [G, C] where chunks brought none.
+            target: float [G, C] if the chunks have none.
             unit: Of a regression target.
             kind: ``regression``, ``binary`` or ``multiclass``.
             num_classes: Of a multiclass target.
-            source: What the store was made from, JSON values; a store whose source
-                differs from what is asked for is stale.
-            options: Likewise.
-            skipped: Rows of the source that became no graph.
-            featuriser: What makes such graphs of SMILES; see `GraphStore`.
+            source: What the store was made from, JSON values. A store with another
+                source than requested is stale.
+            options: Options that it was made with; the same holds for them.
+            skipped: Number of rows of the source that could not be parsed.
+            featuriser: See `GraphStore`.
 
         Returns:
             The store's folder.
 
         Raises:
-            ValueError: No graphs, a split that is no set of graph numbers, or targets
+            ValueError: No graphs, a split that is not a set of graph ids, or targets
                 of the wrong shape or range.
         """
         if self.num_graphs == 0:
@@ -188,6 +188,8 @@ class StoreWriter:
                     f"target has {len(target)} rows, expected {self.num_graphs} graphs"
                 )
             self._column("target", ("<f4",)).append(target)
+        schema = self._schema()
+        types = self._bonds.types(schema)
         for name, column in self._columns.items():
             expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
             expected |= {"pos": self._num_nodes}
@@ -195,14 +197,9 @@ class StoreWriter:
                 raise ValueError(
                     f"{name} is given for {column.rows} of {expected[name]} entries"
                 )
-            column.close()
+            column.close(types if name == "edge_bond" else None)
         if "row" in self._columns and not self._rows_differ:
             self._columns.pop("row").path.unlink()
-        schema = self._schema()
-        types = self._bonds.types(schema)
-        if types is not None:
-            self._renumber_bonds(types, schema)
-
         splits = checked_splits(splits, self.num_graphs)
         covered = np.zeros(self.num_graphs, dtype=bool)
         for name, graph_ids in splits.items():
@@ -287,19 +284,6 @@ class StoreWriter:
         if node_dims is None and self._node_max is not None:
             node_dims = (self._node_max + 1).tolist()
         return self._bonds.schema(self._columns["x"].tail[0], node_dims)
-
-    def _renumber_bonds(self, types: np.ndarray, schema: FeatureSchema) -> None:
-        """Replaces provisional bond numbers by the schema's types, block by block."""
-        provisional = self.folder / "edge_bond.provisional.npy"
-        os.rename(self.folder / "edge_bond.npy", provisional)
-        column = ColumnFile(self.folder / "edge_bond.npy", _UNSIGNED[:2])
-        numbers = np.load(provisional, mmap_mode="r", allow_pickle=False)
-        column.append(numbers[:0], largest=schema.num_bond_types)
-        for start in range(0, len(numbers), BLOCK_ROWS):
-            column.append(types[numbers[start : start + BLOCK_ROWS]])
-        column.close()
-        del numbers
-        provisional.unlink()
 
     def _targets(
         self,
@@ -447,6 +431,6 @@ def _replace_folder(new: Path, path: Path) -> None:
             while (aside := path.parent / f"{path.name}.foreign{number}").exists():
                 number += 1
             os.rename(path, aside)
-            logger.warning("%s is no graph store; moved to %s", path, aside)
+            logger.warning("%s is not a graph store; moved to %s", path, aside)
     os.rename(new, path)
     fsync_folder(path.parent)

@@ -375,7 +375,7 @@ class TestDamage:
 
     def test_foreign_folder(self, store):
         (store.path / MANIFEST).unlink()
-        with pytest.raises(StoreError, match="no graph store"):
+        with pytest.raises(StoreError, match="not a graph store"):
             GraphStore.open(store.path)
 
     @pytest.mark.parametrize("version", [1, 3])

@@ -45,8 +45,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     """Molecules and targets from a CSV file with a header, plain or gzipped.
 
     Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row
-    numbers count data rows from 0, as predictions are numbered; errors also give the
-    line of the file, from 1.
+    numbers count data rows from 0, as in predictions; errors also give the line of the
+    file, from 1.
 
     Raises:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; one
@@ -83,7 +83,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             if split is None:
                 raise DatasetError(
                     f"{path}: row {row} (line {line}), column {split_column!r}: "
-                    f"{cells[-1]!r} is no split, expected train|valid|test"
+                    f"{cells[-1]!r} is not a split, expected train|valid|test"
                 )
             rows_of.setdefault(split, []).append(row)
     if not smiles:
@@ -145,21 +145,21 @@ def _number(cell: str, kind: str) -> float:
             raise ValueError
         number = float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
+        raise ValueError(f"{text!r} is not a number") from None
     if not abs(number) <= _LARGEST:
-        raise ValueError(f"{text!r} is no number that fits float32")
+        raise ValueError(f"{text!r} is not a number that fits float32")
     if kind == "binary" and number not in (0, 1):
         raise ValueError(f"{text!r} is neither 0 nor 1")
     if kind == "multiclass" and (number < 0 or number != int(number)):
-        raise ValueError(f"{text!r} is no class number")
+        raise ValueError(f"{text!r} is not a class number")
     return number
 
 
 class CsvTable:
-    """A CSV file read row by row, strictly.
+    """A CSV file that is read row by row, strictly.
 
-    pandas fills short rows with NaN and renames repeated columns; a training set
-    should not be mended silently.
+    pandas fills short rows with NaN and renames repeated columns without a word, and
+    its errors do not give row and line; a training set should not be mended silently.
 
     Args:
         path: File; gzipped if it ends in ``.gz``.
@@ -188,8 +188,12 @@ class CsvTable:
         return name
 
     def find_smiles(self, asked: str) -> str:
-        """The SMILES column: as asked, else the one called smiles in any case, else the
-        only one with smiles in its name (canonical_smiles)."""
+        """The SMILES column.
+
+        Args:
+            asked: Its name; empty selects the one called smiles in any case, else the
+                only one with smiles in its name (canonical_smiles).
+        """
         if asked:
             return self.require(asked)
         lower = [name.lower() for name in self.header]
@@ -211,7 +215,7 @@ class CsvTable:
         return f"the header has {_listed(self.header)}{hint}"
 
     def find_split(self, asked: str) -> Optional[str]:
-        """The column that ``column:NAME`` names; by default one called split."""
+        """The column that ``column:NAME`` names; else one called split, or None."""
         if asked.startswith("column:"):
             return self.require(asked.removeprefix("column:"))
         if not asked and "split" in self.header:
@@ -219,7 +223,7 @@ class CsvTable:
         return None
 
     def remaining(self, smiles_column: str, split_column: Optional[str]) -> list[str]:
-        """The one column that can be the target where none is named."""
+        """The one column that can be the target if none is named."""
         others = [
             name
             for name in self.header
@@ -246,7 +250,7 @@ class CsvTable:
             yield row, line, [cells[place] for place in places]
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields (line, cells) of everything that is no blank line."""
+        """Yields (line, cells) of all lines that are not blank."""
         opener: Callable[..., Any] = gzip.open if self.path.suffix == ".gz" else open
         try:
             with opener(self.path, "rt", encoding="utf-8-sig", newline="") as file:

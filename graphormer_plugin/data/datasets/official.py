@@ -1,4 +1,4 @@
-"""Official files of benchmarks: where they lie, how they come, how to read them safely.
+"""Official files of benchmarks: places, downloads, and safe reading.
 
 A user's files are only read. Downloads never prompt, time out after 20 s without data, and
 are not used if incomplete. Pickles and files of torch are read with a list of allowed
@@ -18,7 +18,7 @@ import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Optional
@@ -44,7 +44,7 @@ class BenchmarkFiles:
     Attributes:
         name: Of the dataset.
         folder: Where the files lie, below the data root.
-        files: Needed there.
+        files: Required in that folder.
         url: Of the archive; its last part is the archive's name.
         inside: Folder within the archive that becomes ``folder``; empty selects all.
         md5: Of the archive, in hexadecimal; empty if none is published.
@@ -71,12 +71,12 @@ class BenchmarkFiles:
         return data_root_folder(options) / self.folder
 
     def missing(self, options: DatasetOptions) -> list[str]:
-        """Needed files that are not there."""
+        """Required files that do not exist."""
         folder = self.path(options)
         return [name for name in self.files if not (folder / name).is_file()]
 
     def content(self, options: DatasetOptions) -> Optional[str]:
-        """Identifies the files' content; None where one is missing.
+        """Identifies the files' content; None if one is missing.
 
         Hashes the size and 16 blocks of each file, because every start asks for it and
         the files may have gigabytes. A store is verified by its own checksums.
@@ -96,7 +96,7 @@ class BenchmarkFiles:
         return digest.hexdigest()
 
     def require(self, options: DatasetOptions) -> Path:
-        """Folder of the files, downloaded or unpacked first where one is missing.
+        """Folder of the files, which are downloaded or unpacked first if missing.
 
         Raises:
             DatasetError: A file is missing and cannot be downloaded; says which file
@@ -111,7 +111,7 @@ class BenchmarkFiles:
             )
         if missing:
             root = data_root_folder(options)
-            with file_lock(root / self.archive):  # several processes may ask at once
+            with file_lock(root / self.archive):  # several processes may be here
                 if self.missing(options):
                     self._fetch(root)
         for name in self.files:
@@ -130,20 +130,9 @@ class BenchmarkFiles:
                 f"{self.graphs:,}",
             )
 
-    def consecutive(self, counts: Sequence[int]) -> dict[str, np.ndarray]:
-        """Splits of graphs that come as train, valid and test, one after another."""
-        self.check_count(sum(counts))
-        ends = np.cumsum([0, *counts])
-        return {
-            name: np.arange(start, end)
-            for name, start, end in zip(
-                ("train", "valid", "test"), ends[:-1], ends[1:], strict=True
-            )
-        }
-
     @contextlib.contextmanager
     def reading(self, folder: Path) -> Iterator[None]:
-        """Makes one kind of error of all that a damaged file can cause.
+        """Turns every error that a damaged file can cause into one kind.
 
         Raises:
             DatasetError: Instead of the error within; names the folder.
@@ -176,14 +165,14 @@ class BenchmarkFiles:
             for file in self.files:
                 if not (files / file).is_file():
                     raise DatasetError(
-                        f"{source}: has no {Path(self.inside) / file}; it is no "
-                        f"archive of {self.name}, or of another version"
+                        f"{source}: has no {Path(self.inside) / file}; it is not "
+                        f"an archive of {self.name}, or of another version"
                     )
             if not folder.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(files, folder)
                 return
-            for file in self.files:  # beside what else somebody keeps there
+            for file in self.files:  # keep other files of the folder
                 (folder / file).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(files / file, folder / file)
 
@@ -193,7 +182,7 @@ class BenchmarkFiles:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DatasetError(
-                f"{self.name}: its files are not there and cannot be downloaded "
+                f"{self.name}: its files are missing and cannot be downloaded "
                 f"({reason}). Put {', '.join(self.files)} into {root / self.folder}, "
                 f"or the archive {self.archive} into {root}; it is published at "
                 f"{self.url}"

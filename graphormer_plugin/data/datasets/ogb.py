@@ -22,6 +22,7 @@ from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smile
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.splits import checked_splits
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -50,7 +51,7 @@ def official_only(options: DatasetOptions) -> DatasetOptions:
     """Options with source ``ogb``; Graphormer v2's ``pyg`` means the same files.
 
     Raises:
-        DatasetError: Another source is asked for.
+        DatasetError: The options name another source.
     """
     if options.source not in ("", "ogb", "pyg"):
         raise DatasetError(
@@ -75,7 +76,7 @@ def _register(name: str, files: BenchmarkFiles):
 def pcqm4m(options: DatasetOptions) -> DatasetSource:
     """PCQM4M of the KDD Cup 2021: 3,803,453 molecules, HOMO-LUMO gap in eV.
 
-    Splits train, valid and test; those of test have no label.
+    Splits are train, valid and test; molecules of test have no label.
     """
     return _pcqm(PCQM4M, ("train", "valid", "test"), options)
 
@@ -84,7 +85,7 @@ def pcqm4m(options: DatasetOptions) -> DatasetSource:
 def pcqm4mv2(options: DatasetOptions) -> DatasetSource:
     """PCQM4Mv2: 3,746,620 molecules, HOMO-LUMO gap in eV (DFT, B3LYP/6-31G*).
 
-    Splits train and valid, and without labels test-dev and test-challenge.
+    Splits are train and valid, and test-dev and test-challenge without labels.
     """
     names = ("train", "valid", "test-dev", "test-challenge")
     return _pcqm(PCQM4MV2, names, options)
@@ -95,7 +96,7 @@ def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     """A tenth of PCQM4Mv2's training split, and all of valid: 411,405 molecules.
 
     For the ablations of Menegaux et al. 2023 (hal-04105101), section 4.1, which does not
-    say which tenth: a random one here, the same for everybody.
+    name the tenth. Our choice is a random tenth that is the same for everybody.
     """
     whole = pcqm4mv2(options)
     train, valid = whole.splits["train"], whole.splits["valid"]
@@ -119,35 +120,24 @@ def _pcqm(
     with files.reading(folder):
         table = pandas.read_csv(file)
         smiles, labels = table["smiles"].tolist(), table["homolumogap"]
-        splits = {
-            name: np.asarray(rows)
-            for name, rows in load_torch(folder / "split_dict.pt").items()
-        }
-    if set(splits) != set(split_names):
-        raise DatasetError(
-            f"{folder / 'split_dict.pt'}: has splits {', '.join(splits)}, expected "
-            f"{', '.join(split_names)}; the file is of another version"
-        )
-    for name, rows in splits.items():
-        if rows.dtype.kind not in "iu":
+        splits = load_torch(folder / "split_dict.pt")
+        if set(splits) != set(split_names):
             raise DatasetError(
-                f"{folder / 'split_dict.pt'}: split {name} has {rows.dtype}, expected "
-                "row numbers"
+                f"{folder / 'split_dict.pt'}: has splits {', '.join(splits)}, expected "
+                f"{', '.join(split_names)}; the file is of another version"
             )
-        splits[name] = rows.astype(np.int64)
+        splits = checked_splits(splits, len(smiles), "row")
     files.check_count(len(smiles))
     gap = _numbers(labels, file, "homolumogap")
     for row, string in enumerate(smiles):
         if not isinstance(string, str):
             raise DatasetError(f"{file}: row {row}, column 'smiles': no SMILES")
     for name in ("train", "valid"):
-        rows = splits[name]
-        inside = rows[(rows >= 0) & (rows < len(gap))]
-        if np.isnan(gap[inside]).any():
-            row = inside[np.isnan(gap[inside])][0]
+        missing = splits[name][np.isnan(gap[splits[name]])]
+        if missing.size:
             raise DatasetError(
-                f"{file}: row {row} of split {name} has no homolumogap; the file is "
-                "damaged or of another version"
+                f"{file}: row {missing[0]} of split {name} has no homolumogap; the file "
+                "is damaged or of another version"
             )
     node_dims, bond_dims = feature_dims()
     return DatasetSource(
@@ -173,19 +163,16 @@ def _check_release(files: BenchmarkFiles, folder: Path, version: int) -> None:
         )
 
 
-def _numbers(values: Any, file: Path, column: str) -> np.ndarray:
-    """float64 with NaN where missing; DatasetError for text."""
-    values = np.asarray(values)
-    if values.dtype.kind in "iuf":
-        return values.astype(np.float64)
-    for row, value in enumerate(values):
-        try:
-            float(value)
-        except (TypeError, ValueError):
-            raise DatasetError(
-                f"{file}: row {row}, column {column!r}: {value!r} is no number"
-            ) from None
-    return values.astype(np.float64)
+def _numbers(values: pandas.Series, file: Path, column: str) -> np.ndarray:
+    """float64 with NaN for missing values; DatasetError for text."""
+    numbers = pandas.to_numeric(values, errors="coerce")
+    text = values[numbers.isna() & values.notna()]
+    if len(text):
+        raise DatasetError(
+            f"{file}: row {text.index[0]}, column {column!r}: {text.iloc[0]!r} is not a "
+            "number"
+        )
+    return numbers.to_numpy(np.float64)
 
 
 # ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba
@@ -208,12 +195,11 @@ _MAPPING = "mapping/mol.csv.gz"
 
 @dataclass(frozen=True)
 class MoleculeBenchmark:
-    """An ogbg-mol dataset, as graphs that OGB made or from its list of SMILES.
+    """An ogbg-mol dataset: graphs that OGB made, or its list of SMILES.
 
     Attributes:
-        graphs: Files with graphs; what is downloaded.
-        smiles: Files with SMILES instead of graphs, which are read where the others
-            are not there.
+        graphs: Files with graphs, which are downloaded if all files are missing.
+        smiles: Files with SMILES, which are read if those with graphs are missing.
         tasks: Number of binary tasks.
     """
 
@@ -222,7 +208,7 @@ class MoleculeBenchmark:
     tasks: int
 
     def files(self, options: DatasetOptions) -> BenchmarkFiles:
-        """Those that are there; the graphs if there are none."""
+        """The files that exist; those with graphs if none do."""
         if self.graphs.missing(options) and not self.smiles.missing(options):
             return self.smiles
         return self.graphs
@@ -293,7 +279,7 @@ MOLPCBA = _benchmark("ogbg-molpcba", "pcba", 437_929, 128)
 
 
 def task_names(mapping: Path, tasks: int, name: str) -> list[str]:
-    """Names of the tasks: the columns of OGB's list of molecules, where it is there."""
+    """Names of the tasks: the columns of OGB's list of molecules, if it exists."""
     if tasks == 1:
         return ["HIV_active"]
     if not mapping.is_file():

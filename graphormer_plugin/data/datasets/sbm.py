@@ -19,6 +19,7 @@ from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.splits import consecutive_splits
 
 SIZE = (5, 35)  # nodes of a community or pattern: 5 to 34
 NUM_PATTERNS = 100
@@ -182,7 +183,7 @@ SBM = {
 
 
 def _sbm_source(options: DatasetOptions) -> DatasetOptions:
-    """Options with source ``pyg``, or ``generated:N`` and the seed that counts then."""
+    """Options with source ``pyg``, or ``generated:N`` with the seed of the graphs."""
     source, *numbers = options.source.split(":")
     if source == "generated":
         if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
@@ -213,8 +214,8 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
     """PATTERN or CLUSTER: official files, or generated ones of any size.
 
     ``--dataset-source generated`` makes as many graphs as the benchmark has, from
-    ``--seed``; ``generated:N`` N for training and the others in proportion;
-    ``generated:N:SEED`` the same ones whatever ``--seed`` is.
+    ``--seed``. ``generated:N`` makes N for training and the others in proportion.
+    ``generated:N:SEED`` makes the same graphs for every ``--seed``.
     """
     generator = GENERATORS[options.name]
     if options.source.startswith("generated"):
@@ -225,11 +226,7 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
             for split, count in counts.items()
         }
         graphs: Sequence[Any] = generator(counts, options.seed)
-        ends = np.cumsum([0, *counts.values()])
-        splits = {
-            split: np.arange(start, end)
-            for split, start, end in zip(counts, ends[:-1], ends[1:], strict=True)
-        }
+        splits = consecutive_splits(counts)
         label = f"{options.name} (generated, seed {options.seed})"
     else:
         graphs, splits = _sbm_files(SBM[options.name], options)
@@ -262,7 +259,9 @@ def _sbm_files(
             for part in parts
             for number, data in enumerate(part)
         ]
-    return graphs, files.consecutive([len(part) for part in parts])
+    files.check_count(len(graphs))
+    names = ("train", "valid", "test")
+    return graphs, consecutive_splits(dict(zip(names, map(len, parts), strict=True)))
 
 
 def _graph(number: int, data: dict[str, Any], folder: Path) -> SimpleNamespace:

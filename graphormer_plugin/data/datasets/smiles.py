@@ -91,7 +91,7 @@ def parse_any_smiles(smiles: str) -> MoleculeGraph:
     usual.
 
     Raises:
-        ValueError: It is no SMILES.
+        ValueError: It is not a SMILES.
     """
     from rdkit import Chem
 

@@ -21,9 +21,10 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.splits import consecutive_splits
 
-# Position = number of the atom type in the benchmark's files. An atom is written as in
-# Kekule SMILES: element, hydrogens if it stands in brackets, sign of its charge.
+# Position = number of the atom type in the benchmark's files. Names are those of Kekule
+# SMILES: element, hydrogens if the atom stands in brackets, sign of its charge.
 ZINC_ATOM_TYPES = (
     "C",
     "O",
@@ -82,7 +83,7 @@ def _zinc_csv(options: DatasetOptions) -> Path:
 
 
 def _zinc_source(options: DatasetOptions) -> DatasetOptions:
-    """Options with source ``pyg``, or ``smiles`` where only the CSV is there."""
+    """Options with source ``pyg``, or ``smiles`` if only the CSV exists."""
     source = options.source
     allowed = ("", "pyg", "ogb", "smiles")[: 4 if options.name == "zinc" else 3]
     if source not in allowed:
@@ -143,22 +144,23 @@ def _zinc_from_pickles(
 ) -> DatasetSource:
     folder = files.require(options)
     graphs: list[SimpleNamespace] = []
-    counts = []
+    counts = {}
     with files.reading(folder):
-        for split in _ZINC_SPLITS:
+        for split, name in _ZINC_SPLITS.items():
             with open(folder / f"{split}.pickle", "rb") as file:
                 molecules = _Unpickler(file).load()
             if files is ZINC:
                 rows = (folder / f"{split}.index").read_text().split(",")
                 molecules = [molecules[int(row)] for row in rows]
             graphs += [_graph(molecule) for molecule in molecules]
-            counts.append(len(molecules))
+            counts[name] = len(molecules)
+    files.check_count(len(graphs))
     return DatasetSource(
         graphs=graphs,
         node_dims=[len(ZINC_ATOM_TYPES)],
         bond_dims=[len(ZINC_BOND_TYPES)],
         featuriser="zinc",
-        splits=files.consecutive(counts),
+        splits=consecutive_splits(counts),
         target_names=["penalised_logp"],
         unit="dimensionless",
         kind="regression",
@@ -191,14 +193,14 @@ def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
     for row, line, (split, string, y) in table.rows(["split", "smiles", "y"]):
         if split not in _ZINC_SPLITS:
             raise DatasetError(
-                f"{path}: row {row} (line {line}): {split!r} is no split, expected "
+                f"{path}: row {row} (line {line}): {split!r} is not a split, expected "
                 f"{'|'.join(_ZINC_SPLITS)}"
             )
         try:
             targets.append(float(y))
         except ValueError:
             raise DatasetError(
-                f"{path}: row {row} (line {line}), column 'y': {y!r} is no number"
+                f"{path}: row {row} (line {line}), column 'y': {y!r} is not a number"
             ) from None
         rows[_ZINC_SPLITS[split]].append(row)
         smiles.append(string)

@@ -126,7 +126,7 @@ class TestCsv:
             ("smiles\nC\n", {}, "Name them with --target-columns"),
             ("smiles,y\nC,1\nC,high\n", {}, r"row 1 \(line 3\), column 'y': 'high'"),
             ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
-            ("smiles,y\nC,1_0\n", {}, "is no number"),
+            ("smiles,y\nC,1_0\n", {}, "is not a number"),
             ("smiles,y\nC,1e99\n", {}, "fits float32"),
             ("smiles,y\nC,1\n\nC\n", {}, r"row 1 \(line 4\) has 1 cells, expected 2"),
             ("smiles,y\nC,1,2\n", {}, r"row 0 \(line 2\) has 3 cells, expected 2"),
@@ -136,7 +136,11 @@ class TestCsv:
             ("smiles,y\nC,1\n", {}, "1 row cannot be split"),
             ("smiles,y\nC,1\nC,2\nC,3\n", dict(seed=-1), "seed -1"),
             ("smiles,y\nC,2\n", dict(target_kind="binary"), "'2' is neither 0 nor 1"),
-            ("smiles,y\nC,1.5\n", dict(target_kind="multiclass"), "no class number"),
+            (
+                "smiles,y\nC,1.5\n",
+                dict(target_kind="multiclass"),
+                "is not a class number",
+            ),
             (
                 "smiles,a,b\nC,1,1\nC,1,1\nC,1,1\n",
                 dict(target_kind="multiclass", target_columns="a,b"),
@@ -147,7 +151,7 @@ class TestCsv:
             (
                 "smiles,y,split\nC,1,holdout\n",
                 {},
-                r"row 0 \(line 2\), column 'split': 'holdout' is no split",
+                r"row 0 \(line 2\), column 'split': 'holdout' is not a split",
             ),
             ('smiles,y\nC,1\n"C,1\n', {}, "line 3: unexpected end of data; check the"),
             (b"smiles,y\nC,1\nC\xff,1\n", {}, "line 3 is not UTF-8 text; save the"),

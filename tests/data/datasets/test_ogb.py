@@ -456,7 +456,9 @@ def test_split_files_of_another_kind(tmp_path, options):
     splits = torch.load(folder / "split_dict.pt", weights_only=False)
     splits["valid"] = splits["valid"] + 0.5
     torch.save(splits, folder / "split_dict.pt")
-    with pytest.raises(DatasetError, match="split valid has float64, expected row num"):
+    with pytest.raises(
+        DatasetError, match="split valid has dtype float64, expected row num"
+    ):
         get_store(options("pcqm4mv2"))
 
 
@@ -481,7 +483,7 @@ def test_raw_files_that_disagree(tmp_path, options):
     with pytest.raises(DatasetError, match="graph-label.csv.gz: 47 rows of 1 labels, "):
         get_store(options("ogbg-molhiv"))
     write_csv(folder / "raw" / "graph-label.csv.gz", None, [["yes"]] * 48)
-    with pytest.raises(DatasetError, match="row 0, column '0': 'yes' is no number"):
+    with pytest.raises(DatasetError, match="row 0, column '0': 'yes' is not a number"):
         get_store(options("ogbg-molhiv"))
     folder = write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
     write_csv(folder / "raw" / "node-feat.csv.gz", None, [[0] * 9] * 100)

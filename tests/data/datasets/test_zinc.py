@@ -217,10 +217,10 @@ def test_neither_files_nor_network(tmp_path, options):
 
 def test_a_csv_with_wrong_cells(tmp_path, options):
     write_zinc_csv(tmp_path, {"train": [("C", 1.0)], "dev": [("C", 1.0)]})
-    with pytest.raises(DatasetError, match="row 1 .line 3.: 'dev' is no split"):
+    with pytest.raises(DatasetError, match="row 1 .line 3.: 'dev' is not a split"):
         get_store(options("zinc"))
     write_zinc_csv(tmp_path, {"train": [("C", "much")]})
     with pytest.raises(
-        DatasetError, match="row 0 .line 2., column 'y': 'much' is no n"
+        DatasetError, match="row 0 .line 2., column 'y': 'much' is not a n"
     ):
         get_store(options("zinc"))
