@@ -6,6 +6,7 @@ from typing import Optional
 
 import numpy as np
 
+from cython_ext import bond_dtype
 from graphormer_plugin.data.schema import (
     MAX_BOND_TYPES,
     MAX_RADIX_TYPES,
@@ -96,8 +97,7 @@ class BondNumbers:
         """The schema's type by provisional number; None if the numbers are final."""
         if self._radix is not None or not schema.bond_dims:
             return None
-        dtype = np.dtype("<u1" if schema.num_bond_types <= 255 else "<u2")
-        table = np.zeros(len(self._numbers) + 1, dtype)
+        table = np.zeros(len(self._numbers) + 1, bond_dtype(schema.num_bond_types))
         if self._numbers:
             rows = np.array(list(self._numbers), dtype=np.int64)
             table[1:] = schema.bond_types(rows)

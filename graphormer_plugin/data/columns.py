@@ -26,6 +26,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
         ValueError: A feature is outside the vocabularies, or the number of columns
             differs. The message names the graph.
     """
+    chunk.check()
     node_offset = np.cumsum([0, *chunk.num_nodes])
     edge_offset = np.cumsum([0, *chunk.num_edges])
     try:
