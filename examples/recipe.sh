@@ -176,7 +176,6 @@ smoke_flags() {
     smoke+=(--prepare-workers 1 --encoder-layers 2)
     case $ARCH in
         gat) smoke+=(--encoder-embed-dim 16 --encoder-attention-heads 2) ;;
-        gin | gine | gin_*) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
         gcn* | gatedgcn | graphsage | pna | mpnn) smoke+=(--encoder-embed-dim 20) ;;
         *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
     esac

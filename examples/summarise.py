@@ -125,36 +125,26 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     Raises:
         ValueError: neither papers nor results have it.
     """
-    if "/" in what:
 
-        def belongs(row: Row) -> bool:
-            return row["recipe"] == what and bool(row["variant"])
-
-    else:
-
-        def belongs(row: Row) -> bool:
-            return row["recipe"].split("/")[0] == what and not row["variant"]
+    def belongs(row: Row) -> bool:
+        recipe = row["recipe"] if row["variant"] else row["recipe"].split("/")[0]
+        return recipe == what
 
     papers = [row for row in papers if belongs(row)]
     measured = groups(row for row in results if belongs(row))
     if not papers and not measured:
         raise ValueError(f"no paper and no result has {what!r}")
-    metric = (
-        papers[0]["metric"] if papers else next(iter(measured.values()))[0]["metric"]
-    )
+    metric = next(row["metric"] for row in itertools.chain(papers, *measured.values()))
     name = NAMES.get(metric, metric)
     head = f"| recipe | {name}, paper | parameters, paper | source "
     head += f"| {name}, measured here | parameters | seeds | budget |"
     lines = [head, "|---" * 8 + "|"]
-    label = "variant" if "/" in what else "recipe"
-    rows = [(row["recipe"], row["variant"], row) for row in papers]
-    known = {(recipe, variant) for recipe, variant, _ in rows}
-    for recipe, variant, *_ in measured:
-        if (recipe, variant) not in known:
-            known.add((recipe, variant))
-            rows.append((recipe, variant, None))
-    for recipe, variant, paper in rows:
-        shown = variant if label == "variant" else recipe.split("/")[1]
+    rows: dict[tuple[str, ...], Optional[Row]] = {}
+    rows |= {(row["recipe"], row["variant"]): row for row in papers}
+    for key in measured:
+        rows.setdefault(key[:2], None)
+    for (recipe, variant), paper in rows.items():
+        shown = variant or recipe.split("/")[1]
         runs = [runs for key, runs in measured.items() if key[:2] == (recipe, variant)]
         runs.sort(key=length)
         cells = [
@@ -176,11 +166,8 @@ def orders(papers: list[Row], results: list[Row]) -> str:
     """The four systems on each benchmark, best first: in the papers, and here after equal
     training, the one that most of them have had; of several the longest. Pairs that are
     equal in the papers do not count, those that are equal here have no order."""
-    lines = [
-        "| benchmark | in the papers, best first | measured here | pairs in the same "
-    ]
-    lines[0] += "order | after |"
-    lines.append("|---" * 5 + "|")
+    head = "| benchmark | in the papers, best first | measured here "
+    lines = [head + "| pairs in the same order | after |", "|---" * 5 + "|"]
     reported = {row["recipe"]: row for row in papers if not row["variant"]}
     runs: dict[tuple[str, ...], dict[str, list[Row]]] = {}
     for group in groups(row for row in results if not row["variant"]).values():
@@ -281,11 +268,9 @@ def main(argv: Optional[list[str]] = None) -> int:
                 page.write_text(fill(text, papers, results), encoding="utf-8")
             return 0
         print(f"## order\n\n{orders(papers, results)}")
-        recipes = {row["recipe"] for row in papers + results}
-        for what in sorted({recipe.split("/")[0] for recipe in recipes}):
-            print(f"## {what}\n\n{table(what, papers, results)}")
+        benchmarks = {row["recipe"].split("/")[0] for row in papers + results}
         varied = {row["recipe"] for row in papers + results if row["variant"]}
-        for what in sorted(varied):
+        for what in [*sorted(benchmarks), *sorted(varied)]:
             print(f"## {what}\n\n{table(what, papers, results)}")
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
