@@ -1,8 +1,6 @@
-"""``python -m graphormer_plugin``: what is installed, and the folder for --user-dir."""
+"""``python -m graphormer_plugin``: print versions, components and the plugin folder."""
 
 import argparse
-import importlib
-import pkgutil
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,7 +27,7 @@ def device() -> str:
 
 
 def ours(registry: Mapping[str, object]) -> list[str]:
-    """Names in a registry of fairseq whose class this package defines."""
+    """Names in a fairseq registry whose class this package defines."""
     package = graphormer_plugin.__name__ + "."
     return sorted(
         name
@@ -39,18 +37,13 @@ def ours(registry: Mapping[str, object]) -> list[str]:
 
 
 def components() -> dict[str, list[str]]:
-    """Registered names of this package, by kind, as ``--user-dir`` registers them."""
+    """Registered names of this package, by kind."""
     from fairseq.models import ARCH_MODEL_REGISTRY
     from fairseq.registry import REGISTRIES
     from fairseq.tasks import TASK_REGISTRY
 
     from graphormer_plugin.data.registry import DATASETS
 
-    for subpackage in ("tasks", "models"):
-        package = importlib.import_module(f"graphormer_plugin.{subpackage}")
-        for module in pkgutil.iter_modules(package.__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{package.__name__}.{module.name}")
     return {
         "tasks": ours(TASK_REGISTRY),
         "architectures": ours(ARCH_MODEL_REGISTRY),

@@ -1,28 +1,25 @@
 """Commands beside fairseq's own."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import Optional
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
-Command = Callable[[Optional[Sequence[str]]], Optional[int]]
+Command = Callable[[Sequence[str] | None], int | None]
 
 
 def command(function: Command) -> Command:
-    """Decorator of a command's ``main(argv=None)``: bad input makes one line.
+    """Decorator of a command's ``main(argv=None)``: bad input gives one line.
 
-    ValueError (which all errors of the data layer are) and OSError go to standard error
-    and give exit code 2; Ctrl-C gives 130. With ``--debug`` among the arguments the
-    exception goes through.
+    The message of a ValueError (all errors of the data layer are one) or an OSError goes
+    to standard error, and the exit code is 2; for Ctrl-C it is 130. With ``--debug``
+    among the arguments, the exception is not caught.
     """
 
     @functools.wraps(function)
-    def main(argv: Optional[Sequence[str]] = None) -> int:
+    def main(argv: Sequence[str] | None = None) -> int:
         arguments = sys.argv[1:] if argv is None else list(argv)
         if "--debug" in arguments:
             return function(arguments) or 0

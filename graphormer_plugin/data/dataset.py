@@ -4,7 +4,6 @@ from typing import Any, Optional
 
 import numpy as np
 from fairseq.data import FairseqDataset
-from fairseq.data.iterators import EpochBatchIterator
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.collator import GraphCollator
@@ -199,24 +198,3 @@ class GraphDataset(FairseqDataset):
                 f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} "
                 f"graphs are larger); raise {option}"
             )
-
-
-class GraphBatchIterator(EpochBatchIterator):
-    """fairseq's iterator, with the same workers in all epochs.
-
-    It differs in one point: fairseq keeps the ``shuffle`` of the first epoch together
-    with the data loader, so that ``--curriculum`` never ends.
-    """
-
-    def _get_iterator_for_epoch(
-        self,
-        epoch: int,
-        shuffle: bool,
-        fix_batches_to_gpus: bool = False,
-        offset: int = 0,
-    ):
-        if self.dataloader is not None:
-            self.epoch_batch_sampler.shuffle = shuffle
-        return super()._get_iterator_for_epoch(
-            epoch, shuffle, fix_batches_to_gpus, offset
-        )

@@ -1,1 +1,1 @@
-"""Start a training from other weights: transfer, layer-wise options, published models."""
+"""Start a training from other weights, in this package's or a published checkpoint."""

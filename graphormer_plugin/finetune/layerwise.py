@@ -9,7 +9,7 @@ from torch import nn
 
 
 def check_optimizer(optimizer: FairseqOptimizer) -> None:
-    """Raise ValueError where an optimiser sees all weights as one flat tensor."""
+    """Raise ValueError if an optimiser has all weights in one flat tensor."""
     if getattr(optimizer, "has_flat_params", False):
         raise ValueError(
             "--layerwise-lr-decay with --fp16 needs --fp16-no-flatten-grads"
@@ -18,10 +18,10 @@ def check_optimizer(optimizer: FairseqOptimizer) -> None:
 
 @contextlib.contextmanager
 def scaled_learning_rates(optimizer: FairseqOptimizer) -> Iterator[None]:
-    """For one step, the parameter groups of an optimiser split by ``lr_scale``.
+    """Split an optimiser's parameter groups by ``lr_scale`` for one step.
 
-    Outside the optimiser is as fairseq made it: schedulers set one learning rate, and
-    checkpoints do not depend on ``--layerwise-lr-decay``.
+    Between steps the optimiser is as fairseq made it: schedulers set one learning rate,
+    and checkpoints do not depend on ``--layerwise-lr-decay``.
     """
     inner = optimizer.optimizer
     groups = inner.param_groups

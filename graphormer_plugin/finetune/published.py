@@ -1,26 +1,29 @@
-"""Published models by name: where their files are, and how they are read."""
+"""Published models by name: find, download and read their files."""
 
-import hashlib
-import http.client
 import logging
 import os
+import socket
 import tempfile
-import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Optional
+from typing import Any
+
+import torch
 
 from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.importers import import_published
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
+from graphormer_plugin.inference.checkpoint import read_file
 
 logger = logging.getLogger(__name__)
 
 ENVIRONMENT = "GRAPHORMER_PRETRAINED_DIR"
-NETWORK_TIMEOUT_S = 20.0  # of silence, when connecting or between two blocks
+NETWORK_TIMEOUT_S = 20.0  # without an answer or data
 NONE = "none"  # Graphormer v2's word for no model
 
 
@@ -29,19 +32,18 @@ class Published:
     """A published model.
 
     Attributes:
-        file: name that its authors gave the file.
-        source: whose code made it, a choice of ``graphormer-convert --from``.
-        config: what the weights do not tell, as for ``graphormer-convert --config``.
-        address: where its authors put it.
-        sha256: of the file, in hexadecimal digits; empty where none is known. Then
-            nothing is downloaded: the address is in the message, for a download by
-            hand.
+        file: the authors' name of the file.
+        address: URL of the file.
+        source: the code that wrote it, a choice of ``graphormer-convert --from``.
+        config: options that the weights do not show, as for ``graphormer-convert
+            --config``.
+        sha256: of the file, in hexadecimal digits, or their beginning; empty if unknown.
     """
 
     file: str
+    address: str
     source: str = "microsoft-graphormer"
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    address: str = ""
     sha256: str = ""
 
 
@@ -49,11 +51,10 @@ MICROSOFT = "https://ml2md.blob.core.windows.net/graphormer-ckpts"
 
 
 def _microsoft(file: str) -> Published:
-    return Published(file, address=f"{MICROSOFT}/{file}")
+    return Published(file, f"{MICROSOFT}/{file}")
 
 
-# Names and addresses of Graphormer v2's own table. Its authors publish no checksums,
-# and none is made up here.
+# Names and addresses of Graphormer v2's own table; its authors publish no checksums.
 PUBLISHED = {
     "pcqm4mv1_graphormer_base": _microsoft("checkpoint_best_pcqm4mv1.pt"),
     "pcqm4mv2_graphormer_base": _microsoft("checkpoint_best_pcqm4mv2.pt"),
@@ -64,17 +65,18 @@ PUBLISHED = {
 
 
 def load_pretrained(
-    name: str, folder: Optional[str] = None, data_root: Optional[str] = None
+    name: str, folder: str | None = None, data_root: str | None = None
 ) -> Pretrained:
     """Weights and vocabularies of a published model, or of one's own, by name.
 
-    The file ``NAME.pt``, or the name that its authors gave it, is looked for in
-    ``folder``, in ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data
-    root. It is a checkpoint of this package or, for a model of `PUBLISHED`, of its
-    authors' code. Either is read as data; nothing in it is executed.
+    Looks for ``NAME.pt``, or the authors' name of the file, in ``folder``, in
+    ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root. Downloads a
+    model of `PUBLISHED` that is in none of them. The file is a checkpoint of this
+    package or, for a model of `PUBLISHED`, of its authors' code. Both are read as data;
+    nothing in a file is executed.
 
     Raises:
-        ValueError: unknown name, no such file and no way to get it, or a bad file.
+        ValueError: unknown name, a failed download, or a bad file.
     """
     path = find_file(name, folder, data_root) or download(name, folder, data_root)
     logger.info("%s: %s", name, path)
@@ -86,19 +88,17 @@ def load_pretrained(
     return convert(path, PUBLISHED[name])
 
 
-def folders(
-    folder: Optional[str] = None, data_root: Optional[str] = None
-) -> list[Path]:
-    """Where files are looked for, in order; the last one is the cache."""
+def folders(folder: str | None = None, data_root: str | None = None) -> list[Path]:
+    """Folders to search, in order; the last one is the cache."""
     root = data_root_folder(DatasetOptions(data_root=data_root))
     places = [folder, os.environ.get(ENVIRONMENT), root / "pretrained"]
     return [Path(place).expanduser() for place in places if place]
 
 
 def find_file(
-    name: str, folder: Optional[str] = None, data_root: Optional[str] = None
-) -> Optional[Path]:
-    """The file of a model; None if it is in no folder."""
+    name: str, folder: str | None = None, data_root: str | None = None
+) -> Path | None:
+    """The file of a model; None if no folder has it."""
     files = [f"{name}.pt"]
     if name in PUBLISHED:
         files.append(PUBLISHED[name].file)
@@ -110,14 +110,15 @@ def find_file(
 
 
 def download(
-    name: str, folder: Optional[str] = None, data_root: Optional[str] = None
+    name: str, folder: str | None = None, data_root: str | None = None
 ) -> Path:
-    """Fetch a model's file into the cache; it gets its name when it has been checked.
+    """Download a model's file into the cache; it gets its name after a check.
 
-    Several processes may ask at once: one downloads, the others wait.
+    The check reads the whole file with torch's safe loader, and compares the checksum if
+    one is known. Several processes may ask at once: one downloads, the others wait.
 
     Raises:
-        ValueError: no checksum is known, nobody answers, or another file comes.
+        ValueError: unknown name, no answer, or a file that is damaged or another one.
     """
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
@@ -127,45 +128,29 @@ def download(
         )
     published = PUBLISHED[name]
     path = folders(folder, data_root)[-1] / f"{name}.pt"
-    by_hand = f"put its authors' file {published.file} there by hand, as {path}"
-    if not published.sha256:
-        raise ValueError(
-            f"{name} is in none of {looked}, and what {published.address} gives is not "
-            f"downloaded, because its checksum is not known: {by_hand}"
-        )
-    with file_lock(path):
+    with file_lock(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         if path.is_file():
             return path
         logger.info("downloading %s from %s", name, published.address)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fetch-") as scratch:
-            fetched = Path(scratch) / path.name
-            try:
-                found = _fetch(published.address, fetched)
-            except (OSError, ValueError, http.client.HTTPException) as error:
-                raise ValueError(
-                    f"cannot download {name} from {published.address} ({error}): "
-                    f"{by_hand}"
-                ) from error
-            if found != published.sha256:
-                raise ValueError(
-                    f"{published.address} is another file than {name} was (sha256 "
-                    f"{found}, expected {published.sha256}): {by_hand}"
-                )
-            os.replace(fetched, path)
+        fetched = Path(scratch) / published.file
+        timeout = socket.getdefaulttimeout()
+        socket.setdefaulttimeout(NETWORK_TIMEOUT_S)  # torch.hub sets none
+        try:
+            torch.hub.download_url_to_file(
+                published.address, str(fetched), hash_prefix=published.sha256 or None
+            )
+            read_file(fetched)
+        # RuntimeError: torch.hub's for a wrong checksum.
+        except (OSError, ValueError, RuntimeError, HTTPException) as error:
+            raise ValueError(
+                f"{name} is in none of {looked}, and cannot be downloaded from "
+                f"{published.address} ({error}): put its authors' file "
+                f"{published.file} there by hand, as {path}"
+            ) from error
+        finally:
+            socket.setdefaulttimeout(timeout)
+        os.replace(fetched, path)
     return path
-
-
-def _fetch(address: str, to: Path) -> str:
-    """Download a file; returns its sha256."""
-    digest = hashlib.sha256()
-    with (
-        urllib.request.urlopen(address, timeout=NETWORK_TIMEOUT_S) as answer,
-        open(to, "wb") as file,
-    ):
-        while block := answer.read(1 << 20):
-            digest.update(block)
-            file.write(block)
-    return digest.hexdigest()
 
 
 def convert(path: Path, published: Published) -> Pretrained:
@@ -174,9 +159,6 @@ def convert(path: Path, published: Published) -> Pretrained:
     Raises:
         ValueError: it holds no weights, or those of another model.
     """
-    # It imports this package's components, which import this module.
-    from graphormer_plugin.cli.convert import import_published
-
     imported = import_published(path, published.source, published.config)
     names = [f"output {number}" for number in range(imported.num_outputs)]
     return Pretrained(

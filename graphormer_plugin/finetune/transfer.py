@@ -1,8 +1,8 @@
-"""Start training from the weights of another training run.
+"""Translate the weights of another training run to a new model.
 
-The other run may have had other targets (the head starts anew), other vocabularies
-(rows of tables move to the rows of the same value) and other options. What decides the
-shape of a model is compared; a different width or depth is an error.
+The other run may have had other targets (the head is initialised anew), other
+vocabularies (table rows are matched by the value that they stand for) and other options.
+The options that shape the model are compared; a different width or depth is an error.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ import os
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from fairseq.models import (
@@ -29,15 +29,15 @@ from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
 
-# Options that the weights were trained for; they have to agree.
+# Options that determine the shapes of weights; they have to agree.
 SIZES = {
     "encoder_embed_dim": "width",
     "encoder_layers": "depth",
     "encoder_ffn_embed_dim": "width of the feed-forward network",
     "encoder_attention_heads": "number of heads",
 }
-# Options of a training run, which say nothing about the weights. So do rates of dropout.
-OF_THE_RUN = {
+# Options of a training run, unrelated to its weights (as dropout rates are).
+RUN_OPTIONS = {
     "_name",
     "attention_form",
     "attention_memory",
@@ -52,18 +52,19 @@ class Pretrained:
     """A checkpoint to start from.
 
     Attributes:
-        path: where it is, for messages.
+        path: its file, for messages.
         schema: vocabularies of nodes and bonds that it was trained with.
-        targets: what it predicts.
-        options: of its model, with the architecture under ``_name``; may be empty.
-        weights: its model's state dict; None where fairseq loads it.
+        targets: the targets that it predicts.
+        options: options of its model, with the architecture under ``_name``; may be
+            empty.
+        weights: its model's state dict; None if fairseq loads the weights.
     """
 
     path: str
     schema: FeatureSchema
     targets: TargetSchema
     options: Mapping[str, Any]
-    weights: Optional[dict[str, Tensor]] = None
+    weights: dict[str, Tensor] | None = None
 
 
 def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
@@ -84,17 +85,17 @@ def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
 
 
 def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) -> None:
-    """Give the options that shape a model the values of the weights it starts from.
+    """Take over the options that shape a model from the checkpoint it starts from.
 
-    An option that departs from its preset was chosen for this run and stays. Sizes are
-    not chosen in silence: they have to agree.
+    An option that differs from its preset was chosen for this run and stays. Sizes are
+    never taken over silently: they have to agree.
 
     Args:
-        cfg: fairseq's options of the model, changed in place: they go into the
+        cfg: fairseq's options of the model, changed in place, because they go into the
             checkpoints of this run.
-        start: the weights.
-        resumes: they are of the same run, whose rates of dropout are taken as well. (A
-            preset may have changed since it began.)
+        start: the checkpoint to start from.
+        resumes: it belongs to this run, so its dropout rates are taken over too. (A
+            preset may have changed since the run began.)
 
     Raises:
         ValueError: another model, width or depth.
@@ -119,7 +120,7 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         raise ValueError(f"{start.path} has {details}; they have to agree")
     preset = preset_options(arch)
     adopted, kept = [], []
-    for name in sorted(preset.keys() - SIZES.keys() - OF_THE_RUN):
+    for name in sorted(preset.keys() - SIZES.keys() - RUN_OPTIONS):
         if not resumes and name.endswith("dropout") or not _differ(cfg, saved, name):
             continue
         if cfg[name] == preset[name]:
@@ -136,7 +137,7 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
 
 
 def preset_options(arch: str) -> dict[str, Any]:
-    """Options of an architecture where the command line says nothing."""
+    """Default options of an architecture."""
     config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY.get(arch, arch)]
     preset = Namespace()
     if arch in ARCH_CONFIG_REGISTRY:
@@ -150,12 +151,12 @@ def preset_options(arch: str) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """Option of the command line for a field of a config."""
+    """Command-line option of a config field."""
     return "--" + name.replace("_", "-")
 
 
 def setting(name: str, value: Any) -> str:
-    """An option and its value as they are typed."""
+    """An option and its value as typed on the command line."""
     if isinstance(value, bool):
         return flag(name) if value else f"no {flag(name)}"
     return f"{flag(name)} {value}"
@@ -173,17 +174,16 @@ def translate(
     targets: TargetSchema,
     keep_head: bool = False,
 ) -> dict[str, Tensor]:
-    """Weights for a model, from those of another run; says in the log what came of
-    them.
+    """Weights for a model from those of another run; logs what it did with each.
 
     Args:
         weights: state dict of the other run.
-        model: freshly initialised; what the other run did not have stays as it is.
-        start: what the other run was trained on; its own weights are not read.
+        model: freshly initialised; keeps the weights that the other run does not have.
+        start: schema and targets of the other run; its ``weights`` are not read.
         schema: vocabularies of the model.
         targets: its targets.
-        keep_head: use the other run's head whatever its targets are called. Without it
-            that of equal targets is used, and any other starts anew.
+        keep_head: use the other run's head, whatever its targets are called. Otherwise
+            the head is used if the targets are the same, else initialised anew.
 
     Returns:
         A state dict of the model.
@@ -233,7 +233,7 @@ def translate(
 
 
 def describe_targets(targets: TargetSchema) -> str:
-    """At most three names, and their number."""
+    """Number of targets and at most three of their names."""
     names = ", ".join(targets.names[:3])
     more = ", ..." if len(targets.names) > 3 else ""
     return f"{targets.num_outputs}: {names}{more}"
@@ -242,7 +242,7 @@ def describe_targets(targets: TargetSchema) -> str:
 def check_depth(
     weights: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str
 ) -> None:
-    """Raise ValueError where the encoders have different numbers of layers."""
+    """Raise ValueError if the encoders have different numbers of layers."""
     there, here = count_layers(weights), count_layers(own)
     if there != here:
         raise ValueError(
@@ -259,8 +259,11 @@ def _move_rows(
     target_labels: RowLabels,
     path: str,
 ) -> tuple[Tensor, list[str]]:
-    """The target with all rows of the source that have a label in common, and a line on
-    it unless everything is the same."""
+    """The target table with the rows of the source that have the same label.
+
+    Returns:
+        The table, and a log line unless source and target have the same rows.
+    """
     if source_labels == target_labels and source.shape == target.shape:
         return source, []
     dim = target_labels.dim
@@ -320,9 +323,10 @@ def _restandardise(
     there: TargetSchema,
     here: TargetSchema,
 ) -> None:
-    """Make a head predict the same values in the units of other standardised targets.
+    """Rescale a head, in place, so that it predicts the same values although mean and
+    standard deviation of the targets have changed.
 
-    A scalar bias for all outputs takes the mean of what each of them needs.
+    A bias that all outputs share becomes the mean of the biases that they need.
     """
     if len(outputs) != 2 or (there.mean, there.std) == (here.mean, here.std):
         return

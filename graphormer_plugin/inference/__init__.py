@@ -1,1 +1,7 @@
-"""Use a trained model: read checkpoints, predict, embed, explain, draw."""
+"""Read checkpoints, predict, embed, explain and draw with a trained model."""
+
+import logging
+
+# Importing fairseq sets the root logger to DEBUG, and these log every font and chunk.
+for _name in ("matplotlib", "PIL"):
+    logging.getLogger(_name).setLevel(logging.WARNING)

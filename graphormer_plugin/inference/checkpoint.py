@@ -1,8 +1,8 @@
 """Read and write checkpoints as data.
 
 Nothing in a file is executed: torch's safe loader reads tensors, numbers, strings and
-plain containers, and is never turned off, not by ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD``
-either. What is no checkpoint of this package is refused in one line.
+plain containers. It always stays on, even if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is
+set. A file that is not a checkpoint of this package is refused in one line.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
 IMPORT_HINT = (
     "graphormer-convert --from reads the published ones of Graphormer and GRPE"
 )
-# What only a resumed training needs.
-OF_THE_TRAINING = ("metrics", "ema", "ema_fp32_params")
+# Entries of ``extra_state`` that only a resumed training needs.
+TRAINING_STATE = ("metrics", "ema", "ema_fp32_params")
 
 
 class Checkpoint(NamedTuple):
     """A checkpoint of this package.
 
     Attributes:
-        state: as fairseq has written it; ``cfg`` is a dict.
-        schema: vocabularies of nodes and bonds that the model was trained with.
-        targets: what it predicts.
+        state: as fairseq wrote it; ``cfg`` is a dict.
+        schema: vocabularies of nodes and bonds of the training data.
+        targets: the targets that the model predicts.
     """
 
     state: dict[str, Any]
@@ -53,35 +53,35 @@ class Checkpoint(NamedTuple):
 
     @property
     def epochs(self) -> int:
-        """Epochs that were begun."""
-        # After an epoch it is at the start of the next.
+        """Number of epochs that were begun."""
+        # After an epoch the position is the start of the next.
         position = self.state["extra_state"]["train_iterator"]
         return position["epoch"] - (position["iterations_in_epoch"] == 0)
 
     @property
     def updates(self) -> int:
-        """Updates that were made."""
+        """Number of updates."""
         return self.state["optimizer_history"][-1]["num_updates"]
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
-    """Read a checkpoint that was trained or converted here.
+    """Read a checkpoint that was trained or converted with this package.
 
     Tensors stay on disk until they are used.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is something else, or damaged.
+        ValueError: it is not a checkpoint of this package, or damaged.
     """
     state = read_file(path)
     foreign = _foreign(state)
     if foreign:
         raise ValueError(
-            f"{path} holds {foreign}, it is no checkpoint of graphormer_plugin; "
+            f"{path} holds {foreign}, it is not a checkpoint of graphormer_plugin; "
             f"{IMPORT_HINT}"
         )
     task_state = state["task_state"]
-    with complete(path):
+    with invalid_checkpoint_errors(path):
         checkpoint = Checkpoint(
             state,
             FeatureSchema.from_dict(task_state["schema"]),
@@ -89,18 +89,18 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
         )
         names = (checkpoint.arch, state["cfg"]["task"]["_name"])
         if not all(isinstance(name, str) for name in names):
-            raise TypeError("no names of task and model")
+            raise TypeError("the names of task and model are not text")
         items = checkpoint.weights.values()
         if not items or not all(isinstance(item, Tensor) for item in items):
             raise TypeError("no weights")
         if min(checkpoint.epochs, checkpoint.updates) < 0:
-            raise ValueError("less than no epochs or updates")
+            raise ValueError("negative number of epochs or updates")
     return checkpoint
 
 
 @contextlib.contextmanager
-def complete(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Make one line of whatever a part of a file that is missing or unfit raises.
+def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn any exception that a missing or wrong part of a file causes into one line.
 
     Raises:
         ValueError: instead of the exception.
@@ -116,13 +116,13 @@ def complete(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def read_file(path: str | os.PathLike[str]) -> Any:
-    """What ``torch.save`` has written: plain values and tensors.
+    """Read plain values and tensors that ``torch.save`` has written.
 
-    ``argparse.Namespace``, which older checkpoints of fairseq have, is plain as well.
+    Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is damaged, of another kind, or holds what could run code.
+        ValueError: it is damaged, of another kind, or holds objects that could run code.
     """
     path = Path(path)
     if path.is_dir():
@@ -130,12 +130,12 @@ def read_file(path: str | os.PathLike[str]) -> Any:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file")
     if not path.is_file():  # reading a pipe or a device may never end
-        raise OSError(f"{path} is no regular file")
+        raise OSError(f"{path} is not a regular file")
     with open(path, "rb") as file:
         start = file.read(len(ZIP_START))
     archive = start == ZIP_START
     try:
-        # torch warns about files of other programs; they are refused below
+        # torch warns about files of other programs, which are refused below.
         with (
             warnings.catch_warnings(action="ignore"),
             torch.serialization.safe_globals([Namespace]),
@@ -143,7 +143,7 @@ def read_file(path: str | os.PathLike[str]) -> Any:
             state = torch.load(
                 path, map_location="cpu", weights_only=True, mmap=archive
             )
-        if archive:  # torch compares no checksums: a flipped bit is another weight
+        if archive:  # torch compares no checksums, so a flipped bit changes a weight
             with zipfile.ZipFile(path) as file:
                 if file.testzip():
                     raise ValueError("wrong checksum")
@@ -151,12 +151,12 @@ def read_file(path: str | os.PathLike[str]) -> Any:
     except OSError:
         raise
     except Exception as error:  # torch has no class of its own for a bad file
-        # Its message speaks of turning the safe loader off.
+        # Not torch's message: it suggests to turn the safe loader off.
         raise ValueError(f"{path} {_defect(path, archive, str(error))}") from error
 
 
 def _defect(path: Path, archive: bool, message: str) -> str:
-    """What is wrong with a file that torch does not load, and what to do."""
+    """What is wrong with a file that torch cannot load, and what to do."""
     size = path.stat().st_size
     if not size:
         return "is empty; copy or make it again"
@@ -165,7 +165,7 @@ def _defect(path: Path, archive: bool, message: str) -> str:
         name = found[1] or "TorchScript"
         return (
             f"holds code or Python objects ({name}); nothing in it was run or loaded: "
-            "tensors, numbers and text alone are read"
+            "only tensors, numbers and text are read"
         )
     if archive:
         try:
@@ -177,11 +177,11 @@ def _defect(path: Path, archive: bool, message: str) -> str:
         written = "unexpected EOF" in message
     if written:
         return "is damaged; copy or make it again"
-    return "is no checkpoint: torch.save has not written it"
+    return "is not a checkpoint: torch.save has not written it"
 
 
 def _foreign(state: Any) -> str:
-    """What a file holds that is no checkpoint of this package; empty if it is one."""
+    """Description of a foreign file's content; empty for this package's checkpoints."""
     if not isinstance(state, Mapping):
         return f"a {type(state).__name__}"
     task_state = state.get("task_state")
@@ -199,20 +199,20 @@ def _foreign(state: Any) -> str:
 
 
 def slim(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint without what only a resumed training needs.
+    """A checkpoint without its training state.
 
-    Left out are the optimiser's state with the loss scale, the state of the schedule,
-    the meters of the log, and fairseq's moving average of the weights, which nothing
-    here reads.
+    Leaves out the state of the optimiser with the loss scale, the state of the learning
+    rate schedule, the meters of the log, and fairseq's moving average of the weights,
+    which this package does not read.
 
     Args:
-        state: of a checkpoint; not changed.
+        state: content of a checkpoint; not modified.
     """
     extra = {}
     for name, value in state["extra_state"].items():
         if isinstance(value, Mapping) and "fingerprint" in value:
             value = {**value, "slim": True}  # the task refuses to resume from it
-        if name not in OF_THE_TRAINING:
+        if name not in TRAINING_STATE:
             extra[name] = value
     history = {**state["optimizer_history"][-1], "lr_scheduler_state": {}}
     return {
@@ -224,11 +224,11 @@ def slim(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_output(path: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Check, before anything is read, that a file can be written.
+    """Check that a file can be written, before anything is read.
 
     Raises:
-        OSError: its folder does not exist, or there is such a file already, perhaps
-            the source itself.
+        OSError: its folder does not exist, or the file exists already, perhaps because
+            it is the source itself.
     """
     path = Path(path)
     if not path.parent.is_dir():

@@ -1,73 +1,76 @@
 """Pictures of molecules and of maps over pairs of their atoms, as SVG, PNG and HTML.
 
-RDKit draws all of it, on one canvas for both formats.
+RDKit draws the molecules; matplotlib draws the rest and puts the panels together.
 """
-
-from __future__ import annotations
 
 import base64
 import html
+import io
 import math
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Optional
 
+import matplotlib
 import numpy as np
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, Normalize
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage, imread
+from matplotlib.patches import Rectangle
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
-SIZE = 300  # pixels of a panel, without its title and its scale
+# Lengths are points; a PNG has `PNG_SCALE` pixels per point.
+SIZE = 300  # width and height of a panel, without its title and its scale
 MARGIN = 32  # around a map, for labels
 TITLE = 26
 SCALE = 26
 HEADING = 40
-LEVELS = 48  # of colour, so that neighbouring cells of a map join
-LABEL_HEIGHT, DIGIT = 11, 7
+PNG_SCALE = 2
+MAX_PIXELS = 65_000  # of a PNG's height; matplotlib draws less than 2**16
+LABEL_HEIGHT, DIGIT = 11, 7  # of a label, with the space around it
 NUMBERED = 60  # atoms of the largest molecule that shows their numbers
-BOND = 42  # pixels of a bond, less where the molecule would not fit
-HIGHEST = 32_000  # pixels; the library that draws PNGs stops soon after
+BOND = 42  # of a bond's length, shorter if the molecule would not fit
+WHITE = np.ones(3)
 VIOLET = np.array([0.25, 0.00, 0.49])
 RED = np.array([0.70, 0.09, 0.17])
 BLUE = np.array([0.13, 0.40, 0.67])
-GREY = (0.75, 0.75, 0.75)
-# Share of colour of the strongest atom, whose symbol stays legible: signed or not.
-ATOM = {True: 0.75, False: 0.6}
+GREY = "0.75"
+# Share of colour of the strongest atom: its symbol stays legible.
+ATOM_SIGNED, ATOM = 0.75, 0.6
 VIRTUAL = "vn"
-MIDDLE, START, END = range(3)  # which part of a text is at its place
 
 
 @dataclass
 class Molecule:
-    """A molecule whose atoms are coloured and numbered from 1.
+    """A molecule whose atoms are coloured, and numbered from 1.
 
     Attributes:
-        title: One line above it.
-        mol: With N atoms.
+        title: one line above it.
+        mol: the molecule, with N atoms.
         values: [N], on a scale of their own, which is drawn below.
-        signed: Red for positive and blue for negative values; else violet, and no value
-            is negative. White is 0.
-        marked: Number of an atom, counted from 0, that has a red ring.
+        signed: red for positive and blue for negative values; otherwise violet, and no
+            value is negative. White is 0.
+        marked: number of an atom, counted from 0, that gets a red ring.
     """
 
     title: str
     mol: Chem.Mol
     values: np.ndarray
     signed: bool = False
-    marked: Optional[int] = None
+    marked: int | None = None
 
 
 @dataclass
 class Map:
-    """A matrix, row 0 above, in white for 0 to violet for its largest value.
+    """A matrix with row 0 on top, from white for 0 to violet for its largest value.
 
     Attributes:
-        title: One line above it.
+        title: one line above it.
         matrix: [T, T], not negative.
-        symbols: Of the atoms, in order.
-        virtual: Row and column 0 are the virtual node's, set off by a line.
+        symbols: symbols of the atoms, in order.
+        virtual: row and column 0 are the virtual node's, set off by a line.
     """
 
     title: str
@@ -84,7 +87,7 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     """One picture of panels, row by row; each group starts a row.
 
     Args:
-        groups: At least one, with at least one panel each.
+        groups: at least one, with at least one panel each.
         image_format: ``svg`` or ``png``.
 
     Raises:
@@ -97,65 +100,168 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
         HEADING * bool(heading) + tall * -(-len(panels) // columns)
         for heading, panels in groups
     )
-    if image_format == "png" and height > HIGHEST:
+    if image_format == "png" and height * PNG_SCALE > MAX_PIXELS:
         raise ValueError(
-            f"{sum(len(panels) for _, panels in groups)} panels make a PNG of {height} "
-            f"pixels, more than {HIGHEST}; draw fewer heads or channels, or .html"
+            f"{sum(len(panels) for _, panels in groups)} panels make a PNG of "
+            f"{height * PNG_SCALE} pixels, more than {MAX_PIXELS}; draw fewer heads or "
+            "channels, or .html"
         )
-    width = columns * SIZE
-    kind = {"svg": rdMolDraw2D.MolDraw2DSVG, "png": rdMolDraw2D.MolDraw2DCairo}
-    # The last two: the part of the canvas that a molecule is fitted into.
-    canvas = kind[image_format](width, height, SIZE, SIZE)
-    options = canvas.drawOptions()
-    options.clearBackground = False
-    options.fixedBondLength = BOND
-    options.flagCloseContactsDist = -1
-    options.highlightRadius = 0.4
-    options.padding = 0.08
-    _box(canvas, 0, 0, width, height, (1.0, 1.0, 1.0))
+    picture = _Picture(columns * SIZE, height, image_format)
     top = 0
     for heading, panels in groups:
         if heading:
-            _text(canvas, heading, 8, top + HEADING / 2, 17, START)
+            picture.text(heading, 8, top + HEADING / 2, 17, "left")
             top += HEADING
         for number, panel in enumerate(panels):
             row, column = divmod(number, columns)
-            _draw_panel(canvas, panel, column * SIZE, top + row * tall)
+            picture.add(panel, column * SIZE, top + row * tall)
         top += tall * -(-len(panels) // columns)
-    canvas.FinishDrawing()
-    picture = canvas.GetDrawingText()
-    return picture.encode() if isinstance(picture, str) else picture
+    return picture.bytes()
 
 
-def _draw_panel(canvas, panel: Panel, left: int, top: int) -> None:
-    _text(canvas, panel.title, left + SIZE / 2, top + TITLE / 2, 14)
-    below = top + TITLE + SIZE
-    if isinstance(panel, Map):
-        largest = float(panel.matrix.max()) or 1.0
-        _draw_map(canvas, panel, largest, left, top + TITLE)
-        _draw_scale(canvas, 0.0, largest, 1.0, left, below)
-    else:
-        largest = float(np.abs(panel.values).max()) or 1.0
-        _draw_molecule(canvas, panel, largest, left, top + TITLE)
-        lowest = -largest if panel.signed else 0.0
-        _draw_scale(canvas, lowest, largest, ATOM[panel.signed], left, below)
+class _Picture:
+    """A figure with one pair of axes, in points from the upper left corner."""
+
+    def __init__(self, width: int, height: int, image_format: str) -> None:
+        self.format = image_format
+        self.figure = Figure((width / 72, height / 72), dpi=72)
+        self.axes = self.figure.add_axes(
+            (0, 0, 1, 1), xlim=(0, width), ylim=(height, 0)
+        )
+        self.axes.axis("off")
+        self.molecules: list[str] = []  # SVG elements
+
+    def text(self, text: str, x: float, y: float, size: int, align: str) -> None:
+        self.axes.text(x, y, text, size=size, ha=align, va="center", parse_math=False)
+
+    def image(
+        self, pixels: np.ndarray, left: float, top: float, width: float, height: float
+    ) -> None:
+        box = AxesImage(
+            self.axes,
+            interpolation="nearest",
+            extent=(left, left + width, top + height, top),
+        )
+        box.set_data(pixels)
+        self.axes.add_image(box)
+
+    def frame(self, left: float, top: float, width: float, height: float) -> None:
+        self.axes.add_patch(
+            Rectangle((left, top), width, height, fill=False, ec=GREY, lw=0.5)
+        )
+
+    def add(self, panel: Panel, left: int, top: int) -> None:
+        """Draw a panel with its title and its scale."""
+        self.text(panel.title, left + SIZE / 2, top + TITLE / 2, 13, "center")
+        is_map = isinstance(panel, Map)
+        largest = float(np.abs(panel.matrix if is_map else panel.values).max()) or 1.0
+        lowest = 0.0
+        if is_map:
+            colours = [WHITE, VIOLET]
+        elif panel.signed:
+            lowest = -largest
+            colours = [_pale(BLUE, ATOM_SIGNED), WHITE, _pale(RED, ATOM_SIGNED)]
+        else:
+            colours = [WHITE, _pale(VIOLET, ATOM)]
+        scale = ScalarMappable(
+            Normalize(lowest, largest),
+            LinearSegmentedColormap.from_list("scale", colours),
+        )
+        if is_map:
+            self._map(panel, scale, left + MARGIN, top + TITLE + MARGIN)
+        else:
+            self._molecule(panel, scale, left, top + TITLE)
+        start, end, middle = (
+            left + 0.3 * SIZE,
+            left + 0.7 * SIZE,
+            top + TITLE + SIZE + 8,
+        )
+        bar = (start, middle - 5, end - start, 10)
+        self.image(scale.to_rgba(np.linspace([lowest], [largest], 256).T), *bar)
+        self.frame(*bar)
+        self.text(f"{lowest:.2g}", start - 6, middle, 10, "right")
+        self.text(f"{largest:.2g}", end + 6, middle, 10, "left")
+
+    def _molecule(
+        self, panel: Molecule, scale: ScalarMappable, left: int, top: int
+    ) -> None:
+        if self.format == "svg":
+            svg = draw_molecule(panel, scale, rdMolDraw2D.MolDraw2DSVG(SIZE, SIZE), 1)
+            svg = svg[svg.index("<svg") + len("<svg") :]
+            self.molecules.append(f"<svg x='{left}' y='{top}'{svg}")
+            return
+        size = PNG_SCALE * SIZE
+        canvas = rdMolDraw2D.MolDraw2DCairo(size, size)
+        png = draw_molecule(panel, scale, canvas, PNG_SCALE)
+        self.image(imread(io.BytesIO(png)), left, top, SIZE, SIZE)
+
+    def _map(self, panel: Map, scale: ScalarMappable, left: int, top: int) -> None:
+        size, inner = len(panel.matrix), SIZE - 2 * MARGIN
+        cell = inner / size
+        # Of cells smaller than a point, draw the largest of a block.
+        starts = np.arange(0, size, math.ceil(1 / cell))
+        matrix = np.maximum.reduceat(panel.matrix, starts)
+        matrix = np.maximum.reduceat(matrix, starts, axis=1)
+        self.image(scale.to_rgba(matrix), left, top, inner, inner)
+        self.frame(left, top, inner, inner)
+        if panel.virtual:
+            self.frame(left + cell, top, inner - cell, inner)
+            self.frame(left, top + cell, inner, inner - cell)
+        first = [VIRTUAL] if panel.virtual else []
+        numbers = [str(number) for number, _ in enumerate(panel.symbols, 1)]
+        names = [symbol + number for symbol, number in zip(panel.symbols, numbers)]
+        for at in range(0, size, math.ceil(LABEL_HEIGHT / cell)):
+            label = [*first, *names][at]
+            self.text(label, left - 4, top + (at + 0.5) * cell, 10, "right")
+        for at in range(0, size, math.ceil(DIGIT * (len(str(size)) + 1) / cell)):
+            label = [*first, *numbers][at]
+            self.text(label, left + (at + 0.5) * cell, top - 8, 10, "center")
+
+    def bytes(self) -> bytes:
+        """The picture as a file."""
+        file = io.BytesIO()
+        # No date and no random names: the same picture is the same file.
+        metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        with matplotlib.rc_context({"svg.hashsalt": "graphormer_plugin"}):
+            self.figure.savefig(
+                file,
+                format=self.format,
+                dpi=72 * PNG_SCALE,
+                metadata=metadata if self.format == "svg" else None,
+            )
+        if not self.molecules:
+            return file.getvalue()
+        head, end, _ = file.getvalue().decode().rpartition("</svg>")
+        return "".join([head, *self.molecules, end, "\n"]).encode()
 
 
-def _draw_molecule(
-    canvas, panel: Molecule, largest: float, left: int, top: int
-) -> None:
+def draw_molecule(
+    panel: Molecule, scale: ScalarMappable, canvas: rdMolDraw2D.MolDraw2D, zoom: int
+) -> str | bytes:
+    """RDKit's picture of a molecule, without title and scale.
+
+    Args:
+        panel: what to draw.
+        scale: colours of the values.
+        canvas: RDKit's, new.
+        zoom: its pixels per point.
+    """
+    options = canvas.drawOptions()
+    options.fixedBondLength = zoom * BOND
+    options.flagCloseContactsDist = -1
+    options.highlightRadius = 0.4
+    options.padding = 0.08
+    options.prepareMolsBeforeDrawing = False
+    canvas.SetLineWidth(2 * zoom)
     mol = rdMolDraw2D.PrepareMolForDrawing(panel.mol, addChiralHs=False)
-    _part_fragments(mol)
+    part_fragments(mol)
     if 1 < mol.GetNumAtoms() <= NUMBERED:
         for number, atom in enumerate(mol.GetAtoms(), 1):
             atom.SetProp("atomNote", str(number))
     colours = {
-        atom: _colour(value / largest, panel.signed, ATOM[panel.signed])
+        atom: tuple(map(float, scale.to_rgba(value)[:3]))
         for atom, value in enumerate(panel.values)
     }
-    canvas.SetOffset(left, top)
-    canvas.SetLineWidth(2)
-    canvas.drawOptions().prepareMolsBeforeDrawing = False
     canvas.DrawMolecule(
         mol,
         highlightAtoms=list(colours),
@@ -164,7 +270,7 @@ def _draw_molecule(
     )
     if panel.marked is not None:
         centre = canvas.GetDrawCoords(panel.marked)
-        radius = 0.35 * BOND
+        radius = 0.35 * BOND * zoom
         for neighbour in mol.GetAtomWithIdx(panel.marked).GetNeighbors():
             bond = canvas.GetDrawCoords(neighbour.GetIdx()) - centre
             radius = min(radius, 0.4 * bond.Length())
@@ -172,11 +278,12 @@ def _draw_molecule(
         canvas.SetFillPolys(False)
         canvas.SetColour((0.9, 0.0, 0.0))
         canvas.DrawEllipse(centre - reach, centre + reach, True)
-    canvas.SetOffset(0, 0)
+    canvas.FinishDrawing()
+    return canvas.GetDrawingText()
 
 
-def _part_fragments(mol: Chem.Mol) -> None:
-    """Moves the parts of a salt away from each other, to make room for numbers."""
+def part_fragments(mol: Chem.Mol) -> None:
+    """Move the parts of a salt away from each other, to make room for numbers."""
     fragments = Chem.GetMolFrags(mol)
     conformer = mol.GetConformer()
     if len(fragments) > 1:
@@ -187,98 +294,9 @@ def _part_fragments(mol: Chem.Mol) -> None:
                 conformer.SetAtomPosition(atom, places[atom] + 0.4 * away)
 
 
-def _draw_map(canvas, panel: Map, largest: float, left: int, top: int) -> None:
-    size, inner = len(panel.matrix), SIZE - 2 * MARGIN
-    x, y = left + MARGIN, top + MARGIN
-    levels = np.rint(panel.matrix / largest * LEVELS).astype(int)
-    # Of cells smaller than a pixel, the largest of a block.
-    block = math.ceil(size / inner)
-    starts = np.arange(0, size, block)
-    levels = np.maximum.reduceat(np.maximum.reduceat(levels, starts), starts, axis=1)
-    # Whole pixels, between which no seam shows.
-    cuts = np.rint(np.linspace(0, inner, len(levels) + 1))
-    for row, values in enumerate(levels):
-        upper, lower = y + cuts[row : row + 2]
-        # Neighbours of one colour are one rectangle, and white ones none.
-        ends = np.flatnonzero(np.diff(values, append=-1)) + 1
-        for start, end in zip([0, *ends[:-1]], ends):
-            if values[start]:
-                colour = _colour(values[start] / LEVELS)
-                _box(canvas, x + cuts[start], upper, x + cuts[end], lower, colour)
-    cell = inner / size
-    edges = [0, 1, size] if panel.virtual else [0, size]
-    for place in (edge * cell for edge in edges):
-        _line(canvas, x, y + place, x + inner, y + place)
-        _line(canvas, x + place, y, x + place, y + inner)
-    first = [VIRTUAL] if panel.virtual else []
-    numbers = [str(number) for number, _ in enumerate(panel.symbols, 1)]
-    names = [symbol + number for symbol, number in zip(panel.symbols, numbers)]
-    for at in range(0, size, math.ceil(LABEL_HEIGHT / cell)):
-        label = [*first, *names][at]
-        _text(canvas, label, x - 6, y + (at + 0.5) * cell, 10, END)
-    for at in range(0, size, math.ceil(DIGIT * (len(str(size)) + 1) / cell)):
-        label = [*first, *numbers][at]
-        _text(canvas, label, x + (at + 0.5) * cell, y - 9, 10)
-
-
-def _draw_scale(
-    canvas, lowest: float, largest: float, share: float, left: int, top: int
-) -> None:
-    """A bar of the colours from `lowest` to `largest`, both with their numbers."""
-    start, end, middle = left + SIZE * 0.3, left + SIZE * 0.7, top + SCALE / 2 - 4
-    values = np.linspace(lowest / largest, 1, LEVELS)
-    for value, place in zip(values, np.linspace(start, end, LEVELS, endpoint=False)):
-        colour = _colour(value, lowest < 0, share)
-        # To the end, so that no seam shows.
-        _box(canvas, place, middle - 5, end, middle + 5, colour)
-    for place in (start, end):
-        _line(canvas, place, middle - 5, place, middle + 5)
-    for place in (middle - 5, middle + 5):
-        _line(canvas, start, place, end, place)
-    _text(canvas, f"{lowest:.2g}", start - 6, middle, 11, END)
-    _text(canvas, f"{largest:.2g}", end + 6, middle, 11, START)
-
-
-def _colour(
-    value: float, signed: bool = False, share: float = 1.0
-) -> tuple[float, ...]:
-    """Of a value from -1 or 0 to 1: white for 0, with that share of colour for 1."""
-    full = (RED if value > 0 else BLUE) if signed else VIOLET
-    return tuple(float(part) for part in 1 - share * abs(value) * (1 - full))
-
-
-def _box(canvas, left, top, right, bottom, colour) -> None:
-    canvas.SetFillPolys(True)
-    canvas.SetLineWidth(0)
-    canvas.SetColour(colour)
-    canvas.DrawRect(Point2D(left, top), Point2D(right, bottom), True)
-
-
-def _line(canvas, left, top, right, bottom) -> None:
-    canvas.SetLineWidth(1)
-    canvas.SetColour(GREY)
-    canvas.DrawLine(Point2D(left, top), Point2D(right, bottom), True)
-
-
-def _text(
-    canvas, text: str, x: float, y: float, size: int, place: int = MIDDLE
-) -> None:
-    canvas.SetColour((0.0, 0.0, 0.0))
-    canvas.SetFontSize(size)
-    canvas.DrawString(in_ascii(text), Point2D(x, y), place, True)
-
-
-def in_ascii(text: str) -> str:
-    """Text as RDKit can draw it, which leaves out all other letters of a unit.
-
-    >>> in_ascii("Å², µM, °C, mol·L⁻¹")
-    'A^2, uM, degC, mol L^-1'
-    """
-    text = re.sub("[⁺⁻⁰¹²³⁴-⁹]+", lambda power: f"^{power[0]}", text)
-    text = text.translate(str.maketrans({"µ": "u", "μ": "u", "°": "deg", "·": " "}))
-    plain = unicodedata.normalize("NFKD", text.replace("−", "-")).replace("−", "-")
-    plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
-    return plain.encode("ascii", "replace").decode()
+def _pale(colour: np.ndarray, share: float) -> np.ndarray:
+    """A colour mixed with white."""
+    return 1 - share * (1 - colour)
 
 
 @dataclass

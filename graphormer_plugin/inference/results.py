@@ -1,7 +1,5 @@
 """Predictions of a split as files: a CSV, and OGB's format for hidden labels."""
 
-from __future__ import annotations
-
 import csv
 import logging
 import os
@@ -16,17 +14,18 @@ from numpy.typing import NDArray
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.inference.values import format_value, values_of
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Submission:
-    """What OGB's evaluator of a dataset with hidden labels would write.
+    """The file that OGB's evaluator writes for a dataset with hidden labels.
 
     Attributes:
-        file: Name without suffix.
-        graphs: In the official split.
+        file: its name without suffix.
+        graphs: number of graphs in the official split.
     """
 
     file: str
@@ -43,33 +42,13 @@ SUBMISSIONS = {
 
 
 def check_results_path(path: str | os.PathLike[str]) -> None:
-    """Before the work: whether predictions can be written there.
+    """Check before the evaluation that predictions can be written to a folder.
 
     Raises:
-        ValueError: it is a file.
+        ValueError: the path is a file.
     """
     if os.path.exists(path) and not os.path.isdir(path):
         raise ValueError(f"--results-path {path} is a file; name a folder")
-
-
-def predictions(output: NDArray[np.floating], targets: TargetSchema) -> NDArray:
-    """What a model's output says, as float64 in the last dimension's columns.
-
-    Args:
-        output: ``[..., C]``, as the model returns it.
-        targets: what it was trained on.
-
-    Returns:
-        Values in the target's unit, or probabilities of tasks or classes.
-    """
-    output = np.asarray(output, dtype=np.float64)
-    if targets.kind == "regression":
-        return targets.restore(output)
-    if targets.kind == "binary":
-        with np.errstate(over="ignore"):
-            return 1.0 / (1.0 + np.exp(-output))
-    shifted = np.exp(output - output.max(axis=-1, keepdims=True))
-    return shifted / shifted.sum(axis=-1, keepdims=True)
 
 
 def write_predictions(
@@ -79,27 +58,27 @@ def write_predictions(
     targets: TargetSchema,
     outputs: dict[int, tuple[NDArray, NDArray]],
 ) -> list[Path]:
-    """Writes what was predicted for a split.
+    """Write the predictions for a split.
 
     ``predictions_<split>.csv`` has a line for every graph (at node level for every
-    node), in the order of the split in its source. Columns: ``row`` of the source,
-    ``node`` at node level; then for regression and binary tasks the value or the
-    probability of class 1 under the target's name, and ``<name>_target``; for classes
-    ``<name>``, the most probable one, ``<name>_target``, and the probabilities
-    ``<name>_0``, ``<name>_1``, ... A missing target is an empty cell.
+    node), in the order of the split. Columns: ``row`` of the source, and ``node`` at
+    node level. Then for regression and binary targets, under the target's name, the
+    value or the probability of class 1, and ``<name>_target``. For classes ``<name>``,
+    the most probable class, ``<name>_target``, and the probabilities ``<name>_0``,
+    ``<name>_1``, ... A missing target is an empty cell.
 
-    A split whose labels OGB keeps also gets the file that its website takes, if every
-    graph of the split was predicted.
+    For a split with hidden labels, also writes the file that OGB's website takes, if
+    every graph of the split was predicted.
 
     Args:
-        folder: Created if missing; files of the same names are replaced.
-        split: Its name.
-        store: What was predicted on.
-        targets: What the model was trained on.
-        outputs: Output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
+        folder: created if missing; files of the same names are replaced.
+        split: its name.
+        store: the data.
+        targets: the targets that the model was trained on.
+        outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
 
     Returns:
-        The files.
+        Paths of the files.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,7 +97,7 @@ def write_predictions(
         yield ["row", *(["node"] if at_nodes else []), *header]
         for row, graph in zip(rows, graphs, strict=True):
             output, target = outputs[graph]
-            values = predictions(output, targets)
+            values = values_of(output, targets)
             if not at_nodes:
                 yield [row, *_cells(values, target, targets)]
                 continue
@@ -130,23 +109,23 @@ def write_predictions(
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:
-        values = [predictions(outputs[graph][0], targets)[0] for graph in graphs]
+        values = [values_of(outputs[graph][0], targets)[0] for graph in graphs]
         files += _submit(folder, submission, values, len(store.splits[split]))
     for file in files:
         logger.info("predictions written to %s", file)
     return files
 
 
-def _cells(values: NDArray, target: NDArray, targets: TargetSchema) -> Sequence[Any]:
+def _cells(values: NDArray, target: NDArray, targets: TargetSchema) -> list[str]:
     missing = np.isnan(target) if target.dtype.kind == "f" else target < 0
-    if targets.kind == "multiclass":
-        label = "" if missing[0] else int(target[0])
-        return [int(values.argmax()), label, *(f"{value:.6g}" for value in values)]
     labels = [
-        "" if gone else f"{value:.8g}"
+        "" if gone else f"{value:.8g}"  # data, more exact than a float32
         for value, gone in zip(target, missing, strict=True)
     ]
-    return [*(f"{value:.8g}" for value in values), *labels]
+    cells = [format_value(value) for value in values]
+    if targets.kind == "multiclass":
+        return [str(values.argmax()), *labels, *cells]
+    return [*cells, *labels]
 
 
 def _submit(

@@ -1,6 +1,4 @@
-"""Files that grow block by block, and from which a killed run goes on."""
-
-from __future__ import annotations
+"""Files that are written block by block, so that a killed run can be resumed."""
 
 import contextlib
 import csv
@@ -18,26 +16,26 @@ from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
 from graphormer_plugin.data.files import atomic_write, named_in_errors
 
 
-class GrowingFiles:
-    """A CSV table, and `.npy` arrays beside it.
+class ResumableWriter:
+    """Writes a CSV table and ``.npy`` arrays beside it.
 
-    Until they are complete, they are called as in the end with `.part` behind. A block
-    is on disk before a record (`.part.json` of the table) says how long the files are.
+    Unfinished files have ``.part`` appended to their names. A record, the table's
+    ``.part.json``, holds their lengths; it is updated after each block is on disk.
 
     Args:
         table: the CSV file.
         header: its first line.
-        arrays: type and shape without the first dimension of each array, by path.
-        key: what the content depends on.
-        resume: go on with files that are there, if their key is the same.
+        arrays: type and shape, without the first dimension, of each array by path.
+        key: digest of everything that the content depends on.
+        resume: continue the files of an interrupted run with the same key.
 
     Attributes:
-        rows: of the table.
-        failed: of them, as `append` is told.
+        rows: rows written.
+        failed: how many of them have no prediction.
 
     Raises:
-        ValueError: a file exists already; files of a run that was interrupted are there
-            and are not resumed, or have another key; another process writes them.
+        ValueError: a file exists already; files of an interrupted run exist and are not
+            to be resumed, or have another key; or another process writes them.
     """
 
     def __init__(
@@ -55,7 +53,7 @@ class GrowingFiles:
         self.rows = self.failed = 0
         self.files: dict[Path, BinaryIO] = {}
         if self.record.exists():
-            self._go_on(resume)
+            self._resume(resume)
             return
         for path in self.paths:
             if path.exists():
@@ -72,7 +70,7 @@ class GrowingFiles:
     def append(
         self, rows: Sequence[Sequence[str]], arrays: Sequence[np.ndarray], failed: int
     ) -> None:
-        """Adds rows to the table, and to each array those that belong to them."""
+        """Append rows to the table, and their entries to each array."""
         contents = [_csv_lines(rows)]
         for values, (dtype, tail) in zip(arrays, self.arrays.values(), strict=True):
             assert values.shape[1:] == tail, (values.shape, tail)
@@ -83,9 +81,9 @@ class GrowingFiles:
         self._save(self.rows + len(rows), self.failed + failed)
 
     def finish(self) -> None:
-        """Gives the files their names."""
+        """Give the complete files their final names."""
         for path in [*self.arrays, self.paths[0]]:
-            if path not in self.files:  # by an earlier run, which was killed then
+            if path not in self.files:  # renamed by a run that was killed just then
                 continue
             if path in self.arrays:
                 dtype, tail = self.arrays[path]
@@ -101,9 +99,9 @@ class GrowingFiles:
         self.close()
 
     def close(self) -> None:
-        """Leaves the files for a run that goes on; without rows, removes them."""
+        """Close the files; remove them if they have no rows."""
         for file in self.files.values():
-            # What a full disk did not take is not in the record either.
+            # The record does not count what a full disk refused.
             with contextlib.suppress(OSError):
                 file.close()
         if self.files and not self.rows:
@@ -111,10 +109,10 @@ class GrowingFiles:
                 path.unlink(missing_ok=True)
         self.files = {}
 
-    def _go_on(self, resume: bool) -> None:
-        if not resume:
+    def _resume(self, allowed: bool) -> None:
+        if not allowed:
             raise ValueError(
-                f"{self.record} is of a run that was interrupted; go on with --resume, "
+                f"{self.record} belongs to an interrupted run; continue it with --resume, "
                 "or remove that file to start again"
             )
         try:
@@ -127,8 +125,8 @@ class GrowingFiles:
             ) from None
         if key != self.key:
             raise ValueError(
-                f"{self.record} is of a run with other input, checkpoints or options; "
-                "give the same ones, or remove that file to start again"
+                f"{self.record} belongs to a run with other input, checkpoints or "
+                "options; give the same ones, or remove that file to start again"
             )
         for path, size in zip(self.paths, sizes, strict=True):
             part = _part(path)
@@ -170,7 +168,7 @@ class GrowingFiles:
 
 
 def part_record(table: Path) -> Path:
-    """The record of a run that has not finished."""
+    """Path of the record of an unfinished run."""
     return table.with_name(table.name + ".part.json")
 
 

@@ -1,1 +1,1 @@
-"""Tasks. fairseq imports every file here, so this folder holds no helpers."""
+"""Tasks. fairseq imports every file here whose name does not start with _."""

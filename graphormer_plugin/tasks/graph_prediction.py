@@ -1,9 +1,6 @@
 """Predict one or several values per graph."""
 
-import dataclasses
-import functools
 import logging
-import os
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -16,9 +13,10 @@ from omegaconf import II, open_dict
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.dataset import GraphBatchIterator, GraphDataset
+from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
@@ -32,13 +30,9 @@ from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
     scaled_learning_rates,
 )
-from graphormer_plugin.finetune.published import NONE, load_pretrained
-from graphormer_plugin.finetune.transfer import (
-    Pretrained,
-    read_pretrained,
-    settle_options,
-    translate,
-)
+from graphormer_plugin.finetune.published import NONE
+from graphormer_plugin.finetune.start import starting_point
+from graphormer_plugin.finetune.transfer import settle_options
 from graphormer_plugin.inference.results import check_results_path, write_predictions
 from graphormer_plugin.models import (
     GraphModel,
@@ -329,102 +323,23 @@ class GraphPredictionTask(FairseqTask):
     def has_sharded_data(self, split: str) -> bool:
         return False
 
-    def filter_indices_by_size(
-        self,
-        indices: NDArray[np.int64],
-        dataset: GraphDataset,
-        max_positions: Optional[int] = None,
-        ignore_invalid_inputs: bool = False,
-    ) -> NDArray[np.int64]:
-        """Refuse graphs that are too large for a batch; never drop a training graph.
-
-        fairseq's trainer asks for the training split without those above
-        ``--max-tokens``; here that is an error. Validation drops them, with a warning
-        that counts them, if ``--skip-invalid-size-inputs-valid-test`` says so.
-        """
-        if dataset.shuffle or not ignore_invalid_inputs:
-            dataset.check_limit(indices, int(max_positions), "--max-tokens")
-            return indices
-        return super().filter_indices_by_size(indices, dataset, max_positions, True)
-
     def get_batch_iterator(
         self,
         dataset: GraphDataset,
-        max_tokens: Optional[int] = None,
-        max_sentences: Optional[int] = None,
-        max_positions: Optional[int] = None,
-        ignore_invalid_inputs: bool = False,
-        required_batch_size_multiple: int = 1,
-        seed: int = 1,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 0,
-        epoch: int = 1,
-        data_buffer_size: int = 0,
         disable_iterator_cache: bool = False,
-        skip_remainder_batch: bool = False,
-        grouped_shuffling: bool = False,
-        update_epoch_batch_itr: Optional[bool] = None,
+        update_epoch_batch_itr: bool | None = None,
+        **options: Any,
     ) -> GraphBatchIterator:
-        """fairseq's method, with one iterator for all epochs of a dataset.
-
-        It cuts new batches for every epoch and keeps its worker processes. fairseq's
-        own way to new batches is a new iterator per epoch, whose abandoned workers
-        stop training for five seconds each when Python's garbage collector finds them.
-        """
-        with one_line_errors():
-            for flag, limit in [
-                ("--batch-size", max_sentences),
-                ("--max-tokens", max_tokens),
-            ]:
-                if limit is not None and limit < 1:
-                    raise ValueError(f"{flag} {limit}: expected 1 or more")
-        # Only the trainer's training iterator says something here: --valid-subset train
+        """fairseq's method, with one iterator for all epochs; see `batch_iterator`."""
+        # Only the trainer's own training iterator has a value here: --valid-subset train
         # must not move it on.
-        training = update_epoch_batch_itr is not None
-        cached = self.dataset_to_epoch_iter.get((dataset, training))
-        if cached is not None and not disable_iterator_cache:
-            return cached
-        if grouped_shuffling and dataset.shuffle and num_shards > 1:
-            logger.warning(
-                "--grouped-shuffling leaves out up to %d batches of each epoch",
-                num_shards - 1,
-            )
-
-        def cut_batches(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
-            dataset.set_epoch(epoch)
-            indices = dataset.ordered_indices()
-            if max_positions is not None:
-                indices = self.filter_indices_by_size(
-                    indices, dataset, max_positions, ignore_invalid_inputs
-                )
-            return dataset.batch_by_size(
-                indices, max_tokens, max_sentences, required_batch_size_multiple
-            )
-
-        cores = len(os.sched_getaffinity(0))
-        if num_workers > cores:
-            # More only take turns; recipes for large machines ask for 16 and more.
-            logger.info("--num-workers %d: %d, one per core", num_workers, cores)
-            num_workers = cores
+        key = (dataset, update_epoch_batch_itr is not None)
+        if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
+            return self.dataset_to_epoch_iter[key]
         with one_line_errors():
-            cut_batches(dataset, epoch)
-        iterator = GraphBatchIterator(
-            dataset=dataset,
-            collate_fn=dataset.collater,
-            batch_sampler=cut_batches,
-            seed=seed,
-            num_shards=num_shards,
-            shard_id=shard_id,
-            num_workers=num_workers,
-            epoch=epoch,
-            buffer_size=data_buffer_size,
-            skip_remainder_batch=skip_remainder_batch,
-            grouped_shuffling=grouped_shuffling,
-            reuse_dataloader=True,
-        )
+            iterator = batch_iterator(dataset, **options)
         if not disable_iterator_cache:
-            self.dataset_to_epoch_iter[dataset, training] = iterator
+            self.dataset_to_epoch_iter[key] = iterator
         return iterator
 
     # Model and metrics
@@ -437,85 +352,24 @@ class GraphPredictionTask(FairseqTask):
         from before (see `missing_options`).
         """
         with one_line_errors():
-            start, resumes = None, False
-            if not from_checkpoint:
-                start, resumes = self.starting_point()
-            else:
+            start = None
+            if from_checkpoint:
                 with open_dict(cfg):
                     cfg.update(missing_options(cfg))
+            else:
+                start = starting_point(self.cfg)
             if start is not None:
-                settle_options(cfg, start, resumes)
+                settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
             self.batch_spec = model.batch_spec
-            if start is not None and not resumes:
-                self.start_from(start, model)
+            if start is not None and isinstance(model, GraphModel):
+                start.give_weights(model, self.schema, self.targets, one_line_errors())
             if not from_checkpoint:
                 apply_layerwise_options(model, cfg)
                 self.scales_learning_rates = cfg.layerwise_lr_decay != 1
             if self._collator is not None:
                 self.give_fields()
         return model
-
-    def starting_point(self) -> tuple[Optional[Pretrained], bool]:
-        """The checkpoint that says what the model looks like, and whether it is one of
-        this run that is resumed.
-
-        None for a new run without ``--finetune-from-model`` and
-        ``--pretrained-model-name``.
-
-        Raises:
-            OSError, ValueError: there is none, or it is damaged.
-        """
-        cfg = self.cfg
-        # Without fairseq's command line, interpolations stay as they are.
-        path, save_dir, suffix, restore = (
-            None if value is None or value.startswith("${") else value
-            for value in (
-                cfg.finetune_from_model,
-                cfg.save_dir,
-                cfg.checkpoint_suffix,
-                cfg.restore_file,
-            )
-        )
-        name = cfg.pretrained_model_name
-        if name == NONE:
-            name = None
-        if path and name:
-            raise ValueError(
-                "--finetune-from-model and --pretrained-model-name cannot be combined"
-            )
-        if restore == "checkpoint_last.pt":  # fairseq's default, in its folder
-            restore = os.path.join(save_dir, f"checkpoint_last{suffix or ''}.pt")
-        if restore and os.path.exists(restore):
-            return read_pretrained(restore), True
-        if not (path or name):
-            return None, False
-        if name:
-            return load_pretrained(name, cfg.pretrained_dir, cfg.data_root), False
-        if not os.path.exists(path):
-            raise ValueError(f"--finetune-from-model {path}: no such file")
-        return read_pretrained(path), False
-
-    def start_from(self, start: Pretrained, model) -> None:
-        """Give a new model the weights of another run.
-
-        Those of ``--finetune-from-model`` come through fairseq's trainer, which also
-        has them on all processes, when the model is where it will be trained.
-        """
-        if not isinstance(model, GraphModel):
-            return
-        model.translate = one_line_errors()(
-            functools.partial(
-                translate,
-                model=model,
-                start=dataclasses.replace(start, weights=None),
-                schema=self.schema,
-                targets=self.targets,
-                keep_head=self.cfg.load_pretrained_model_output_layer,
-            )
-        )
-        if self.cfg.finetune_from_model != start.path:
-            model.load_state_dict(start.weights)
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
         """One step, with the learning rates of ``--layerwise-lr-decay``."""

@@ -11,6 +11,10 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.importers.graphormer import (
+    distance_table,
+    import_graphormer,
+)
 from graphormer_plugin.finetune.transfer import SIZES, preset_options
 from graphormer_plugin.models import build_model
 from support.golden import golden_state, load_golden
@@ -69,7 +73,7 @@ def test_the_preset_is_the_published_network(norm, edges):
     flags = {name: value for name, value in flags.items() if value != preset[name]}
     assert bool(flags) == ((norm, edges) != ("postln", "multi_hop"))
 
-    imported = convert.import_graphormer(golden_state(archive), config)
+    imported = import_graphormer(golden_state(archive), config)
     targets = TargetSchema(["a", "b"])
     model = build_model("graphormer_base", imported.schema, targets, **sizes, **flags)
     model.double().load_state_dict(imported.state)
@@ -158,11 +162,11 @@ def test_a_missing_edge_is_part_of_the_distance():
     """Rows of the distance table for two path steps and one head, by hand."""
     distance = torch.arange(512.0)[:, None]
     no_edge, steps = torch.tensor([2.0]), torch.tensor([[[10.0]], [[100.0]]])
-    table = convert._distance_table(distance, no_edge, steps)[:, 0].tolist()
-    # unreachable: no step of two exists; 0 hops: likewise, over one; 1 hop: the second
+    table = distance_table(distance, no_edge, steps)[:, 0].tolist()
+    # unreachable: no step of two exists; 0 hops: none, over one; 1 hop: the second
     assert table[:4] == [511 + 220 / 2, 1 + 220, 2 + 200, 3]
     assert table[255] == 255 and table[511] == 255
-    table = convert._distance_table(distance, no_edge, None)[:, 0].tolist()
+    table = distance_table(distance, no_edge, None)[:, 0].tolist()
     assert table[:4] == [513, 3, 2, 5]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
-from graphormer_plugin.cli.explain import FEW, MOST, main
+from graphormer_plugin.cli.explain import FEW, MAX_MOLECULES, main
 from graphormer_plugin.data import rings as rings_module
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
@@ -175,7 +175,7 @@ def test_files_of_molecules(checkpoint, tmp_path):
         (["C1CC", "a.png"], "SMILES 'C1CC': SMILES Parse Error: unclosed ring"),
         (["bad.csv", "a.html"], "bad.csv, line 3: SMILES 'C1CC': SMILES Parse Error: "),
         (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
-        (["many.smi", "a.html"], f"many.smi: more than {MOST} molecules"),
+        (["many.smi", "a.html"], f"many.smi: more than {MAX_MOLECULES} molecules"),
         (["none.txt", "a.html"], "no molecule in none.txt"),
         (["gone.csv", "a.html"], "gone.csv"),
         (["CCO", "a.html", "--target", "mu"], "--target mu: expected one of gap"),
@@ -199,7 +199,7 @@ def test_bad_input_is_one_line(
     path = checkpoint("grpe_tiny")
     monkeypatch.chdir(tmp_path)
     Path("bad.csv").write_text("smiles\nCCO\nC1CC\n")
-    Path("many.smi").write_text("C\n" * (MOST + 1))
+    Path("many.smi").write_text("C\n" * (MAX_MOLECULES + 1))
     Path("none.txt").write_text("\n")
     capfd.readouterr()
     assert main([path, *arguments]) == 2
@@ -216,7 +216,7 @@ def test_vocabulary_of_the_model(checkpoint, tmp_path, monkeypatch, capfd):
     Path("in.smi").write_text("CCO\nC[As]\n")
     for featuriser, message in (
         ("zinc", "in.smi, line 2: SMILES 'C[As]': atom type 'As' is not in the"),
-        ("", "the checkpoint does not say how SMILES become such graphs"),
+        ("", "the checkpoint does not say how SMILES become the graphs"),
     ):
         predictor.featuriser = featuriser
         assert main(["x.pt", "in.smi", "a.html"]) == 2

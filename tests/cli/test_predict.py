@@ -157,7 +157,7 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
 
 def run_until(files, path, many, blocks, monkeypatch, *more):
     """A run that is interrupted after so many blocks."""
-    append, done = predict.GrowingFiles.append, []
+    append, done = predict.ResumableWriter.append, []
 
     def interrupted(self, *arguments):
         if len(done) == blocks:
@@ -165,7 +165,7 @@ def run_until(files, path, many, blocks, monkeypatch, *more):
         done.append(append(self, *arguments))
 
     with monkeypatch.context() as patch:
-        patch.setattr(predict.GrowingFiles, "append", interrupted)
+        patch.setattr(predict.ResumableWriter, "append", interrupted)
         return main([path, many, *files, "--quiet", *more])
 
 
@@ -181,13 +181,13 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     capsys.readouterr()
     assert run_until(files, path, many, 2, monkeypatch, *more) == 130
     err = capsys.readouterr().err
-    assert err == "the first 1,024 rows are kept; go on with --resume\ninterrupted\n"
+    assert err == "the first 1,024 rows are kept; continue with --resume\ninterrupted\n"
     assert not Path("out.csv").exists() and not Path("e.npy").exists()
     with open("out.csv.part", "a") as file:
         file.write("half a li")  # what a kill leaves behind
     again = [path, many, *files, "--quiet", *more]
     assert main(again) == 2
-    assert "go on with --resume, or remove that file" in capsys.readouterr().err
+    assert "continue it with --resume, or remove that file" in capsys.readouterr().err
     assert main([*again[:-1], "3", "--resume"]) == 2
     assert "other input, checkpoints or options" in capsys.readouterr().err
     assert main([*again, "--resume"]) == 0
@@ -196,7 +196,9 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert not [name for name in os.listdir() if "part" in name]
     assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
     assert main([*again, "--resume"]) == 0
-    assert capsys.readouterr().out.startswith("out.csv is there, and no run to go on")
+    assert capsys.readouterr().out.startswith(
+        "out.csv is complete, there is no run to resume"
+    )
 
 
 def test_only_the_same_run_goes_on(checkpoint, inputs):
@@ -205,7 +207,7 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
     Path("other.csv").write_text(Path("in.csv").read_text() + "m6,C,\n")
 
     def key(*arguments, column="SMILES"):
-        parsed = predict.parser().parse_intermixed_args([*arguments, "out.csv"])
+        parsed = predict.build_parser().parse_intermixed_args([*arguments, "out.csv"])
         return predict.run_key(parsed, column)
 
     first = key(one, "in.csv")
@@ -235,7 +237,7 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
         patch.setattr(os, "fsync", full)
         assert main([path, many, "out.csv", "--quiet"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "the first 512 rows are kept; go on with --resume"
+    assert first == "the first 512 rows are kept; continue with --resume"
     assert second == "error: cannot write out.csv.part: No space left on device"
     assert main([path, many, "out.csv", "--quiet", "--resume"]) == 0
     assert [row["smiles"] for row in rows("out.csv")] == [
@@ -272,11 +274,11 @@ def test_kill_9(checkpoint, many, tmp_path):
         "import time\n"
         "from graphormer_plugin.cli import predict\n"
         "predict.BLOCK_ROWS = 256\n"
-        "append = predict.GrowingFiles.append\n"
+        "append = predict.ResumableWriter.append\n"
         "def slow(*arguments):\n"
         "    append(*arguments)\n"
         "    time.sleep(0.5)\n"
-        "predict.GrowingFiles.append = slow\n"
+        "predict.ResumableWriter.append = slow\n"
         "if __name__ == '__main__':\n"
         "    raise SystemExit(predict.main())\n"
     )
@@ -400,7 +402,7 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
 def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     path = checkpoint("grpe_tiny")
-    append, seen = predict.GrowingFiles.append, []
+    append, seen = predict.ResumableWriter.append, []
 
     def append_and_start_another(self, *arguments):
         append(self, *arguments)
@@ -408,7 +410,7 @@ def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys)
             seen.append(None)
             seen.append(main([path, many, "out.csv", "--quiet", "--resume"]))
 
-    monkeypatch.setattr(predict.GrowingFiles, "append", append_and_start_another)
+    monkeypatch.setattr(predict.ResumableWriter, "append", append_and_start_another)
     assert main([path, many, "out.csv", "--quiet"]) == 0
     assert seen == [None, 2]
     assert "another process is writing it" in capsys.readouterr().err

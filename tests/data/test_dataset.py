@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.dataset import (
-    GraphBatchIterator,
     GraphDataset,
     bucket_of_sizes,
     cut_batches,
 )
+from graphormer_plugin.data.iterator import GraphBatchIterator
 
 SIZES = np.random.default_rng(0).integers(1, 60, size=501).astype(np.int32)
 

@@ -1,8 +1,10 @@
 """Published models by name: folders, downloads, and what a file may contain."""
 
+import dataclasses
 import hashlib
 import os
 import pickle
+import socket
 from pathlib import Path
 
 import pytest
@@ -28,9 +30,9 @@ def places(tmp_path, monkeypatch):
 def server(tmp_path, monkeypatch):
     """A published file at an address."""
     file = tmp_path / "server.pt"
-    file.write_bytes(b"weights")
-    digest = hashlib.sha256(b"weights").hexdigest()
-    model = Published("theirs.pt", address=file.as_uri(), sha256=digest)
+    torch.save({"weight": torch.ones(3)}, file)
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    model = Published("theirs.pt", file.as_uri(), sha256=digest)
     monkeypatch.setitem(pretrained.PUBLISHED, "some_model", model)
     return file
 
@@ -48,20 +50,45 @@ def test_folders_are_searched_in_order(places):
     assert find_file(name) == variable / f"{name}.pt"
 
 
-def test_download_is_checked_and_kept(places, server):
+def no_checksum(monkeypatch):
+    model = dataclasses.replace(pretrained.PUBLISHED["some_model"], sha256="")
+    monkeypatch.setitem(pretrained.PUBLISHED, "some_model", model)
+
+
+def files(folder):
+    return [path.name for path in folder.iterdir() if not path.name.endswith(".lock")]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_download_is_checked_and_kept(places, server, monkeypatch, known):
+    if not known:
+        no_checksum(monkeypatch)
+    content = server.read_bytes()
     path = pretrained.download("some_model")
     assert path == places[2] / "some_model.pt"
-    assert path.read_bytes() == b"weights"
+    assert path.read_bytes() == content
+    assert files(places[2]) == ["some_model.pt"]
     server.unlink()
     assert find_file("some_model") == path
 
 
 def test_another_file_is_refused(places, server):
-    server.write_bytes(b"other weights")
-    with pytest.raises(ValueError, match="is another file than some_model was"):
+    torch.save({"weight": torch.zeros(3)}, server)
+    with pytest.raises(ValueError, match="invalid hash value"):
         pretrained.download("some_model")
-    assert find_file("some_model") is None
-    assert [path for path in places[2].iterdir() if path.suffix == ".pt"] == []
+    assert files(places[2]) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>not found</html>", "half"])
+def test_without_a_checksum_a_damaged_file_is_refused(
+    places, server, monkeypatch, content
+):
+    no_checksum(monkeypatch)
+    whole = server.read_bytes()
+    server.write_bytes(whole[: len(whole) // 2] if content == "half" else content)
+    with pytest.raises(ValueError, match="cannot be downloaded from file://"):
+        pretrained.download("some_model")
+    assert files(places[2]) == []
 
 
 def test_a_dead_address_says_where_the_file_belongs(places, server):
@@ -69,19 +96,24 @@ def test_a_dead_address_says_where_the_file_belongs(places, server):
     with pytest.raises(ValueError) as error:
         pretrained.download("some_model")
     message = str(error.value)
-    assert message.startswith("cannot download some_model from file://")
+    looked = ", ".join(map(str, places[1:]))
+    assert message.startswith(
+        f"some_model is in none of {looked}, and cannot be downloaded from file://"
+    )
     assert f"theirs.pt there by hand, as {places[2] / 'some_model.pt'}" in message
+    assert files(places[2]) == []
 
 
-def test_without_a_checksum_nothing_is_downloaded(places, server, monkeypatch):
-    model = Published("theirs.pt", address=server.as_uri())
-    monkeypatch.setitem(pretrained.PUBLISHED, "some_model", model)
-    with pytest.raises(ValueError) as error:
-        pretrained.download("some_model")
-    message = str(error.value)
-    assert f"{server.as_uri()} gives is not downloaded" in message
-    assert f"theirs.pt there by hand, as {places[2] / 'some_model.pt'}" in message
-    assert list(places[2].iterdir()) == []
+def test_a_silent_address_ends(places, monkeypatch):
+    """A server that accepts connections and says nothing."""
+    monkeypatch.setattr(pretrained, "NETWORK_TIMEOUT_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/theirs.pt"
+        model = Published("theirs.pt", address)
+        monkeypatch.setitem(pretrained.PUBLISHED, "some_model", model)
+        with pytest.raises(ValueError, match="timed out"):
+            pretrained.download("some_model")
+    assert socket.getdefaulttimeout() is None
 
 
 def test_the_page_has_all_of_them():

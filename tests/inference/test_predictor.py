@@ -15,6 +15,7 @@ from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.inference import predictor as predictor_module
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
 
@@ -206,7 +207,7 @@ def test_large_graphs_make_small_batches(monkeypatch):
     one.model.register_forward_pre_hook(
         lambda _, args: seen.append(tuple(args[0]["x"].shape[:2]))
     )
-    monkeypatch.setattr(hub, "MOST_PAIRS", 80)
+    monkeypatch.setattr(predictor_module, "MAX_PAIRS", 80)
     found = one.predict(SMILES)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert seen == [(2, 3), (1, 6), (1, 10)]

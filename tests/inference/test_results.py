@@ -7,11 +7,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.inference.results import (
-    SUBMISSIONS,
-    predictions,
-    write_predictions,
-)
+from graphormer_plugin.inference.results import SUBMISSIONS, write_predictions
+from graphormer_plugin.inference.values import values_of
 
 NAN = np.nan
 
@@ -50,11 +47,11 @@ def test_values_are_in_the_order_of_the_split_and_in_the_unit(tmp_path):
 def test_probabilities():
     binary = TargetSchema(["a"], kind="binary")
     output = np.array([[-1e4], [0.0], [1e4]])
-    assert predictions(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]
+    assert values_of(output, binary)[:, 0].tolist() == [0.0, 0.5, 1.0]
     classes = TargetSchema(["y"], kind="multiclass", num_classes=3)
     output = np.array([[0.0, np.log(2.0), 0.0], [1e4, 0.0, 0.0]])
     np.testing.assert_allclose(
-        predictions(output, classes), [[0.25, 0.5, 0.25], [1.0, 0.0, 0.0]]
+        values_of(output, classes), [[0.25, 0.5, 0.25], [1.0, 0.0, 0.0]]
     )
 
 

@@ -1,0 +1,116 @@
+"""Read published checkpoints of other codes, and convert them to this package's."""
+
+import os
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from fairseq import options as fairseq_options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from omegaconf import OmegaConf
+from torch import Tensor
+
+from graphormer_plugin.data.datasets.smiles import feature_dims
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune.importers._shared import Imported
+from graphormer_plugin.finetune.importers.graphormer import import_graphormer
+from graphormer_plugin.finetune.importers.grpe import import_grpe
+from graphormer_plugin.inference.checkpoint import read_file
+from graphormer_plugin.models import build_model
+
+IMPORTERS = {
+    "microsoft-graphormer": import_graphormer,
+    "lenscloth-grpe": import_grpe,
+}
+
+
+def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Weights of a published checkpoint: the whole file, or its entry ``model``.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: torch did not write it, or it holds something other than weights.
+    """
+    state = read_file(path)
+    if isinstance(state, Mapping) and isinstance(state.get("model"), Mapping):
+        if "schema" in (state.get("task_state") or {}):
+            raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
+        state = state["model"]
+    if not (
+        isinstance(state, Mapping)
+        and state
+        and all(isinstance(value, Tensor) for value in state.values())
+    ):
+        raise ValueError(f"{path} holds no weights, alone or under 'model'")
+    return dict(state)
+
+
+def import_published(
+    path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
+) -> Imported:
+    """Read a checkpoint of another code.
+
+    Args:
+        path: the checkpoint.
+        source: the code that wrote it, a key of `IMPORTERS`.
+        config: options that the weights do not show.
+
+    Raises:
+        OSError, ValueError: see `read_weights`, or the weights are of another model.
+    """
+    weights = read_weights(path)
+    try:
+        return IMPORTERS[source](weights, config)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def checkpoint_of(
+    imported: Imported, targets: TargetSchema, source: str
+) -> dict[str, Any]:
+    """A checkpoint in fairseq's format, without training state.
+
+    Raises:
+        ValueError: the weights do not fit the architecture.
+    """
+    model = build_model(imported.arch, imported.schema, targets, **imported.options)
+    try:
+        model.load_state_dict(imported.state)
+    except RuntimeError as error:
+        raise ValueError(f"the weights do not fit: {error}") from error
+    arguments = ["--task", "graph_prediction", "--criterion", "l1_loss"]
+    arguments += ["--arch", imported.arch]
+    for name, value in imported.options.items():
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            arguments += [flag] if value else []
+        else:
+            arguments += [flag, str(value)]
+    parser = fairseq_options.get_training_parser(default_task="graph_prediction")
+    namespace = fairseq_options.parse_args_and_arch(parser, arguments)
+    with warnings.catch_warnings():  # about fairseq's use of Hydra
+        warnings.simplefilter("ignore", UserWarning)
+        cfg = convert_namespace_to_omegaconf(namespace)
+    vocabularies = (imported.schema.node_dims, imported.schema.bond_dims)
+    return {
+        "args": None,
+        "cfg": OmegaConf.to_container(cfg, resolve=True, enum_to_str=True),
+        "model": imported.state,
+        "task_state": {
+            "dataset_name": source,
+            "fingerprint": "unknown",
+            "featuriser": "ogb" if vocabularies == feature_dims() else "",
+            "schema": imported.schema.to_dict(),
+            "targets": targets.to_dict(),
+        },
+        "optimizer_history": [
+            {
+                "criterion_name": "L1Loss",
+                "optimizer_name": "none",
+                "lr_scheduler_state": {},
+                "num_updates": 0,
+            }
+        ],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }

@@ -1,0 +1,115 @@
+"""Shared by the importers: weights taken by name, tables of feature columns."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphormer_plugin.data.datasets.smiles import feature_dims
+from graphormer_plugin.data.schema import FeatureSchema
+
+COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
+
+
+class Imported(NamedTuple):
+    """A published model, described in this package's terms.
+
+    Attributes:
+        arch: name for ``--arch``.
+        options: fields of its config that differ from the preset.
+        schema: vocabularies of nodes and bonds.
+        num_outputs: number of outputs C.
+        state: weights under this package's names.
+    """
+
+    arch: str
+    options: dict[str, Any]
+    schema: FeatureSchema
+    num_outputs: int
+    state: dict[str, Tensor]
+
+
+class Weights:
+    """Named weights that an importer takes one by one; `finish` checks that none is left.
+
+    Args:
+        state: the published state dict.
+    """
+
+    def __init__(self, state: Mapping[str, Tensor]) -> None:
+        self.state = dict(state)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.state
+
+    def take(self, name: str) -> Tensor:
+        """Remove and return a weight.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if name not in self.state:
+            raise ValueError(f"the checkpoint has no weight {name!r}")
+        return self.state.pop(name)
+
+    def move(self, old: str, new: str, target: dict[str, Tensor]) -> None:
+        """Rename the weight and the bias of a module."""
+        for kind in ("weight", "bias"):
+            target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+
+    def join(self, old: Sequence[str], new: str, target: dict[str, Tensor]) -> None:
+        """Concatenate several linear maps into one whose outputs stand side by side."""
+        for kind in ("weight", "bias"):
+            parts = [self.take(f"{name}.{kind}") for name in old]
+            target[f"{new}.{kind}"] = torch.cat(parts)
+
+    def drop(self, *names: str) -> None:
+        """Leave out weights that the released code never uses."""
+        for name in names:
+            self.state.pop(name, None)
+
+    def finish(self) -> None:
+        """Raise ValueError if a weight was not taken."""
+        if self.state:
+            raise ValueError(
+                f"{len(self.state)} weights of the checkpoint are unknown: "
+                f"{', '.join(sorted(self.state)[:5])}"
+            )
+
+
+def molecule_schema(config: Mapping[str, Any]) -> FeatureSchema:
+    """Vocabularies of OGB's molecules, unless the config has others."""
+    node_dims, bond_dims = feature_dims()
+    node_dims = list(config.get("node_dims", node_dims))
+    return FeatureSchema(
+        len(node_dims), node_dims, list(config.get("bond_dims", bond_dims))
+    )
+
+
+def columns_of(table: Tensor, first: int, columns: int, name: str) -> Tensor:
+    """Rows of ``columns`` feature columns; the first column starts at row ``first``."""
+    rows = COLUMN_STRIDE * columns
+    if len(table) < rows:
+        raise ValueError(
+            f"{name} has {len(table)} rows, {columns} feature columns need {rows}"
+        )
+    wanted = table[first : first + rows]
+    # The highest values of the last column may lie beyond the released table.
+    missing = table.new_zeros(rows - len(wanted), table.shape[1])
+    return torch.cat([wanted, missing])
+
+
+def check_config(config: Mapping[str, Any], read: Mapping[str, Any]) -> None:
+    """Raise ValueError where a config contradicts what was read from the weights."""
+    for name, value in read.items():
+        if config.get(name, value) != value:
+            raise ValueError(
+                f"the config says {name} {config[name]}, the weights have {value}"
+            )
+
+
+def dropout_rates(config: Mapping[str, Any]) -> dict[str, float]:
+    """The dropout rates that a config has."""
+    names = ("dropout", "attention_dropout", "act_dropout")
+    return {name: float(config[name]) for name in names if name in config}

@@ -1,0 +1,177 @@
+"""Checkpoints of Graphormer's released second version (microsoft/Graphormer).
+
+The released code's index spaces:
+
+- Node columns share one table: a value is at row value + 2 + 512 x column. Row 0 is
+  padding, and the collator adds one once more.
+- So do bond columns: value + 2 + 512 x column for a direct edge, one more on a path.
+  Row 0 is read where there is no edge, and behind the end of a path. It is not zero and
+  is never trained. What it adds to the bias of a pair depends on the distance only, so
+  here it is part of the distance table.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphormer_plugin.finetune.importers._shared import (
+    COLUMN_STRIDE,
+    Imported,
+    Weights,
+    check_config,
+    columns_of,
+    dropout_rates,
+    molecule_schema,
+)
+
+UNREACHABLE_ROW = 511  # of the distance table: 510 hops + 1
+
+
+def import_graphormer(
+    state: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> Imported:
+    """Convert weights of Graphormer's released second version.
+
+    Args:
+        state: the weights; their names begin with ``encoder.``.
+        config: options that the weights do not show: ``multi_hop_max_dist`` (5 if
+            absent), ``spatial_pos_max`` (1024), ``activation_fn`` (gelu), dropout
+            rates, and ``node_dims`` and ``bond_dims`` of data other than OGB's
+            molecules.
+
+    Raises:
+        ValueError: weights are missing or unknown, or contradict the config.
+    """
+    weights = Weights(
+        {name.removeprefix("encoder."): value for name, value in state.items()}
+    )
+    new: dict[str, Tensor] = {}
+    features, bias = (
+        "graph_encoder.graph_node_feature.",
+        "graph_encoder.graph_attn_bias.",
+    )
+    schema = molecule_schema(config)
+
+    atoms = weights.take(features + "atom_encoder.weight")
+    new["encoder.node_encoder.embedding.weight"] = columns_of(
+        atoms, 2, schema.num_node_features, "atom_encoder"
+    )
+    for end in ("in", "out"):  # degree + 1, 0 pads; here higher degrees share the last
+        table = weights.take(f"{features}{end}_degree_encoder.weight")
+        table = torch.cat([table[1:], table[-1:]])
+        new[f"encoder.positions.centrality.{end}_degree.weight"] = table
+    new["encoder.virtual_node.embedding.weight"] = weights.take(
+        features + "graph_token.weight"
+    )
+
+    distance = weights.take(bias + "spatial_pos_encoder.weight")
+    edges = weights.take(bias + "edge_encoder.weight")
+    new["encoder.attn_bias.virtual.weight"] = weights.take(
+        bias + "graph_token_virtual_distance.weight"
+    )
+    heads = distance.shape[1]
+    multi_hop = bias + "edge_dis_encoder.weight" in weights
+    max_steps = int(config.get("multi_hop_max_dist", 5))
+    columns = len(schema.bond_dims)
+    steps = None
+    if multi_hop:
+        steps = weights.take(bias + "edge_dis_encoder.weight").view(-1, heads, heads)
+        new["encoder.attn_bias.edges.weight"] = steps
+        steps = steps[:max_steps]
+    new["encoder.attn_bias.edges.bonds.embedding.weight"] = columns_of(
+        edges, 3 if multi_hop else 2, columns, "edge_encoder"
+    )
+    new["encoder.attn_bias.spatial.embedding.weight"] = distance_table(
+        distance, edges[0], steps
+    )
+
+    embed_norm = "graph_encoder.emb_layer_norm.weight" in weights
+    if embed_norm:
+        weights.move("graph_encoder.emb_layer_norm", "encoder.embed_norm", new)
+    # Created with pre-LayerNorm only, and never applied.
+    pre_layernorm = "graph_encoder.final_layer_norm.weight" in weights
+    layers = 0
+    while f"graph_encoder.layers.{layers}.fc1.weight" in weights:
+        old, layer = f"graph_encoder.layers.{layers}.", f"encoder.layers.{layers}."
+        projections = [f"{old}self_attn.{part}_proj" for part in "qkv"]
+        weights.join(projections, layer + "attention.qkv_proj", new)
+        weights.move(old + "self_attn.out_proj", layer + "attention.out_proj", new)
+        weights.move(old + "self_attn_layer_norm", layer + "attention_norm", new)
+        weights.move(old + "final_layer_norm", layer + "ffn_norm", new)
+        weights.move(old + "fc1", layer + "fc1", new)
+        weights.move(old + "fc2", layer + "fc2", new)
+        layers += 1
+    weights.move("lm_head_transform_weight", "head.transform", new)
+    weights.move("layer_norm", "head.norm", new)
+    new["head.projection.weight"] = weights.take("embed_out.weight")
+    new["head.bias"] = weights.take("lm_output_learned_bias")
+    for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
+        weights.drop(f"{unused}.weight", f"{unused}.bias")
+    weights.finish()
+
+    width = atoms.shape[1]
+    read = {
+        "encoder_layers": layers,
+        "encoder_embed_dim": width,
+        "encoder_ffn_embed_dim": len(new["encoder.layers.0.fc1.weight"]),
+        "encoder_attention_heads": heads,
+        "edge_type": "multi_hop" if multi_hop else "single_hop",
+        "pre_layernorm": pre_layernorm,
+        "encoder_normalize_before": embed_norm,
+    }
+    outputs = len(new["head.projection.weight"])
+    check_config(config, {**read, "num_classes": outputs})
+    activation = config.get("activation_fn", "gelu")
+    options = {
+        **read,
+        "multi_hop_max_dist": max_steps,
+        "spatial_pos_max": int(config.get("spatial_pos_max", 1024)),
+        # fairseq's GELU and softmax, which the released code calls.
+        "activation_fn": {"gelu": "gelu_float32"}.get(activation, activation),
+        "float32_softmax": True,
+        "head_style": "transform",
+        "node_table_size": COLUMN_STRIDE,
+        "bond_table_size": COLUMN_STRIDE,
+        "num_in_degree": len(new["encoder.positions.centrality.in_degree.weight"]),
+        "num_out_degree": len(new["encoder.positions.centrality.out_degree.weight"]),
+        "num_spatial": len(new["encoder.attn_bias.spatial.embedding.weight"]),
+        "num_edge_dis": len(new["encoder.attn_bias.edges.weight"]) if multi_hop else 0,
+        **dropout_rates(config),
+    }
+    # A switch that a preset sets cannot be taken back; without one they are all given.
+    arch = "graphormer_base" if embed_norm else "graphormer"
+    return Imported(arch, options, schema, outputs, new)
+
+
+def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> Tensor:
+    """Distance table with rows unreachable, 0 hops, 1 hop, ...
+
+    Each row includes the contribution of "no edge" at its distance.
+
+    Args:
+        distance: [rows, H]; row 0 pads, row h + 1 is h hops, 511 unreachable.
+        no_edge: [H], row 0 of the bond table.
+        steps: [L, H, H], weights of path steps; None for a model that encodes direct
+            edges only.
+    """
+    table = torch.empty(max(len(distance), 256), distance.shape[1], dtype=torch.float64)
+    table[0] = distance[min(UNREACHABLE_ROW, len(distance) - 1)]
+    hops = torch.arange(len(table) - 1)
+    table[1:] = distance[(hops + 1).clamp(max=len(distance) - 1)]
+    # The last row is for 254 hops and more.
+    table[-1] = distance[min(255, len(distance) - 1)]
+    no_edge = no_edge.double()
+    if steps is None:
+        direct = torch.zeros(len(table), 1)
+        direct[2] = 1  # one hop: there is an edge
+        return (table + no_edge * (1 - direct)).to(distance.dtype)
+    # A path of h hops lacks the steps from h on; the mean divides by its length.
+    per_step = no_edge @ steps.double()  # [L, H]
+    limit = len(steps)
+    for row in range(len(table)):
+        used = min(row - 1, limit) if row else 0
+        divisor = min(max(row - 1, 1), limit) if row else limit
+        table[row] += per_step[used:].sum(0) / divisor
+    return table.to(distance.dtype)

@@ -1,0 +1,148 @@
+"""Checkpoints of GRPE's released code (lenscloth/GRPE).
+
+The released code's index spaces:
+
+- Node columns share one table: a value is at row value + 1 + 512 x column.
+- Bond columns c0, c1, c2 are joined as c0 + 4 c1 + 16 c2.
+- The key term reads the row's key, and the task token is related to itself as a node is
+  (options ``key_from_row`` and ``virtual_is_self``).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.finetune.importers._shared import (
+    COLUMN_STRIDE,
+    Imported,
+    Weights,
+    check_config,
+    columns_of,
+    dropout_rates,
+    molecule_schema,
+)
+
+PARTS = ("query", "key", "value")
+
+
+def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Imported:
+    """Convert weights of GRPE's released code.
+
+    Args:
+        state: the weights.
+        config: ``nhead``, which the weights do not show, and dropout rates.
+
+    Raises:
+        ValueError: no ``nhead``; weights are missing or unknown, or contradict the
+            config.
+    """
+    if "nhead" not in config:
+        raise ValueError(
+            "the weights of GRPE do not show the number of heads: give --config with "
+            '{"nhead": ...}'
+        )
+    weights = Weights(state)
+    new: dict[str, Tensor] = {}
+    schema = molecule_schema(config)
+    nodes = weights.take("node_emb.weight")
+    new["encoder.node_encoder.embedding.weight"] = columns_of(
+        nodes, 1, schema.num_node_features, "node_emb"
+    )
+    new["encoder.virtual_node.embedding.weight"] = weights.take("task_token.weight")
+
+    independent = "query_hop_emb.0.weight" in weights
+    encodings = 0
+    while True:
+        number = f".{encodings}" if independent else ""
+        hop, edge = (
+            [weights.take(f"{part}_{kind}_emb{number}.weight") for part in PARTS]
+            for kind in ("hop", "edge")
+        )
+        hop_rows, edge_rows = _grpe_rows(len(hop[0]), len(edge[0]), schema)
+        prefix = f"encoder.encodings.{encodings}."
+        for name, tables, rows in (
+            ("topology", hop, hop_rows),
+            ("edge", edge, edge_rows),
+        ):
+            scores = torch.cat(tables[:2], dim=1)  # query and key side by side
+            new[f"{prefix}{name}_attention.weight"] = scores[rows]
+            new[f"{prefix}{name}_value.weight"] = tables[2][rows]
+        encodings += 1
+        if f"query_hop_emb.{encodings}.weight" not in weights:
+            break
+
+    layers = 0
+    while f"layers.{layers}.ffn.layer1.weight" in weights:
+        old, layer = f"layers.{layers}.", f"encoder.layers.{layers}."
+        projections = [f"{old}self_attention.linear_{part}" for part in "qkv"]
+        weights.join(projections, layer + "attention.qkv_proj", new)
+        weights.move(
+            old + "self_attention.output_layer", layer + "attention.out_proj", new
+        )
+        weights.move(old + "self_attention_norm", layer + "attention_norm", new)
+        weights.move(old + "ffn_norm", layer + "ffn_norm", new)
+        weights.move(old + "ffn.layer1", layer + "fc1", new)
+        weights.move(old + "ffn.layer2", layer + "fc2", new)
+        layers += 1
+    weights.move("final_ln", "encoder.final_norm", new)
+    weights.move("linear", "head", new)
+    weights.finish()
+    if independent and encodings != layers:
+        raise ValueError(f"{encodings} sets of encodings for {layers} layers")
+
+    max_hop = len(hop[0]) - 3
+    ffn_dim = len(new["encoder.layers.0.fc1.weight"])
+    outputs = len(new["head.bias"])
+    check_config(
+        config,
+        {
+            "num_layer": layers,
+            "d_model": nodes.shape[1],
+            "dim_feedforward": ffn_dim,
+            "max_hop": max_hop,
+            "num_edge_type": len(edge[0]) - 4,
+            "use_independent_token": independent,
+            "num_task": outputs,
+        },
+    )
+    options = {
+        "encoder_layers": layers,
+        "encoder_embed_dim": nodes.shape[1],
+        "encoder_ffn_embed_dim": ffn_dim,
+        "encoder_attention_heads": int(config["nhead"]),
+        "max_hop": max_hop,
+        "independent_encodings": independent,
+        "key_from_row": True,
+        "virtual_is_self": True,
+        "node_table_size": COLUMN_STRIDE,
+        **dropout_rates(config),
+    }
+    return Imported("grpe_standard", options, schema, outputs, new)
+
+
+def _grpe_rows(
+    hop_rows: int, edge_rows: int, schema: FeatureSchema
+) -> tuple[list[int], list[int]]:
+    """Rows of GRPE's tables in the order of `RelationEncoding`.
+
+    GRPE's distance rows are 0..max_hop, virtual, unreachable. Its bond rows are the
+    bond types, an unused row, virtual, self, no edge; the released code overwrites self
+    by no edge before it reads it.
+    """
+    max_hop, num_types = hop_rows - 3, edge_rows - 4
+    virtual, unreachable = max_hop + 1, max_hop + 2
+    hops = [*range(max_hop + 1), max_hop, unreachable, virtual]  # far pairs use max_hop
+    to_virtual, no_edge = num_types + 1, num_types + 3
+    bonds = [
+        sum(value * 4**column for column, value in enumerate(values))
+        for values in schema.bond_columns()[1:].tolist()
+    ]
+    if max(bonds) >= num_types:
+        raise ValueError(
+            f"the bonds of {schema.bond_dims} values make {max(bonds) + 1} types, "
+            f"the checkpoint has {num_types}"
+        )
+    return hops, [*bonds, no_edge, no_edge, to_virtual]

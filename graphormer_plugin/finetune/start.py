@@ -1,0 +1,103 @@
+"""The checkpoint that a training starts from, and how a new model gets its weights."""
+
+import functools
+import os
+from contextlib import ContextDecorator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.finetune.published import NONE, load_pretrained
+from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
+from graphormer_plugin.models import GraphModel
+
+
+@dataclass(frozen=True)
+class StartingPoint:
+    """Where a training starts.
+
+    Attributes:
+        checkpoint: says what the model looks like.
+        resumes: the checkpoint is the last one of this training; fairseq loads it.
+        through_trainer: fairseq's trainer gives the model the weights, on all processes.
+        keep_head: use the checkpoint's output layer, see `translate`.
+    """
+
+    checkpoint: Pretrained
+    resumes: bool = False
+    through_trainer: bool = False
+    keep_head: bool = False
+
+    def give_weights(
+        self,
+        model: GraphModel,
+        schema: FeatureSchema,
+        targets: TargetSchema,
+        errors: ContextDecorator,
+    ) -> None:
+        """Give a new model the weights, translated to its vocabularies and targets.
+
+        Args:
+            model: freshly initialised.
+            schema: its vocabularies.
+            targets: what it predicts.
+            errors: handles exceptions of the translation, which may run much later, in
+                fairseq's trainer.
+        """
+        if self.resumes:
+            return
+        model.translate = errors(
+            functools.partial(
+                translate,
+                model=model,
+                start=replace(self.checkpoint, weights=None),
+                schema=schema,
+                targets=targets,
+                keep_head=self.keep_head,
+            )
+        )
+        if not self.through_trainer:
+            model.load_state_dict(self.checkpoint.weights)
+
+
+def starting_point(cfg: Any) -> StartingPoint | None:
+    """The starting point that a task's options name.
+
+    Args:
+        cfg: config of a task, see `GraphPredictionConfig`.
+
+    Returns:
+        None for a new run without ``--finetune-from-model`` and
+        ``--pretrained-model-name``.
+
+    Raises:
+        OSError, ValueError: there is no such checkpoint, or it is damaged.
+    """
+    # Without fairseq's command line, interpolations are not resolved.
+    path, save_dir, suffix, restore = (
+        None if value is None or value.startswith("${") else value
+        for value in (
+            cfg.finetune_from_model,
+            cfg.save_dir,
+            cfg.checkpoint_suffix,
+            cfg.restore_file,
+        )
+    )
+    name = None if cfg.pretrained_model_name == NONE else cfg.pretrained_model_name
+    if path and name:
+        raise ValueError(
+            "--finetune-from-model and --pretrained-model-name cannot be combined"
+        )
+    if restore == "checkpoint_last.pt":  # fairseq's default, in the save folder
+        restore = os.path.join(save_dir, f"checkpoint_last{suffix or ''}.pt")
+    if restore and os.path.exists(restore):
+        return StartingPoint(read_pretrained(restore), resumes=True)
+    if not (path or name):
+        return None
+    keep_head = cfg.load_pretrained_model_output_layer
+    if name:
+        checkpoint = load_pretrained(name, cfg.pretrained_dir, cfg.data_root)
+        return StartingPoint(checkpoint, keep_head=keep_head)
+    if not os.path.exists(path):
+        raise ValueError(f"--finetune-from-model {path}: no such file")
+    return StartingPoint(read_pretrained(path), False, True, keep_head)

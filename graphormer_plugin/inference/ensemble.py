@@ -1,0 +1,297 @@
+"""Predictions and vectors of one or several models for a table of molecules."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.featurise import featurise_pieces
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.embedding import check_layers
+from graphormer_plugin.inference.molecules import Featuriser, parser_of
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.inference.values import format_value
+from graphormer_plugin.modules.dropout import dropout_switched_on
+
+
+@dataclass
+class Block:
+    """Consecutive rows of the input.
+
+    Attributes:
+        cells: the cells of each row.
+        chunk: graphs of the rows that have one; ``chunk.row`` counts from the block's
+            first row.
+        reasons: why a row has no graph, by row.
+    """
+
+    cells: list[list[str]]
+    chunk: GraphChunk | None
+    reasons: dict[int, str]
+
+
+def blocks(
+    table: CsvTable,
+    column: str,
+    first: int,
+    min_rows: int,
+    featuriser: Featuriser,
+    workers: int,
+) -> Iterator[Block]:
+    """Yield the rows of a table and their graphs in blocks.
+
+    Batches do not cross blocks, and an interrupted run goes on at the end of a block.
+
+    Args:
+        table: the input.
+        column: its column of SMILES.
+        first: row to start at.
+        min_rows: rows of a block, rounded up to whole chunks.
+        featuriser: turns a SMILES into a graph.
+        workers: processes that do so; 0 for none.
+    """
+    place = table.header.index(column)
+    cells: list[list[str]] = []  # of the rows that are being featurised
+
+    def pieces() -> Iterator[tuple[list[int], list[str]]]:
+        rows = itertools.islice(table.rows(table.header), first, None)
+        while piece := list(itertools.islice(rows, CHUNK_ROWS)):
+            cells.extend(row for _, _, row in piece)
+            smiles = [row[place].strip() for _, _, row in piece]
+            yield [number for number, _, _ in piece], smiles
+
+    batches = featurise_pieces(pieces(), featuriser, workers)
+    chunks = -(-min_rows // CHUNK_ROWS)
+    done = first
+    while group := list(itertools.islice(batches, chunks)):
+        batch = FeaturisedRows.joined(group)
+        if batch.chunk is not None:
+            batch.chunk.row = batch.chunk.row - done
+        reasons = {row - done: reason for row, _, reason in batch.failures}
+        yield Block(cells[: batch.rows], batch.chunk, reasons)
+        del cells[: batch.rows]
+        done += batch.rows
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors to write beside the predictions.
+
+    Attributes:
+        path: a ``.npy`` file.
+        nodes: a vector per atom instead of per molecule. A second file,
+            ``<name>.count.npy``, has the number of atoms of each row.
+        layers: number of last layers whose vectors are concatenated.
+    """
+
+    path: Path
+    nodes: bool = False
+    layers: int = 1
+
+
+class Ensemble:
+    """One or several models that predict blocks of molecules.
+
+    Args:
+        predictors: models by the path of their checkpoint, for messages.
+        batch_size: graphs per batch.
+        mc_dropout: samples with dropout switched on; 0 for one prediction without.
+        seed: of these samples.
+        vectors: vectors to compute too; for a single model.
+
+    Attributes:
+        names: names of the predicted columns.
+        description: targets and units, for people.
+        featuriser: makes graphs that all models can read.
+
+    Raises:
+        ValueError: a model cannot predict molecules, or two models do not predict the
+            same targets from the same features.
+    """
+
+    def __init__(
+        self,
+        predictors: Sequence[tuple[str, Predictor]],
+        *,
+        batch_size: int = 128,
+        mc_dropout: int = 0,
+        seed: int = 1,
+        vectors: Vectors | None = None,
+    ) -> None:
+        self.predictors = [predictor for _, predictor in predictors]
+        self.batch_size = batch_size
+        self.mc_dropout = mc_dropout
+        self.seed = seed
+        self.vectors = vectors
+        for path, predictor in predictors:
+            self._check(path, predictor)
+            _check_agreement(predictors[0], (path, predictor))
+        first = self.predictors[0]
+        self.featuriser = Featuriser(
+            first.featuriser, [predictor.schema for predictor in self.predictors]
+        )
+        self.targets: TargetSchema = first.targets
+        self.has_spread = len(predictors) > 1 or mc_dropout > 0
+        names = list(self.targets.names)
+        if self.has_spread:
+            names = [name + end for name in names for end in ("", "_std")]
+        if self.targets.kind == "multiclass":
+            classes = range(self.targets.num_classes)
+            names += [f"{names[0]}_probability_{number}" for number in classes]
+        self.names = names
+        meanings = {"binary": "probability", "multiclass": "class"}
+        meaning = meanings.get(self.targets.kind, self.targets.unit or "no unit")
+        listed = ", ".join(self.targets.names[:3])
+        if len(self.targets.names) > 3:
+            listed += f" and {len(self.targets.names) - 3} more"
+        self.description = f"{listed} ({meaning})"
+
+    def _check(self, path: str, predictor: Predictor) -> None:
+        """Raise ValueError if a model cannot predict molecules as the options ask."""
+        if predictor.targets.level != "graph":
+            raise ValueError(f"{path} predicts nodes, not molecules")
+        if "pos" in predictor.model.batch_spec.fields:
+            raise ValueError(f"{path} reads 3D positions, which SMILES do not have")
+        try:
+            parser_of(predictor.featuriser)
+            if self.vectors:
+                check_layers(predictor.model, self.vectors.layers)
+            if self.mc_dropout:
+                with dropout_switched_on(predictor.model):
+                    pass
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def arrays(self) -> dict[Path, tuple[Any, tuple[int, ...]]]:
+        """Files of vectors, as `ResumableWriter` takes them."""
+        if not self.vectors:
+            return {}
+        path = self.vectors.path
+        result: dict[Path, tuple[Any, tuple[int, ...]]] = {
+            path: (np.float32, (self._width(),))
+        }
+        if self.vectors.nodes:
+            result[path.with_suffix(".count.npy")] = (np.int64, ())
+        return result
+
+    def __call__(
+        self, block: Block, first: int
+    ) -> tuple[list[list[str]], list[np.ndarray], int]:
+        """Predict a block.
+
+        Args:
+            block: molecules.
+            first: row of the input at which it starts.
+
+        Returns:
+            Rows of the output, arrays for the files of `arrays`, and the number of rows
+            without prediction.
+
+        Raises:
+            ValueError: not enough memory.
+        """
+        predicted: dict[int, list[str]] = {}
+        rows = [] if block.chunk is None else block.chunk.row.tolist()
+        arrays: list[np.ndarray] = []
+        try:
+            if rows:
+                for row, values in zip(rows, self._predict(block.chunk, first)):
+                    if np.isfinite(values).all():
+                        predicted[row] = [format_value(value) for value in values]
+                    else:
+                        block.reasons[row] = "the prediction is not finite"
+            if self.vectors:
+                arrays = self._embed(block)
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            nodes = int(block.chunk.num_nodes.max())
+            raise ValueError(
+                f"rows {first} to {first + len(block.cells) - 1} do not fit into memory, "
+                f"their largest molecule has {nodes:,} atoms; give a --batch-size below "
+                f"{self.batch_size}, or leave out what is too large"
+            ) from None
+        empty = [""] * len(self.names)
+        table = [
+            [*cells, *predicted.get(row, empty), block.reasons.get(row, "")]
+            for row, cells in enumerate(block.cells)
+        ]
+        return table, arrays, len(block.cells) - len(predicted)
+
+    def _predict(self, chunk: GraphChunk, first: int) -> np.ndarray:
+        """float64 [graphs, len(names)]."""
+        if self.mc_dropout:
+            sequence = np.random.SeedSequence([self.seed, first])
+            seeds = sequence.generate_state(len(self.predictors)).tolist()
+            samples = np.concatenate(
+                [
+                    predictor.sample(chunk, self.mc_dropout, seed, self.batch_size)
+                    for predictor, seed in zip(self.predictors, seeds, strict=True)
+                ]
+            )
+        else:
+            samples = np.stack(
+                [
+                    predictor.predict(chunk, self.batch_size)
+                    for predictor in self.predictors
+                ]
+            )
+        mean = samples.mean(0)
+        std = samples.std(0, ddof=1) if self.has_spread else None
+        if self.targets.kind == "multiclass":
+            best = mean.argmax(1)[:, None]
+            columns = [best, mean]
+            if std is not None:  # of the probability of that class
+                columns.insert(1, np.take_along_axis(std, best, 1))
+            return np.concatenate(columns, 1)
+        if std is None:
+            return mean
+        return np.stack([mean, std], 2).reshape(len(mean), -1)
+
+    def _width(self) -> int:
+        return self.vectors.layers * self.predictors[0].model.embed_dim
+
+    def _embed(self, block: Block) -> list[np.ndarray]:
+        """Rows for each file of `arrays`."""
+        nodes, width = self.vectors.nodes, self._width()
+        rows = [] if block.chunk is None else block.chunk.row.tolist()
+        found: Sequence[np.ndarray] = []
+        if rows:
+            found = self.predictors[0].embed(
+                block.chunk, self.vectors.layers, nodes, self.batch_size
+            )
+        if nodes:
+            counts = np.zeros(len(block.cells), np.int64)
+            if rows:
+                counts[rows] = block.chunk.num_nodes
+            return [np.concatenate([np.empty((0, width)), *found]), counts]
+        result = np.full((len(block.cells), width), np.nan, np.float32)
+        if rows:
+            result[rows] = found
+        return [result]
+
+
+def _check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) -> None:
+    """Raise ValueError unless both models predict the same from the same features."""
+    both = f"{other[0]} and {one[0]}"
+    for name in ("names", "unit", "kind", "num_classes"):
+        values = [getattr(predictor.targets, name) for _, predictor in (other, one)]
+        if values[0] != values[1]:
+            raise ValueError(
+                f"{both} predict different things: {name} {values[0]!r} and "
+                f"{values[1]!r}"
+            )
+    if one[1].featuriser != other[1].featuriser:
+        raise ValueError(f"{both} read different features")
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether a GPU or the CPU ran out of memory; torch has no class for the latter."""
+    classes = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, classes) or "DefaultCPUAllocator" in str(error)
