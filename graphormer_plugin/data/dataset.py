@@ -1,5 +1,6 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
+import logging
 from typing import Any, Optional
 
 import numpy as np
@@ -7,6 +8,9 @@ from fairseq.data import FairseqDataset
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.store import GraphStore
+
+logger = logging.getLogger(__name__)
 
 
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int64]:
@@ -198,3 +202,52 @@ class GraphDataset(FairseqDataset):
                 f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} "
                 f"graphs are larger); raise {option}"
             )
+
+
+def dataset_of_split(
+    store: GraphStore,
+    split: str,
+    collator: GraphCollator,
+    *,
+    name: str,
+    seed: int = 1,
+    bucket_ratio: float = 0.1,
+    max_nodes: int | None = None,
+) -> GraphDataset:
+    """The dataset of a split, shuffled for ``train`` only.
+
+    Args:
+        store: all graphs.
+        split: name of the split.
+        collator: makes the batches.
+        name: name of the store's dataset, for messages.
+        seed: see `GraphDataset`, as ``bucket_ratio``.
+        max_nodes: nodes of the largest allowed graph.
+
+    Raises:
+        ValueError: no such split, an empty one, or a graph above ``max_nodes``.
+    """
+    if split not in store.splits:
+        raise ValueError(
+            f"unknown split '{split}' of {name}, "
+            f"expected {'|'.join(sorted(store.splits))}"
+        )
+    graph_ids = store.splits[split]
+    if len(graph_ids) == 0:
+        raise ValueError(f"split '{split}' of {name} is empty")
+    if split != "train" and store.target is not None and store.target.ndim == 2:
+        if np.isnan(store.target[graph_ids]).all():
+            logger.warning(
+                "split '%s' of %s has no labels: its metrics are undefined", split, name
+            )
+    dataset = GraphDataset(
+        graph_ids,
+        store.sizes,
+        collator,
+        shuffle=split == "train",
+        seed=seed,
+        bucket_ratio=bucket_ratio,
+    )
+    if max_nodes is not None:
+        dataset.check_limit(np.arange(len(dataset)), max_nodes, "--max-nodes")
+    return dataset

@@ -4,7 +4,6 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
-import numpy as np
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from omegaconf import II, open_dict
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.dataset import GraphDataset
+from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
@@ -57,15 +56,15 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     num_classes: Optional[int] = field(
         default=None,
         metadata={
-            "help": "outputs of the model, >= 1 (default: number of targets or "
-            "classes of the dataset; another number is an error)"
+            "help": "outputs of the model, >= 1 (default: the dataset's number of "
+            "targets or classes; any other number is an error)"
         },
     )
     max_nodes: Optional[int] = field(
         default=None,
         metadata={
-            "help": "largest graph allowed, >= 1 node; a larger one is an error "
-            "(default: no limit)"
+            "help": "nodes of the largest allowed graph, >= 1; a larger graph is an "
+            "error (default: no limit)"
         },
     )
     target_scale: str = field(
@@ -80,35 +79,35 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
         default=0.1,
         metadata={
             "help": "relative width of the size buckets of training batches, >= 0; "
-            "0 sorts by exact size (least padding), 1e9 mixes all sizes"
+            "0 gives each size its own bucket (least padding), 1e9 mixes all sizes"
         },
     )
     pretrained_model_name: str = field(
         default=NONE,
         metadata={
             "help": "published model to start from (examples/published), or NAME of "
-            "a file NAME.pt in --pretrained-dir; none: do not"
+            "a file NAME.pt in --pretrained-dir; none starts from random weights"
         },
     )
     pretrained_dir: Optional[str] = field(
         default=None,
         metadata={
-            "help": "folder where the files of published models are looked for first, "
-            "before environment variable GRAPHORMER_PRETRAINED_DIR and the folder "
-            "pretrained below the data root"
+            "help": "folder of published models; searched first, then the environment "
+            "variable GRAPHORMER_PRETRAINED_DIR, then the folder pretrained below the "
+            "data root"
         },
     )
     load_pretrained_model_output_layer: bool = field(
         default=False,
         metadata={
             "help": "with --finetune-from-model or --pretrained-model-name: keep the "
-            "output layer, whatever the targets are called; there must be as many"
+            "output layer, whatever the targets are called; their number must agree"
         },
     )
     train_epoch_shuffle: bool = field(
         default=False,
         metadata={
-            "help": "Graphormer v2's: new batches in every epoch; here always so"
+            "help": "option of Graphormer v2 without effect: every epoch has new batches"
         },
     )
     seed: int = II("common.seed")
@@ -122,15 +121,15 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
 
 @register_task("graph_prediction", dataclass=GraphPredictionConfig)
 class GraphPredictionTask(FairseqTask):
-    """Graphs in, values per graph out.
+    """Predicts values of graphs.
 
     Builds the graph store on first use, gives the model the fields that its
-    ``batch_spec`` names, and keeps in the checkpoint all that prediction needs:
+    ``batch_spec`` names, and puts into the checkpoint everything that prediction needs:
     vocabularies of nodes and bonds, names, unit and standardisation of the targets.
 
     Wrong input (an unknown dataset, a missing column, too large a graph) ends fairseq's
-    commands with one line and exit code 2. From Python, construct the class itself
-    and use `load_split`, which raises ``ValueError`` and ``OSError``.
+    commands with one line and exit code 2. From Python, construct the class itself and
+    use `load_split`, which raises ``ValueError`` and ``OSError``.
 
     Args:
         cfg: see `GraphPredictionConfig`.
@@ -167,7 +166,7 @@ class GraphPredictionTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
-        """Make the task; opens the data unless a checkpoint describes them."""
+        """Make the task; opens the data unless it comes with a checkpoint."""
         allow_broadcast()
         allow_gather()
         with one_line_errors():
@@ -182,7 +181,7 @@ class GraphPredictionTask(FairseqTask):
     def store(self) -> GraphStore:
         """The graph store of the dataset, prepared on first use.
 
-        Every process may ask: the registry lets one build and the others wait.
+        Several processes may ask at once: one builds it, the others wait.
         """
         if self._store is None:
             if not self.cfg.dataset_name:
@@ -199,7 +198,7 @@ class GraphPredictionTask(FairseqTask):
         return self._store
 
     def dataset_options(self) -> DatasetOptions:
-        """The part of the configuration that says which data to use."""
+        """The options that select the data."""
         return DatasetOptions.from_config(self.cfg, seed=self.cfg.seed)
 
     @property
@@ -216,11 +215,11 @@ class GraphPredictionTask(FairseqTask):
         return targets.raw() if self.cfg.target_scale == "none" else targets
 
     def mean_log_degree(self) -> Optional[float]:
-        """Of the training split (PNA); None where it comes with a checkpoint."""
+        """Mean log degree of the training split (PNA); None with a checkpoint."""
         return None if self._trained_on else mean_log_degree(self.store)
 
     def check_num_classes(self) -> None:
-        """Raise ValueError where ``--num-classes`` contradicts the targets."""
+        """Raise ValueError if ``--num-classes`` contradicts the targets."""
         asked, outputs = self.cfg.num_classes, self.targets.num_outputs
         if asked is not None and asked != outputs:
             raise ValueError(
@@ -236,44 +235,25 @@ class GraphPredictionTask(FairseqTask):
         self.last_split = split
 
     def load_split(self, split: str) -> GraphDataset:
-        """The dataset of a split, shuffled for ``train`` only.
+        """The dataset of a split; see `dataset_of_split`.
 
         Raises:
-            ValueError: no such split, an empty one, a graph above ``--max-nodes``,
-                or data that do not fit the checkpoint.
+            ValueError: no such split, an empty one, a graph above ``--max-nodes``, or
+                data that do not fit the checkpoint.
         """
-        store = self.store
-        if split not in store.splits:
-            raise ValueError(
-                f"unknown split '{split}' of {self.cfg.dataset_name}, "
-                f"expected {'|'.join(sorted(store.splits))}"
-            )
-        rows = store.splits[split]
-        if len(rows) == 0:
-            raise ValueError(f"split '{split}' of {self.cfg.dataset_name} is empty")
-        if split != "train" and store.target is not None and store.target.ndim == 2:
-            if np.isnan(store.target[rows]).all():
-                logger.warning(
-                    "split '%s' of %s has no labels: its metrics are undefined",
-                    split,
-                    self.cfg.dataset_name,
-                )
-        dataset = GraphDataset(
-            rows,
-            store.sizes,
+        return dataset_of_split(
+            self.store,
+            split,
             self.collator,
-            shuffle=split == "train",
+            name=self.cfg.dataset_name,
             seed=self.cfg.seed,
             bucket_ratio=self.cfg.bucket_ratio,
+            max_nodes=self.cfg.max_nodes,
         )
-        if self.cfg.max_nodes is not None:
-            positions = np.arange(len(dataset))
-            dataset.check_limit(positions, self.cfg.max_nodes, "--max-nodes")
-        return dataset
 
     @property
     def collator(self) -> GraphCollator:
-        """Shared by all splits, so that one assignment gives them the fields."""
+        """The collator that all splits share."""
         if self._collator is None:
             columns, target = self.columns_as_trained()
             self._collator = GraphCollator(
@@ -286,7 +266,7 @@ class GraphPredictionTask(FairseqTask):
         return self._collator
 
     def give_fields(self) -> None:
-        """Tell the collator what the model needs; before that no batch can be made."""
+        """Give the collator the model's fields; it makes no batch before that."""
         spec = self._collator.spec = self.batch_spec
         if spec is None:
             return
@@ -301,8 +281,8 @@ class GraphPredictionTask(FairseqTask):
         """Columns and targets of the store, in the vocabulary of the checkpoint.
 
         Raises:
-            ValueError: the dataset lacks a target of the checkpoint, or its node
-                columns are others.
+            ValueError: the dataset lacks a target of the checkpoint or has other node
+                columns.
         """
         store = self.store
         trained_on = self._trained_on
@@ -331,8 +311,8 @@ class GraphPredictionTask(FairseqTask):
         **options: Any,
     ) -> GraphBatchIterator:
         """fairseq's method, with one iterator for all epochs; see `batch_iterator`."""
-        # Only the trainer's own training iterator has a value here: --valid-subset train
-        # must not move it on.
+        # Only the trainer's own training iterator has a value here. It must not be the
+        # one of --valid-subset train, which would advance it.
         key = (dataset, update_epoch_batch_itr is not None)
         if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
             return self.dataset_to_epoch_iter[key]
@@ -345,11 +325,11 @@ class GraphPredictionTask(FairseqTask):
     # Model and metrics
 
     def build_model(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
-        """Build the model and learn from its ``batch_spec`` what a batch holds.
+        """Build the model, and give the collator the fields of its ``batch_spec``.
 
-        A run that starts from other weights, or goes on from its own, has their options
-        (see `settle_options`). A checkpoint that is older than an option has its value
-        from before (see `missing_options`).
+        A run that starts from other weights, or resumes, takes over the options of its
+        checkpoint (see `settle_options`). A checkpoint without an option is older than
+        the option and has its value from before (see `missing_options`).
         """
         with one_line_errors():
             start = None
@@ -372,7 +352,7 @@ class GraphPredictionTask(FairseqTask):
         return model
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
-        """One step, with the learning rates of ``--layerwise-lr-decay``."""
+        """One step with the learning rates of ``--layerwise-lr-decay``."""
         if not self.scales_learning_rates:
             optimizer.step()
             return
@@ -384,7 +364,7 @@ class GraphPredictionTask(FairseqTask):
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         with one_line_errors():
             criterion = super().build_criterion(cfg, from_checkpoint)
-            # Its default, cross_entropy, would end in a traceback about text.
+            # fairseq's default, cross_entropy, would end in a traceback about text.
             if type(criterion).__module__.startswith("fairseq."):
                 raise ValueError(
                     f"--criterion {cfg._name} is one of fairseq's for text; name one "
@@ -396,7 +376,7 @@ class GraphPredictionTask(FairseqTask):
         return criterion
 
     def valid_step(self, sample, model, criterion):
-        """Loss and metrics of a batch; outputs that a metric needs are kept here."""
+        """Loss and metrics of a batch; keeps outputs that a metric needs."""
         if not sample:  # a process that ran out of data, in fairseq-validate
             return 0.0, 0, {}
         loss, sample_size, log = super().valid_step(sample, model, criterion)
@@ -434,7 +414,7 @@ class GraphPredictionTask(FairseqTask):
     # Checkpoints
 
     def state_dict(self) -> dict[str, Any]:
-        """What prediction needs beside the weights, in plain JSON values."""
+        """Everything that prediction needs beside the weights, as JSON values."""
         if self._trained_on is not None:
             return self._trained_on
         return {
@@ -449,8 +429,8 @@ class GraphPredictionTask(FairseqTask):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take vocabularies and targets from a checkpoint, before the model is built.
 
-        fairseq calls this when it loads a model to evaluate it, not when it resumes:
-        then `set_checkpoint_dict` compares the data.
+        fairseq calls this when it loads a model to evaluate it. When it resumes, it
+        calls `set_checkpoint_dict`, which compares the data.
         """
         self._trained_on = state_dict
         self._schema = FeatureSchema.from_dict(state_dict["schema"])
@@ -479,7 +459,7 @@ class GraphPredictionTask(FairseqTask):
                 raise ValueError(
                     "the checkpoint is a slim one, without the optimiser's state: "
                     "start from its weights with --finetune-from-model, or give "
-                    "--reset-optimizer to go on with a new optimiser"
+                    "--reset-optimizer to continue with a new optimiser"
                 )
             if state["fingerprint"] != self.store.fingerprint:
                 raise ValueError(

@@ -42,9 +42,9 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
     Each update passes ``flag_m`` times over its batch. A perturbation of the encoded
     node features, ``[B, N, D]``, starts uniform and takes a step of ``flag_step_size``
     along the sign of its gradient between two passes; with ``flag_mag`` each node's
-    vector is projected back onto the ball of that radius. The weights get the mean of
-    the gradients of all passes. What is logged is the last pass, that with the
-    strongest perturbation. Validation is not perturbed.
+    vector is projected back onto the ball of that radius. The gradient of the weights is
+    the mean over all passes. The log shows the last pass, which has the strongest
+    perturbation. Validation is not perturbed.
     """
 
     def __init__(self, cfg: GraphPredictionWithFlagConfig, **kwargs: Any) -> None:
@@ -77,7 +77,7 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
                 loss, sample_size, logging_output = criterion(
                     model, {**sample, "net_input": net_input}
                 )
-            # A filler batch of an uneven shard: its gradient is to be zero.
+            # The gradient of a filler batch of an uneven shard must be zero.
             optimizer.backward(loss * (0 if ignore_grad else 1 / self.cfg.flag_m))
         return loss, sample_size, logging_output
 
@@ -94,7 +94,7 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
         return perturb.uniform_(-bound, bound).mul_(node_mask.unsqueeze(-1))
 
     def ascend(self, perturb: Tensor) -> Tensor:
-        """The perturbation one step along the sign of its gradient, projected."""
+        """The perturbation after a step along the sign of its gradient, projected."""
         perturb = perturb.detach() + self.cfg.flag_step_size * perturb.grad.sign()
         if self.cfg.flag_mag > 0:
             perturb = torch.renorm(

@@ -17,11 +17,11 @@ class NodePredictionConfig(GraphPredictionConfig):
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
 class NodePredictionTask(GraphPredictionTask):
-    """Graphs in, a class for every node out.
+    """Predicts a class for every node.
 
-    The same encoders as for `GraphPredictionTask`, with the head on each node: the
-    model returns ``[B, N, classes]``, the target is int64 ``[B, N]`` with -1 at padding
-    and missing labels, which losses and metrics leave out.
+    Has the encoders of `GraphPredictionTask`, with the head on each node: the model
+    returns ``[B, N, classes]``. The target is int64 ``[B, N]`` with -1 at padding and
+    missing labels, which losses and metrics leave out.
     """
 
     level = "node"

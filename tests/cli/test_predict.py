@@ -228,7 +228,7 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
 
     def full(number):
         calls.append(number)
-        if len(calls) == 3:  # of the header, the first block and the second
+        if len(calls) == 5:  # header, record, first block, record, second block
             raise OSError(28, "No space left on device")
         fsync(number)
 
