@@ -200,13 +200,13 @@ class Predictor:
             )
         scale = 1.0
         if self.targets.kind == "regression":
-            units = self.targets.restore(torch.eye(self.targets.num_outputs))
-            zero = self.targets.restore(torch.zeros(1, self.targets.num_outputs))
-            scale = float((units - zero)[output, output])
+            ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+            low, high = self.targets.restore(ends.expand(2, self.targets.num_outputs))
+            scale = float((high - low)[output])
         return [
             gradient_times_input(self.model, batch, output)
-            .mul(scale)
             .double()
+            .mul(scale)
             .cpu()
             .numpy()
             for _, batch in self._batches(self._columns(inputs), 1)

@@ -214,7 +214,7 @@ class GraphPredictionTask(FairseqTask):
         targets = self.store.targets
         return targets.raw() if self.cfg.target_scale == "none" else targets
 
-    def mean_log_degree(self) -> Optional[float]:
+    def mean_log_degree(self) -> float | None:
         """Mean log degree of the training split (PNA); None with a checkpoint."""
         return None if self._trained_on else mean_log_degree(self.store)
 
