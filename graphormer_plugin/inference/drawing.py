@@ -186,14 +186,16 @@ class _Picture:
         self, panel: Molecule, scale: ScalarMappable, left: int, top: int
     ) -> None:
         if self.format == "svg":
-            svg = draw_molecule(panel, scale, rdMolDraw2D.MolDraw2DSVG(SIZE, SIZE), 1)
-            svg = svg[svg.index("<svg") + len("<svg") :]
+            canvas = rdMolDraw2D.MolDraw2DSVG(SIZE, SIZE)
+            draw_molecule(panel, scale, canvas, 1)
+            svg = canvas.GetDrawingText().partition("<svg")[2]
             self.molecules.append(f"<svg x='{left}' y='{top}'{svg}")
             return
         size = PNG_SCALE * SIZE
         canvas = rdMolDraw2D.MolDraw2DCairo(size, size)
-        png = draw_molecule(panel, scale, canvas, PNG_SCALE)
-        self.image(imread(io.BytesIO(png)), left, top, SIZE, SIZE)
+        draw_molecule(panel, scale, canvas, PNG_SCALE)
+        png = io.BytesIO(canvas.GetDrawingText())
+        self.image(imread(png), left, top, SIZE, SIZE)
 
     def _map(self, panel: Map, scale: ScalarMappable, left: int, top: int) -> None:
         size, inner = len(panel.matrix), SIZE - 2 * MARGIN
@@ -237,13 +239,13 @@ class _Picture:
 
 def draw_molecule(
     panel: Molecule, scale: ScalarMappable, canvas: rdMolDraw2D.MolDraw2D, zoom: int
-) -> str | bytes:
-    """RDKit's picture of a molecule, without title and scale.
+) -> None:
+    """Draw a molecule with RDKit, without title and scale.
 
     Args:
         panel: what to draw.
         scale: colours of the values.
-        canvas: RDKit's, new.
+        canvas: RDKit's, new; it is finished afterwards.
         zoom: its pixels per point.
     """
     options = canvas.drawOptions()
@@ -279,7 +281,6 @@ def draw_molecule(
         canvas.SetColour((0.9, 0.0, 0.0))
         canvas.DrawEllipse(centre - reach, centre + reach, True)
     canvas.FinishDrawing()
-    return canvas.GetDrawingText()
 
 
 def part_fragments(mol: Chem.Mol) -> None:
