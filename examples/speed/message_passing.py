@@ -12,8 +12,8 @@ import time
 
 import torch
 
+from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.registry import DatasetOptions, get_store
 from graphormer_plugin.models import GraphModel, build_model
 
 

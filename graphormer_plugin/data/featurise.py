@@ -4,6 +4,7 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,6 +13,8 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Optional
 
 import numpy as np
+from rdkit import rdBase
+from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import (
     CHUNK_ROWS,
@@ -78,8 +81,6 @@ def featurise(
     Raises:
         WorkerError: A worker died (out of memory, most likely).
     """
-    from tqdm import tqdm
-
     finished, first = 0, 0
     if parts is not None:
         for number, part in enumerate(parts.load(), 1):
@@ -170,8 +171,6 @@ def _in_pool(
 
 def _start_worker() -> None:
     """Leaves Ctrl-C to the parent, and exits when the parent has died."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -236,11 +235,6 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
 @contextlib.contextmanager
 def captured_rdkit_log() -> Iterator[list[str]]:
     """Collects RDKit's messages, without time stamps, instead of printing them."""
-    try:
-        from rdkit import rdBase
-    except ImportError:
-        yield []
-        return
     messages: list[str] = []
 
     class Collect(logging.Handler):

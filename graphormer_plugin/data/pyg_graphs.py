@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Optional
 
 import numpy as np
+from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError
@@ -35,8 +36,6 @@ def chunks_of_graphs(
     Raises:
         ValueError: A graph has the wrong type, shape, range or columns; names it.
     """
-    from tqdm import tqdm
-
     total = len(graphs) if hasattr(graphs, "__len__") else None
     bar = tqdm(
         graphs, total=total, desc=description, unit="graph", disable=not progress

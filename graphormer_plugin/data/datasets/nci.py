@@ -11,6 +11,8 @@ from typing import Any
 
 import networkx
 import numpy as np
+from rdkit import Chem, RDConfig
+from rdkit.Chem import Crippen
 
 from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.smiles import (
@@ -33,10 +35,6 @@ def nci_file() -> Path:
     Raises:
         DatasetError: This build of RDKit comes without it.
     """
-    try:
-        from rdkit import RDConfig
-    except ImportError:
-        raise DatasetError("the package rdkit is not installed") from None
     path = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
     if not path.exists():
         raise DatasetError(f"{path} is missing: this build of RDKit comes without data")
@@ -52,16 +50,16 @@ def nci_file() -> Path:
 def nci() -> DatasetSource:
     """The 4,999 NCI molecules in RDKit's wheel, with ZINC's constrained solubility.
 
-    target = z(logP) - z(SA) - z(cyc), higher is better, dimensionless: logP is
+    target = z(logP) - z(SA) - z(cyc), dimensionless, higher is better. logP is
     Crippen's, SA the synthetic accessibility of Ertl & Schuffenhauer 2009
-    (doi:10.1186/1758-2946-1-8), cyc = max(0, longest cycle - 6) with
-    `longest_cycle`. As in Jin et al. 2018 (arXiv:1802.04364), from whom ZINC has its
-    target, each term is standardised: z subtracts the mean and divides by the
-    population standard deviation, here those of this dataset's training split.
+    (doi:10.1186/1758-2946-1-8), and cyc = max(0, `longest_cycle` - 6). As in Jin et al.
+    2018 (arXiv:1802.04364), the source of ZINC's target, each term is standardised: z
+    subtracts the mean and divides by the population standard deviation, here those of
+    this dataset's training split.
 
-    Of the 4,999 rows RDKit refuses 8 (`NCI_REFUSED`), left out. Of the others, row
-    numbers ending in 8 are valid, in 9 test, the rest train: a further molecule that
-    another RDKit refuses moves no other molecule.
+    RDKit refuses 8 of the 4,999 rows (`NCI_REFUSED`), which are left out. Of the others,
+    rows ending in 8 are valid, those ending in 9 test, the rest train. A molecule that
+    another release of RDKit refuses therefore moves no other molecule.
     """
     lines = nci_file().read_text(encoding="utf-8").splitlines()
     rows = np.arange(len(lines))
@@ -91,8 +89,6 @@ def _parse_with_solubility(smiles: str) -> MoleculeGraph:
 
 def solubility_terms(mol: Any) -> tuple[float, float, float]:
     """Crippen logP, synthetic accessibility, and max(0, longest cycle - 6)."""
-    from rdkit.Chem import Crippen
-
     cycle = max(0, longest_cycle(mol) - 6)
     return Crippen.MolLogP(mol), _sa_scorer().calculateScore(mol), float(cycle)
 
@@ -120,8 +116,6 @@ def longest_cycle(mol: Any) -> int:
     Returns:
         Atoms of the longest cycle, 0 without cycles.
     """
-    from rdkit import Chem
-
     bonds = sorted(
         sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
         for bond in mol.GetBonds()
@@ -138,9 +132,7 @@ def longest_cycle(mol: Any) -> int:
 
 @functools.cache
 def _sa_scorer() -> types.ModuleType:
-    """RDKit's contributed module; not importable by name in every build of RDKit."""
-    from rdkit import RDConfig
-
+    """RDKit's contributed module, which not every build can import by name."""
     path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"
     if not path.exists():
         raise DatasetError(

@@ -9,22 +9,19 @@ import types
 from typing import Any
 
 import numpy as np
+from rdkit import Chem
 
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
-from graphormer_plugin.data.errors import DatasetError
 
 
 @functools.cache
 def _ogb_features() -> types.ModuleType:
     """OGB's module of feature lists.
 
-    Loaded by its path: the package itself asks a server for its version when imported,
-    and pulls in torch, which preparing workers do not need.
+    It is loaded by its path, because an import of the package asks a server for its
+    newest version.
     """
-    package = importlib.util.find_spec("ogb")
-    if package is None:
-        raise DatasetError("the package ogb is not installed; it defines the features")
-    folder = package.submodule_search_locations[0]
+    folder = importlib.util.find_spec("ogb").submodule_search_locations[0]
     path = os.path.join(folder, "utils", "features.py")
     spec = importlib.util.spec_from_file_location("_ogb_utils_features", path)
     module = importlib.util.module_from_spec(spec)
@@ -53,16 +50,19 @@ def graph_of_mol(mol: Any) -> MoleculeGraph:
     """
     features = _ogb_features()
     x = [features.atom_to_feature_vector(atom) for atom in mol.GetAtoms()]
-    ends, attributes = [], []
-    for bond in mol.GetBonds():
-        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
-        attributes.append(features.bond_to_feature_vector(bond))
-    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    bonds = [features.bond_to_feature_vector(bond) for bond in mol.GetBonds()]
     return MoleculeGraph(
         np.array(x, dtype=np.int64).reshape(-1, 9),
-        np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T,
-        np.repeat(np.array(attributes, np.int64).reshape(-1, 3), 2, axis=0),
+        edges_of_mol(mol),
+        np.repeat(np.array(bonds, np.int64).reshape(-1, 3), 2, axis=0),
     )
+
+
+def edges_of_mol(mol: Any) -> np.ndarray:
+    """int64 [2, 2 x bonds], both directions of a bond next to each other."""
+    ends = [(bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()) for bond in mol.GetBonds()]
+    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
+    return np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T
 
 
 def parse_smiles(smiles: str, scaffold: bool = False) -> MoleculeGraph:
@@ -83,18 +83,15 @@ def parse_smiles(smiles: str, scaffold: bool = False) -> MoleculeGraph:
 
 
 def parse_any_smiles(smiles: str) -> MoleculeGraph:
-    """`parse_smiles` for benchmarks, which lose no graph over RDKit's valence rules.
+    """`parse_smiles` for benchmarks, which parses molecules against RDKit's valence rules.
 
-    Those have become stricter since the benchmarks were made: seven molecules of
-    ogbg-molhiv, complexes of Al, B and Ge, are refused today. What they refuse is
-    parsed without them; all else (aromaticity, conjugation, rings) is perceived as
-    usual.
+    The rules have become stricter since the benchmarks were made. Today they refuse
+    seven molecules of ogbg-molhiv, complexes of Al, B and Ge. Such molecules are parsed
+    without these rules; aromaticity, conjugation and rings are perceived as usual.
 
     Raises:
         ValueError: It is not a SMILES.
     """
-    from rdkit import Chem
-
     try:
         return parse_smiles(smiles)
     except ValueError:
@@ -110,7 +107,7 @@ def parse_any_smiles(smiles: str) -> MoleculeGraph:
 
 
 def smiles_parser(scaffold: bool = False) -> Parser:
-    """The default parser, to be sent to workers."""
+    """The default parser, which workers can receive."""
     return functools.partial(parse_smiles, scaffold=True) if scaffold else parse_smiles
 
 
@@ -120,10 +117,8 @@ def mol_of_smiles(smiles: str) -> Any:
     Raises:
         ValueError: RDKit refuses it, or text follows it.
     """
-    from rdkit import Chem
-
-    # RDKit takes what follows a blank for the molecule's name: "[Na+] [Cl-]" would be
-    # a sodium ion. CXSMILES extensions stand between bars.
+    # RDKit takes text after a blank for the molecule's name: "[Na+] [Cl-]" would be a
+    # sodium ion. CXSMILES extensions stand between bars.
     _, *rest = smiles.split(maxsplit=1) or [""]
     if rest and not rest[0].startswith("|"):
         raise ValueError(f"text after a blank in the SMILES: {rest[0]!r}")
@@ -136,14 +131,12 @@ def mol_of_smiles(smiles: str) -> Any:
 def murcko_scaffold(mol: Any) -> str:
     """Bemis-Murcko scaffold as SMILES with chirality; empty without rings.
 
-    As RDKit's ``MurckoScaffoldSmiles``, and also for molecules parsed without
-    sanitisation, whose valences that function refuses.
+    Equal to RDKit's ``MurckoScaffoldSmiles``, which refuses the valences of molecules
+    that were parsed without sanitisation.
 
     Args:
         mol: RDKit molecule whose rings are known.
     """
-    from rdkit import Chem
-
     scaffold = Chem.MurckoDecompose(mol)
     scaffold.ClearComputedProps()
     scaffold.UpdatePropertyCache(strict=False)

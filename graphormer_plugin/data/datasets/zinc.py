@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from rdkit import Chem
 
 from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
-from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.datasets.smiles import edges_of_mol, mol_of_smiles
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
@@ -234,8 +235,6 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
     Raises:
         ValueError: RDKit refuses it, or an atom or bond is not in the vocabulary.
     """
-    from rdkit import Chem
-
     mol = mol_of_smiles(smiles)
     if not mol.GetNumAtoms():
         raise ValueError("no atoms")
@@ -254,18 +253,14 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
         if name not in _ATOM_NUMBER:
             raise ValueError(f"atom type {name!r} is not in the vocabulary of ZINC")
         x[position] = _ATOM_NUMBER[name]
-    ends, types = [], []
+    types = []
     for bond in mol.GetBonds():
         name = str(bond.GetBondType())
         if name not in ZINC_BOND_TYPES:
             raise ValueError(f"bond type {name} is not in the vocabulary of ZINC")
-        ends.append((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
         types.append(ZINC_BOND_TYPES.index(name))
-    edges = np.array(ends, dtype=np.int64).reshape(-1, 2)
     return MoleculeGraph(
-        x,
-        np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T,
-        np.repeat(np.array(types, dtype=np.int64), 2)[:, None],
+        x, edges_of_mol(mol), np.repeat(np.array(types, dtype=np.int64), 2)[:, None]
     )
 
 
