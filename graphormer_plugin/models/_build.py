@@ -47,7 +47,9 @@ def model_config(arch: str, **options: Any) -> Any:
 
 # By model: options that are newer than some checkpoints, where these are not what the
 # default says.
-OPTIONS_BEFORE: dict[str, dict[str, Any]] = {}
+OPTIONS_BEFORE: dict[str, dict[str, Any]] = {
+    "cgt": {"head_layers": 3, "no_head_unit_norm": True},
+}
 
 
 def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:

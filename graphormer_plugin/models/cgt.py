@@ -2,21 +2,34 @@
 Transformers (Menegaux et al. 2023).
 
 https://hal.science/hal-04105101. The attention (CSA) equals that of the released code
-(inria-thoth/csa). What the paper leaves open, and the choice here:
+(inria-thoth/csa), and what the paper leaves open comes from there:
 
-- A linear map follows the attention, as in the layers that the released code builds on;
-  with it the presets have the paper's numbers of weights. At 16 layers of width 256
-  neither a full map (8.64M) nor none (7.59M) gives the 8.2M of Table 6: `cgt_deep` has
-  one of rank D / 4.
-- Rings are cycles without chords, as the paper says, in any graph (`data/rings.py`).
+- A linear map with bias follows the attention. At 16 layers of width 256 that makes
+  8.6M weights, as in the released code, where the paper says 8.2M (Table 6) and 8.3M
+  (Table 3); `--output-projection low_rank` has 8.1M.
+- Graphs have a head with two hidden layers of D / 2 and D / 4, nodes one with two of
+  width D, the output of each divided by its L2 norm, which GraphGym does by default.
+- The presets of PCQM4Mv2 have GELU, in the feed-forward network and in the head.
+- `--dropout` acts inside the feed-forward network, too.
 - Pair features are as wide as the nodes; half of it is the relative encoding.
+- Additive rings: a pair in one ring has a vector more in the half of the bonds, one if
+  it is bonded and another if it is not.
 - Table 6 has 16 layers for CSA-small, which would be 8M weights; 2.8M are five.
-- Node-level tasks have a head with two hidden layers of width D.
+- Weights start as torch's layers do; the columns of a molecule's atoms and bonds, where
+  there are several, as OGB's encoders (xavier_uniform).
+
+Here differently:
+
+- Rings are cycles without chords, as the paper says, in any graph (`data/rings.py`).
+- Categorical rings double "self" and "no bond" as well as the bond types.
+- Distances beyond p have a learned vector, as the paper says, not zero.
+- The map of random walks and the shared maps to E^att and E^val have no bias. Classes
+  of nodes (PATTERN, CLUSTER) have an embedding, not a linear map with bias. Columns of
+  bonds are averaged, not summed.
 - The bias of the last map of the head for graphs is added once a graph, after the sum
   over its nodes.
 - "Attention dropout" of Table 6 drops connections (`--attention-dropout`).
 - `--neighbours-only` leaves each node itself among its neighbours.
-- Weights start as torch's layers do.
 """
 
 from dataclasses import dataclass, field
@@ -55,6 +68,30 @@ class CGTConfig(PairConfig):
     attention_dropout: float = field(
         default=0.5,
         metadata={"help": "dropout of connections in the attention, 0 <= p < 1"},
+    )
+    act_dropout: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "dropout after the activation, 0 <= p < 1 (default: as --dropout)"
+        },
+    )
+    activation_fn: str = field(
+        default="relu",
+        metadata={"help": "of feed-forward network and head: relu or gelu (PCQM4Mv2)"},
+    )
+    head_layers: int = field(
+        default=2,
+        metadata={
+            "help": "hidden layers of the head for graphs, >= 0, each half as wide as "
+            "the one before"
+        },
+    )
+    no_head_unit_norm: bool = field(
+        default=False,
+        metadata={
+            "help": "hidden layers of the head for nodes are not divided by their L2 "
+            "norm"
+        },
     )
     node_dropout: float = field(
         default=0.0,
@@ -180,16 +217,18 @@ class CGTModel(GraphModel):
             node_dropout=cfg.node_dropout,
             channel_dropout=cfg.channel_dropout,
             dropout=cfg.dropout,
-            act_dropout=cfg.act_dropout,
+            act_dropout=(cfg.dropout if cfg.act_dropout is None else cfg.act_dropout),
+            activation=cfg.activation_fn,
             attention_memory=cfg.attention_memory,
             pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
         )
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         level = task.targets.level
         if level == "node":
-            head = MLPHead([width, width, width, outputs])
+            widths = [width, width, width, outputs]
+            head = MLPHead(widths, cfg.activation_fn, not cfg.no_head_unit_norm)
         else:
-            head = MLPHead.halving(width, 3, outputs)
+            head = MLPHead.halving(width, cfg.head_layers, outputs, cfg.activation_fn)
         return cls(encoder, head, level, cfg.readout)
 
     def forward(
@@ -245,6 +284,7 @@ def cgt_small(cfg) -> None:
         rwse_steps=0,
         relative_steps=16,
         share_edge_encoding=True,
+        activation_fn="gelu",
         readout="mean",
     )
 
@@ -258,6 +298,5 @@ def cgt_deep(cfg) -> None:
         relative_steps=8,
         rings="additive",
         max_ring_size=6,
-        output_projection="low_rank",
     )
     cgt_small(cfg)

@@ -11,6 +11,7 @@ from .choices import check_choice
 from .chromatic_attention import ChromaticAttention
 from .encoder import Encoder, joined_options
 from .encoder_layer import EncoderLayer
+from .init import init_columns
 from .node_encoder import NodeEncoder
 from .node_position import walk_powers
 from .pair_encoder import PairEncoder, PairProjection
@@ -27,7 +28,7 @@ class CGTEncoder(Encoder):
     nodes, Menegaux et al. 2023; there is no virtual node.
 
     Node input: embedded features, concatenated with a linear map of normalised return
-    probabilities. Layers: attention, sum, BatchNorm; two linear maps with ReLU between,
+    probabilities. Layers: attention, sum, BatchNorm; two linear maps, ReLU between them,
     sum, BatchNorm (section 3.5).
 
     Args:
@@ -50,7 +51,7 @@ class CGTEncoder(Encoder):
         attention, output_projection: see `ChromaticAttention`.
         attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size.
         attention_dropout, node_dropout, channel_dropout: likewise.
-        dropout, act_dropout: see `EncoderLayer`.
+        dropout, act_dropout, activation: see `EncoderLayer`.
         pair_encodings: added to the pair features (see `make_pair_encodings`).
 
     Raises:
@@ -102,6 +103,7 @@ class CGTEncoder(Encoder):
         channel_dropout: float = 0.0,
         dropout: float = 0.0,
         act_dropout: float = 0.0,
+        activation: str = "relu",
         attention_memory: str = "auto",
         pair_encodings: Iterable[PairEncoding] = (),
     ) -> None:
@@ -123,6 +125,10 @@ class CGTEncoder(Encoder):
             embed_dim - rwse_dim if rwse_steps else embed_dim,
             node_table_size,
         )
+        if self.node_encoder.categorical:
+            init_columns(
+                self.node_encoder.embedding.weight, self.node_encoder.table_rows
+            )
         if rwse_steps:
             self.rwse_norm = MaskedBatchNorm(rwse_steps)
             self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
@@ -137,6 +143,8 @@ class CGTEncoder(Encoder):
             neighbours_only,
             pair_encodings,
         )
+        for bonds in self.pairs.bonds:
+            init_columns(bonds.embedding.weight, bonds.table_rows, averaged=True)
         self.projections = nn.ModuleList(
             PairProjection(
                 pair_dim or embed_dim,
@@ -160,7 +168,7 @@ class CGTEncoder(Encoder):
                 2 * embed_dim if ffn_dim is None else ffn_dim,
                 dropout,
                 act_dropout,
-                "relu",
+                activation,
                 pre_layernorm=False,
                 norm=MaskedBatchNorm,
             )

@@ -1,8 +1,10 @@
-"""How Graphormer starts."""
+"""How models start that do not have torch's defaults."""
 
 import math
+from collections.abc import Sequence
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 
 def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
@@ -27,3 +29,20 @@ def init_columns_xavier(encoder: nn.Module) -> None:
     if hasattr(encoder, "embedding"):  # not a linear map of continuous features
         for table in encoder.embedding.weight.data.split(encoder.table_rows):
             nn.init.xavier_uniform_(table)
+
+
+@torch.no_grad()
+def init_columns(table: Tensor, rows: Sequence[int], averaged: bool = False) -> None:
+    """Tables of several columns as those of OGB's encoders of atoms and bonds:
+    xavier_uniform, each on its own. A single column keeps its start.
+
+    Args:
+        table: [sum of rows, D], one column after the other.
+        rows: of each column.
+        averaged: the vectors of the columns are averaged, where OGB sums them; they
+            start larger by their number.
+    """
+    if len(rows) == 1:
+        return
+    for part in table.split(list(rows)):
+        nn.init.xavier_uniform_(part, len(rows) if averaged else 1)

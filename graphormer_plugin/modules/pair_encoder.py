@@ -34,9 +34,10 @@ class PairEncoder(nn.Module):
     Bonds, with learned vectors for a node and itself and for nodes without a bond
     (Eq. 8), are joined with a relative encoding (Eq. 9): a linear map of the powers
     1..p of the random-walk matrix (`rwse`, Eq. 12), a vector per distance 1..p with one
-    for beyond and one for self (`spde`, Eq. 11), or both. Rings add a vector for pairs
-    that share one and one for those that do not (`additive`), or double the bond types,
-    self and no bond among them (`categorical`).
+    for beyond and one for self (`spde`, Eq. 11), or both. Rings (section 3.4) add to the
+    vector of the bond, for two nodes that share one, a vector if they are bonded and
+    another if they are not (`additive`), or double the bond types, self and no bond
+    among them (`categorical`).
 
     All this is linear in features that need no learning: which relation a pair has
     (one-hot over those that occur in the batch), the walk powers, whether a ring is
@@ -110,7 +111,9 @@ class PairEncoder(nn.Module):
             nn.Embedding(num_steps + 2, widths["spde"]) if distances else None
         )
         self.walks = nn.Linear(num_steps, widths["rwse"], bias=False) if walks else None
-        self.ring = nn.Embedding(2, pair_dim) if rings == "additive" else None
+        self.ring = None  # of bonded pairs, of others
+        if rings == "additive":
+            self.ring = nn.Embedding(2, widths["bond"])
         self.further = PairTerms(further, pair_dim)
 
         # Relation -> row of "self, no bond, bond types" and of "self, 1 .. p, beyond".
@@ -158,19 +161,14 @@ class PairEncoder(nn.Module):
         if self.rings != "none":
             ring = batch["ring"].long()
         blocks, basis = [], [self.relation_vectors(relations)]
-        if self.rings == "categorical":
+        if self.rings != "none":
             index = index + len(relations) * ring
         dtype = basis[0].dtype
         blocks.append(F.one_hot(index, len(basis[0])).to(dtype))
-        forbidden = self.forbidden[relations].repeat(len(self.bonds))
+        forbidden = self.forbidden[relations].repeat(len(basis[0]) // len(relations))
         if self.walks is not None:
             blocks.append(walks[..., : self.num_steps].to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
-        if self.rings == "additive":
-            blocks.append(ring.unsqueeze(-1).to(dtype))
-            without, shared = self.ring.weight
-            basis[0] = basis[0] + without
-            basis.append((shared - without).unsqueeze(0))
         for term in self.further:
             blocks.append(term.features(*(batch[name] for name in term.fields)))
             basis.append(term.projection.weight.T)
@@ -192,10 +190,15 @@ class PairEncoder(nn.Module):
         for bonds, others in zip(self.bonds, no_bonds):
             table = torch.cat([others, bonds()[1:]])
             parts.append(self._place(table[bond_rows], "bond"))
+        if self.ring is not None:
+            ring = torch.cat([torch.zeros_like(self.ring.weight[:1]), self.ring.weight])
+            # Rows: self has none; then not bonded, and bonded.
+            rows = torch.where(bond_rows == 0, 0, torch.where(bond_rows == 1, 2, 1))
+            parts.append(parts[0] + self._place(ring[rows], "bond"))
         vectors = torch.cat(parts)
         if self.distances is not None:
             distance = self._place(self.distances(distance_rows), "spde")
-            vectors = vectors + distance.repeat(len(self.bonds), 1)
+            vectors = vectors + distance.repeat(len(parts), 1)
         return vectors
 
     def _place(self, vectors: Tensor, part: str) -> Tensor:

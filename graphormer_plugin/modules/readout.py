@@ -4,11 +4,13 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from .choices import check_choice
 from .encoder_layer import ACTIVATIONS
 
 READOUTS = ("mean", "sum", "max")
+HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
@@ -73,34 +75,53 @@ class TransformHead(nn.Module):
         return self.projection(x) + self.bias
 
 
+class UnitNorm(nn.Module):
+    """Divides each vector by its L2 norm, or by 1e-12 if that is larger."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[..., D] -> [..., D]."""
+        return F.normalize(x, dim=-1)
+
+
 class MLPHead(nn.Module):
-    """Linear maps with ReLU between them.
+    """Linear maps with an activation between them.
 
     Args:
         widths: of the input, of each hidden layer, and the number of outputs C.
+        activation: `relu` or `gelu`.
+        unit_norm: the output of each hidden layer is divided by its L2 norm.
 
     Raises:
-        ValueError: fewer than two widths, or one below 1.
+        ValueError: fewer than two widths, one below 1, or another activation.
     """
 
     output_names = ("projection.weight", "projection.bias")
 
-    def __init__(self, widths: Sequence[int]) -> None:
+    def __init__(
+        self,
+        widths: Sequence[int],
+        activation: str = "relu",
+        unit_norm: bool = False,
+    ) -> None:
         super().__init__()
         if len(widths) < 2 or min(widths) < 1:
             raise ValueError(f"widths {list(widths)}, expected two or more, each >= 1")
-        hidden = []
+        check_choice("activation of the head", activation, tuple(HEAD_ACTIVATIONS))
+        hidden: list[nn.Module] = []
         for before, after in zip(widths[:-2], widths[1:-1]):
-            hidden += [nn.Linear(before, after), nn.ReLU()]
+            hidden += [nn.Linear(before, after), HEAD_ACTIVATIONS[activation]()]
+            hidden += [UnitNorm()] if unit_norm else []
         self.hidden = nn.Sequential(*hidden)
         self.projection = nn.Linear(*widths[-2:])
 
     @staticmethod
-    def halving(embed_dim: int, times: int, num_outputs: int) -> "MLPHead":
+    def halving(
+        embed_dim: int, times: int, num_outputs: int, activation: str = "relu"
+    ) -> "MLPHead":
         """With widths D, D/2, ..., D/2^times, C, rounded down, but hidden layers of at
         least 8: of two or three, ReLU may leave nothing to learn from."""
         hidden = [max(embed_dim >> i, 8) for i in range(1, times + 1)]
-        return MLPHead([embed_dim, *hidden, num_outputs])
+        return MLPHead([embed_dim, *hidden, num_outputs], activation)
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., C]."""

@@ -209,8 +209,11 @@ def test_layers_take_smaller_steps_below(train, tmp_path, half):
         "encoder.layers.0.fc1.weight": 2.5e-3,
         "encoder.virtual_node.embedding.weight": 1.25e-3,
     }
+    # Embeddings start from N(0, 1): in half precision those above 2 move by 2^-9.
+    rounding = 2**-10 if half else 0
     for name, size in wanted.items():
-        assert change[name] == pytest.approx(size, rel=0.05), name
+        slack = max(0.05 * size, rounding * (name == ROWS))
+        assert change[name] == pytest.approx(size, abs=slack), name
 
     # Checkpoints of such runs are ordinary ones.
     state = weights(tmp_path / "step/checkpoint_last.pt")["last_optimizer_state"]

@@ -66,6 +66,29 @@ for switches in ((), ("pre_layernorm",)):
         r"head\.(transform\.)?bias": "zero",
         **NORMS,
     }
+# CSA (2.1): no function that initialises.
+CGT = {
+    r"encoder\.node_encoder\.embedding\.weight": 1.0,
+    r"encoder\.pairs\.(bonds\.0\.embedding|no_bonds)\.weight": 1.0,
+    r"encoder\.(pairs\.walks|projections\.\d+\.(att|val))\.weight": "torch",
+    r"encoder\.rwse_proj\.\w+": "torch",
+    r"encoder\.layers\.\d+\.(attention\.(qkv|out)_proj|fc[12])\.\w+": "torch",
+    r"head\.(hidden\.\d|projection)\.\w+": "torch",
+    **NORMS,
+}
+STARTS["cgt_zinc", ()] = STARTS["cgt_zinc", ("own_edge_encoding",)] = CGT
+# GT (11, and its nets): no function that initialises.
+GT = {
+    r"encoder\.(node_encoder|bonds)\.embedding\.weight": 1.0,
+    r"encoder\.position\.projection\.\w+": "torch",
+    r"encoder\.layers\.\d+\.scores\.(query|key|edge)\.weight": "torch",
+    r"encoder\.layers\.\d+\.nodes\.attention\.(value|output)\.\w+": "torch",
+    r"encoder\.layers\.\d+\.edges\.attention\.\w+\.\w+": "torch",
+    r"encoder\.layers\.\d+\.(nodes|edges)\.fc[12]\.\w+": "torch",
+    r"head\.(hidden\.\d|projection)\.\w+": "torch",
+    **NORMS,
+}
+STARTS["gt_zinc", ()] = GT
 STARTS["grpe_tiny", ("independent_encodings",)] = {
     name.replace(r"encodings\.0", r"encodings\.\d+"): start
     for name, start in STARTS["grpe_small", ()].items()
@@ -172,3 +195,22 @@ def test_with_the_start_of_graphormer_relations_do_not_matter(batch):
     """0.0007 in section 11 of released.md, again for one start; here up to 0.0005."""
     changes = largest_changes(batch, lambda module: init_transformer(module, 12))
     assert changes[-1] < 0.001
+
+
+def test_columns_of_molecules_start_as_in_ogbs_encoders():
+    """CSA on PCQM4Mv2 (2.1): xavier_uniform for each column of atoms and bonds, summed;
+    bonds are averaged here, so they start larger by the number of columns."""
+    torch.manual_seed(0)
+    ogb = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
+    encoder = build_model("cgt_small", ogb, TARGETS, encoder_layers=1).encoder
+    bonds = encoder.pairs.bonds[0]
+    for module, dims, factor in (
+        (encoder.node_encoder, ogb.node_dims, 1),
+        (bonds, ogb.bond_dims, 3),
+    ):
+        table = module.embedding.weight
+        for rows in table.split(dims):
+            bound = factor * math.sqrt(6 / (len(rows) + table.shape[1]))
+            largest = rows.abs().max().item()
+            assert 0.95 * bound < largest <= bound * (1 + 1e-6)
+            assert rows.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)

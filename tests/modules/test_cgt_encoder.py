@@ -81,6 +81,8 @@ def pair_vector(pairs, graph, dist, walks, i, j):
         vector = (table[first] + table[BOND_DIMS[0] + second]) / 2
     else:
         vector = pairs.no_bonds.weight[2 * kind + 1]
+    if pairs.rings == "additive" and shared and i != j:
+        vector = vector + pairs.ring.weight[0 if (i, j) in bond else 1]
     parts = [vector]
     if pairs.distances is not None:
         beyond = pairs.distances.num_embeddings - 1
@@ -88,10 +90,7 @@ def pair_vector(pairs, graph, dist, walks, i, j):
     if pairs.walks is not None:
         walk = torch.tensor([power[i, j] for power in walks])[: pairs.num_steps]
         parts.append(pairs.walks.weight @ walk)
-    vector = torch.cat(parts) if pairs.combine == "concat" else sum(parts)
-    if pairs.rings == "additive":
-        vector = vector + pairs.ring.weight[int(shared)]
-    return vector
+    return torch.cat(parts) if pairs.combine == "concat" else sum(parts)
 
 
 def normalise(norm, x):
