@@ -7,6 +7,8 @@
 #     METRIC           of the table; DIRECTION=max where more is better
 #     TASK             where it is not graph_prediction
 #     TEST_SUBSET      where it is not test
+#     TEST_CHECKPOINT  last where the source reports its last epoch, not the best one
+#     WATCH=loss       what the best epoch and the plateaus of the rate go by, if not METRIC
 # calls `paper_budget`, and then `recipe FLAGS... "$@"`. Whoever runs it may set
 #     SEED=1           of the weights, dropout and the order of graphs
 #     EPOCHS           training length; the schedule is scaled to it
@@ -33,7 +35,7 @@ BENCHMARK="$(basename "$(cd "$(dirname "$0")" && pwd)")"
 RECIPE="$(basename "$0" .sh)"
 
 # What a recipe may set; variables of these names in the environment are something else.
-TASK=graph_prediction TEST_SUBSET=test DIRECTION=min pretrained=()
+TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best DIRECTION=min WATCH= pretrained=()
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
 VARIANT="${VARIANT:-}"
@@ -215,8 +217,8 @@ recipe() {
     local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "$TASK")
     train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"} ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
     train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
-    train+=(--best-checkpoint-metric "$METRIC" --no-epoch-checkpoints)
-    [[ $DIRECTION == min ]] || train+=(--maximize-best-checkpoint-metric)
+    train+=(--best-checkpoint-metric "${WATCH:-$METRIC}" --no-epoch-checkpoints)
+    [[ $DIRECTION == min || $WATCH == loss ]] || train+=(--maximize-best-checkpoint-metric)
     train+=(--save-dir "$SAVE_DIR")
     if [[ -n ${SMOKE:-} && $ARCH == @(grpe|graphormer|cgt|gt)_* ]]; then
         train+=(--encoder-attention-heads 2)
@@ -231,7 +233,7 @@ recipe() {
     [[ ${RANK:-${SLURM_PROCID:-0}} == 0 ]] || return 0
 
     printf '%s\n' "$run" "$budget" > "$SAVE_DIR/recipe.txt"
-    "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_best.pt" \
+    "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_$TEST_CHECKPOINT.pt" \
         --subset "$TEST_SUBSET" --metric "$METRIC" --results "$RESULTS" \
         --recipe "$BENCHMARK/$RECIPE" --variant "$VARIANT" --devices "$DEVICES"
 }

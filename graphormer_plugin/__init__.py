@@ -7,9 +7,9 @@ imports every public file in ``tasks`` and ``models``; a plain ``import
 graphormer_plugin`` does the same here, so that both register the same components.
 """
 
-from graphormer_plugin import criterions, models, tasks
+from graphormer_plugin import criterions, models, optim, tasks
 from graphormer_plugin.components import import_modules
 
 import_modules(tasks)
 
-__all__ = ["criterions", "models", "tasks"]
+__all__ = ["criterions", "models", "optim", "tasks"]

@@ -8,6 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=cluster ARCH=gt_sbm GRAPHS=10000 METRIC=weighted_accuracy DIRECTION=max
 TASK=node_prediction
+WATCH=loss TEST_CHECKPOINT=last # as in the released code
 paper_budget 1000 32
 
 recipe --criterion weighted_cross_entropy --norm batch --pos-enc laplacian --lap-pe-dim 10 \

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # PATTERN, GINE: no value in the four papers.
-# Settings: the protocol of Dwivedi et al. 2020, from which the papers quote. Hardware, time:
-# not stated.
+# Settings: our choice, those of GIN. All are in baseline.sh. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

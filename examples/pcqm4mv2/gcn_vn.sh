@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # PCQM4Mv2, GCN-VN: Park et al. 2022, Table 8, validation MAE 0.1153 eV (one run).
-# Settings: those for PCQM4M; the paper states none. Hardware, time: not stated.
+# Settings: OGB's released scripts, to which Ying et al. 2021 refer (B.3.1). All are in
+# ogb_baseline.sh. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

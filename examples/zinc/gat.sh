@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ZINC, GAT: Park et al. 2022, Table 2, test MAE 0.384 +- 0.007.
-# Settings: the protocol of Dwivedi et al. 2020, from which the papers quote. Hardware, time:
+# Settings: the released code of Dwivedi et al. 2020. All are in baseline.sh. Hardware, time:
 # not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"

@@ -7,6 +7,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 
 DATASET=zinc ARCH=gt_zinc GRAPHS=10000 METRIC=mae
+WATCH=loss TEST_CHECKPOINT=last # as in the released code
 paper_budget 1000 128
 
 recipe --criterion l1_loss --norm batch --pos-enc laplacian \

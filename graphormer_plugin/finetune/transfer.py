@@ -41,6 +41,7 @@ RUN_OPTIONS = {
     "_name",
     "attention_form",
     "attention_memory",
+    "clamp_max",
     "freeze_encoder_layers",
     "layerwise_lr_decay",
     "perturb_noise",

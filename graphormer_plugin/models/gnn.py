@@ -24,8 +24,8 @@ of weights are the published ones. Differences:
 `gcn_pcqm4m` and `gin_pcqm4m` are the baselines of OGB's large-scale challenge (Hu et al.
 2021, arXiv:2103.09430): 5 layers of width 600, bonds in the messages, tables that start
 Xavier-uniform, no residual connections, no ReLU after the last layer, sums and a linear
-head; `--virtual-node` adds what their tables call VN. Differences: predictions are not
-clamped in evaluation, as OGB's are to 0..50 (PCQM4M) and 0..20 (PCQM4Mv2) eV.
+head; `--virtual-node` adds what their tables call VN. In evaluation OGB clamps its
+predictions, `--clamp-max` (0..50 eV for PCQM4M, 0..20 eV for PCQM4Mv2).
 """
 
 from dataclasses import dataclass, field
@@ -99,12 +99,20 @@ class MessagePassingConfig(EncoderConfig):
         default=False,
         metadata={"help": "tables of nodes and bonds start Xavier-uniform, as OGB's"},
     )
+    clamp_max: float = field(
+        default=0.0,
+        metadata={
+            "help": "in evaluation, predictions at the scale of training are clamped to "
+            "0..this; 0: they are not"
+        },
+    )
 
 
 class MessagePassingModel(GraphModel):
     """`MessagePassingEncoder` with a head on graphs or nodes."""
 
     conv = ""
+    clamp_max = 0.0
 
     @classmethod
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
@@ -131,18 +139,26 @@ class MessagePassingModel(GraphModel):
             head = MLPHead.halving(dim, 2, outputs)
         elif cfg.head_style == "layers":
             head = LayersHead(dim, cfg.encoder_layers, outputs)
-        return cls(encoder, head, task.targets.level, cfg.readout)
+        if cfg.clamp_max < 0:
+            raise ValueError(f"--clamp-max {cfg.clamp_max}, expected at least 0")
+        model = cls(encoder, head, task.targets.level, cfg.readout)
+        model.clamp_max = cfg.clamp_max
+        return model
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
     ) -> Tensor:
         """See `GraphModel`."""
-        if not isinstance(self.head, LayersHead):
-            return super().forward(batch, perturb)
-        x = self.encoder.all_layers(batch, perturb)
-        if self.level == "graph":
-            x = self.graphs(x, batch["node_mask"])
-        return self.head(x)
+        if isinstance(self.head, LayersHead):
+            x = self.encoder.all_layers(batch, perturb)
+            if self.level == "graph":
+                x = self.graphs(x, batch["node_mask"])
+            out = self.head(x)
+        else:
+            out = super().forward(batch, perturb)
+        if self.clamp_max and not self.training:
+            out = out.clamp(0, self.clamp_max)
+        return out
 
     @staticmethod
     def conv_options(cfg: Any, task) -> dict[str, Any]:

@@ -254,8 +254,6 @@ class PrincipalAggregation(nn.Module):
         super().__init__()
         embed_dim = layer.embed_dim
         _check_divides("num_towers", num_towers, embed_dim)
-        if edge_dim < 0:
-            raise ValueError(f"edge_dim {edge_dim}, expected at least 0")
         self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
         for name in self.aggregators:
             check_choice("aggregator", name, AGGREGATORS)

@@ -187,6 +187,8 @@ class MessagePassingEncoder(SparseEncoder):
             nn.init.zeros_(self.virtual_node.weight)
         self.bond_owner = CONVOLUTIONS[conv].bonds
         width = conv_options.get("edge_dim", embed_dim)
+        if width < 0:
+            raise ValueError(f"edge_dim {width}, expected at least 0")
         if not width:
             self.bond_owner = "none"
 

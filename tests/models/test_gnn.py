@@ -179,6 +179,18 @@ def test_options_reach_the_model(arch, option, value, seen):
 
 
 @torch.no_grad()
+def test_predictions_are_clamped_in_evaluation_alone():
+    torch.manual_seed(0)
+    plain, model = tiny_model("gin"), tiny_model("gin", clamp_max=0.1)
+    model.load_state_dict(plain.state_dict())
+    batch = make_batch(model, ROWS)
+    out = plain.eval()(batch)
+    assert out.min() < 0 and out.max() > 0.1
+    assert model.eval()(batch).equal(out.clamp(0, 0.1))
+    assert model.train()(batch).equal(plain.train()(batch))
+
+
+@torch.no_grad()
 def test_without_residual_connections_a_layer_replaces_its_input():
     model = tiny_model(
         "gcn", no_residual=True, linear_last_layer=True, encoder_layers=1
@@ -208,6 +220,8 @@ def test_without_residual_connections_a_layer_replaces_its_input():
         ("gat", "attention_dropout", 1.0, "dropout probability 1.0, expected 0 <="),
         ("gat", "attention_dropout", 1.5, "dropout probability 1.5, expected 0 <="),
         ("pna", "towers", 0, "num_towers 0 does not divide embed_dim 16"),
+        ("pna", "edge_dim", -1, "edge_dim -1, expected at least 0"),
+        ("gcn", "clamp_max", -1.0, "--clamp-max -1.0, expected at least 0"),
     ],
 )
 def test_what_is_wrong_is_said(arch, option, value, message):
