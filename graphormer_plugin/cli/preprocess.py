@@ -19,7 +19,7 @@ def parser() -> argparse.ArgumentParser:
     """Arguments; names are those of the tasks where both have one."""
     result = argparse.ArgumentParser(
         prog="graphormer-preprocess",
-        description="Prepare a dataset once; training opens what is stored here.",
+        description="Prepare a dataset once; training opens the store.",
     )
     add = result.add_argument
     for option in dataclasses.fields(DatasetConfig):
@@ -34,9 +34,13 @@ def parser() -> argparse.ArgumentParser:
     add(
         "--verify",
         action="store_true",
-        help="compute the checksums of a store that is there already",
+        help="compute the checksums of an existing store",
     )
-    add("--rebuild", action="store_true", help="prepare again in any case")
+    add(
+        "--rebuild",
+        action="store_true",
+        help="prepare again even if a valid store exists",
+    )
     add("--quiet", action="store_true", help="no progress bar")
     add("--debug", action="store_true", help="show the traceback of an error")
     return result

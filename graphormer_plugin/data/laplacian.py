@@ -1,15 +1,15 @@
-"""Laplacian eigenvectors of every graph (`derived` keeps them beside a store).
+"""Laplacian eigenvectors of every graph (`field_cache` keeps them beside a store).
 
 The vectors are those of I - D^(-1/2) A D^(-1/2) (section 3.1 of Dwivedi & Bresson 2021,
-arXiv:2012.09699). A is the adjacency of distinct neighbours; a directed graph counts as
+arXiv:2012.09699). A is the adjacency of distinct neighbours. A directed graph counts as
 undirected, and self-loops do not count. The diagonal entry of a node without neighbours is
-0, so that every component has the eigenvalue 0 exactly once.
+0, so every component has the eigenvalue 0 exactly once.
 
 Convention: eigenvalues ascend. The vectors of eigenvalue 0, one per component, are
-trivial and left out; k of the others are kept, and a graph with fewer is padded with
-zeros. Each has norm 1, and its entry of largest size is positive (the first of those
-that are equal up to 1e-6). Within an eigenvalue of several dimensions the basis is
-LAPACK's for the numbering of the nodes: arbitrary, but the same whenever it is computed.
+trivial and left out. k of the others are kept, and a graph with fewer is padded with
+zeros. Each has norm 1, and its entry of largest size is positive (the first one of those
+that are equal up to 1e-6). The basis of an eigenspace of several dimensions is LAPACK's for
+the numbering of the nodes: arbitrary, but the same in every computation.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def laplacian_eigenvectors(
 
 
 def _graphs_of_one_size(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
-    """Graphs of equal size, as many as are decomposed together, and that size."""
+    """Graphs of equal size that are decomposed together, and their size."""
     for size in np.unique(sizes[sizes > 0]).tolist():
         graphs = np.flatnonzero(sizes == size)
         at_once = max(1, _ENTRIES_AT_ONCE // size**2)

@@ -1,13 +1,12 @@
-"""Nodes that are bound by a substructure: sets of them, and users' own kinds of sets.
+"""Sets of nodes that a substructure binds: rings, and kinds that users register.
 
 Definition 3.1 of Menegaux et al. 2023 (hal-04105101): two nodes are bound if there is a
 substructure of a chosen kind that holds both; a node is bound to itself if there is one
-that holds it. The kind `rings` is the paper's: chordless cycles of at most r nodes, by a
-search that takes any graph (`cython_ext.chordless_cycles`). It finds more than RDKit's
-ring information, which is a smallest set of rings that all others are combinations of:
-of norbornane RDKit has the two five-membered rings, and here there is also the
-six-membered one around the bridge. A cycle around fused rings (ten atoms in decalin)
-has the shared bond as a chord, and does not count.
+that holds it. The kind `rings` is the paper's: chordless cycles of at most r nodes, found
+in any graph by `cython_ext.chordless_cycles`. It finds more than RDKit's ring information,
+which is a smallest set of rings that generates all others. For norbornane RDKit lists the
+two five-membered rings; here the six-membered ring around the bridge is found too. A cycle
+around fused rings (ten atoms in decalin) has the shared bond as a chord and does not count.
 
 Another kind is a function in a folder that ``--user-data-dir`` names:
 
@@ -36,7 +35,7 @@ Finder = Callable[[int, np.ndarray, int], Iterable[Iterable[int]]]
 
 
 class Substructures(NamedTuple):
-    """A registered kind: what finds the sets of a graph, and the version of that."""
+    """A registered kind: the function that finds the sets, and its version."""
 
     find: Optional[Finder]
     version: int
@@ -53,10 +52,10 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
 
     Args:
         name: letters, digits, ``_`` and ``-``.
-        version: of the function; sets that another version made are made anew.
+        version: of the function; sets of another version are computed again.
 
     Raises:
-        ValueError: the name is taken by another function, or no such word.
+        ValueError: another function has the name, or the name has other characters.
     """
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"substructures {name!r}: expected letters, digits, _ and -")
@@ -72,7 +71,7 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
 
 
 def _origin(find: Optional[Finder]) -> tuple[str, ...]:
-    """Where a function is defined: the same after its module was imported again."""
+    """Place of a function's definition, also after its module is imported again."""
     code = getattr(find, "__code__", None)
     return () if code is None else (code.co_filename, code.co_qualname)
 
@@ -81,7 +80,7 @@ def substructures(name: str) -> Substructures:
     """A registered kind of substructures.
 
     Raises:
-        ValueError: there is no such kind.
+        ValueError: the kind is not registered.
     """
     if name not in SUBSTRUCTURES:
         raise ValueError(

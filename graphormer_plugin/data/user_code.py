@@ -17,11 +17,11 @@ from graphormer_plugin.data.registry import DATASETS, place_of
 def import_user_data(folder: str | os.PathLike[str]) -> None:
     """Imports every public module of a folder, so that its datasets are registered.
 
-    The folder is a package (with or without ``__init__.py``): modules may import each
-    other relatively. Imported once; again when a file has changed.
+    The folder is a package (with or without ``__init__.py``), so its modules may import
+    each other relatively. It is imported once, and again after a file has changed.
 
     Raises:
-        DatasetError: There is no such folder, no module in it, or an import fails;
+        DatasetError: The folder does not exist or has no module, or an import fails;
             names file and line.
     """
     folder = Path(folder).expanduser().resolve()

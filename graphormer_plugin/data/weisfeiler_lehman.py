@@ -6,12 +6,11 @@ after two it is a degree with the degrees of the neighbours. Neighbours are dist
 directed graph counts as undirected, and self-loops do not count, as for the eigenvectors
 of `graphormer_plugin.data.laplacian`.
 
-The numbers of the colours depend on no data set: the same neighbourhood has the same
-role in every graph, and in a molecule that a trained model meets later. Colours with all
-degrees up to `LISTED_DEGREE` are listed, by their largest degree first: the 70 with
-degrees up to 4 are 0..69, the 924 with degrees up to 6 are 0..923. Any other has a 31-bit
-hash of the multiset, from 924; two of these colours share a number with a
-probability of 5e-10.
+The numbers of the colours do not depend on the dataset: equal neighbourhoods have the same
+role in every graph, also in molecules that a trained model meets later. Colours with all
+degrees up to `LISTED_DEGREE` are listed by their largest degree: the 70 with degrees up to 4
+are 0..69, the 924 with degrees up to 6 are 0..923. Any other colour is a 31-bit hash of the
+multiset, from 924; two such colours share a number with probability 5e-10.
 """
 
 from __future__ import annotations
@@ -72,7 +71,7 @@ def _roles(src: np.ndarray, dst: np.ndarray, num_nodes: int) -> np.ndarray:
     degree = np.bincount(node, minlength=num_nodes)
     of_neighbour = degree[neighbour]
 
-    # A sum knows no order; the degree is the number of what is summed up.
+    # A sum does not depend on the order of the neighbours.
     hashes = np.zeros(num_nodes, dtype=np.uint64)
     np.add.at(hashes, node, _mix(of_neighbour))
     table = _listed()

@@ -31,10 +31,10 @@ OFFICIAL_COUNTS = {
 
 
 class SbmGraphs(Sequence):
-    """Seeded graphs, each made when it is asked for.
+    """Seeded graphs, each generated on access.
 
-    A graph is a function of seed, split and number alone; the same on every platform.
-    Splits come one after another: train, valid, test. Each graph has integer ``x``
+    A graph depends on seed, split and number only, and is the same on every platform.
+    The splits train, valid and test follow each other. Each graph has integer ``x``
     ``[n, 1]``, ``edge_index`` ``[2, E]`` with both directions of every edge, and
     classes ``y`` ``[n]``.
 
