@@ -37,7 +37,7 @@ class EncoderConfig(FairseqDataclass):
     freeze_encoder_layers: int = field(
         default=0,
         metadata={
-            "help": "embeddings and the first so many layers are not trained; 0: all are"
+            "help": "number of first layers that are not trained, nor are embeddings; 0: all are"
         },
     )
     layerwise_lr_decay: float = field(

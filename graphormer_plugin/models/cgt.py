@@ -45,8 +45,8 @@ from ._base import GraphModel, PairConfig, set_defaults
 
 @dataclass
 class CGTConfig(PairConfig):
-    """Options of CGT; the defaults are those of `cgt_zinc`, with maps of its
-    own for each layer."""
+    """Options of CGT; the defaults are those of `cgt_zinc`, except that each layer has
+    its own maps of pair features."""
 
     encoder_layers: int = field(default=10, metadata={"help": "number of layers, >= 1"})
     encoder_embed_dim: int = field(
@@ -180,7 +180,7 @@ class CGTConfig(PairConfig):
     attention_memory: str = field(
         default="auto",
         metadata={
-            "help": "lean: attention in parts, computed again for the gradients; plain: "
+            "help": "lean: attention in chunks, recomputed in the backward pass; plain: "
             "all at once; auto: lean for large batches"
         },
     )

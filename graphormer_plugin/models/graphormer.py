@@ -115,7 +115,7 @@ class GraphormerConfig(VirtualNodeConfig):
     spatial_pos_max: int = field(
         default=1024,
         metadata={
-            "help": "pairs at so many hops or more do not attend, >= 1; FAR counts as "
+            "help": "hops from which on pairs do not attend, >= 1; FAR counts as "
             "254 and unreachable as 510 hops"
         },
     )
@@ -196,7 +196,7 @@ class GraphormerConfig(VirtualNodeConfig):
 
 # Flags of the released code that change nothing, and why.
 WITHOUT_EFFECT = {
-    "share_encoder_input_output_embed": "outputs are no words of a vocabulary",
+    "share_encoder_input_output_embed": "outputs are not words of a vocabulary",
     "encoder_learned_pos": "nodes have no order",
     "no_token_positional_embeddings": "nodes have no order",
     "max_positions": "--max-nodes limits the size of graphs",

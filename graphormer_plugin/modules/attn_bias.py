@@ -1,4 +1,4 @@
-"""Structure of a graph -> additive bias of its attention, made once per step.
+"""Additive bias of the attention from the structure of a graph, computed once per step.
 
 Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs with the
 virtual node a scalar of their own and forbids padding.
@@ -6,7 +6,6 @@ virtual node a scalar of their own and forbids padding.
 
 import math
 from collections.abc import Iterable
-from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -60,19 +59,19 @@ class PathEncoding(nn.Module):
     The vector of bond type b at step n is x_b W_n (H scalars), so a table of step x
     bond type x head holds everything, and a pair sums L of its rows. The mean is over
     min(distance, L) steps, the released code's choice; the paper does not cut paths.
-    There is no [B, N, N, L, H] tensor in memory, only [B, N, N, L] int32.
+    The largest tensor in memory is [B, N, N, L] int32, not [B, N, N, L, H].
 
     Args:
         bonds: vectors of width H per bond type.
         max_steps: L (`multi_hop_max_dist`), 1..253; later edges of a path are ignored.
         num_weights: rows of the weight table, at least L; None: L. The published code
-            has 128, of which L are used.
+            has 128 and reads the first L.
     """
 
     fields = ("path_bond", "dist")
 
     def __init__(
-        self, bonds: BondEncoder, max_steps: int = 5, num_weights: Optional[int] = None
+        self, bonds: BondEncoder, max_steps: int = 5, num_weights: int | None = None
     ) -> None:
         super().__init__()
         if not 1 <= max_steps <= MAX_HOPS:
@@ -170,7 +169,7 @@ class AttnBias(nn.Module):
             a scalar per head of their own (section 3.2 of Ying et al. 2021).
         edges: bonds, along paths or direct.
         distance: 3D positions.
-        spatial_pos_max: pairs at so many hops or more do not attend to each other, FAR
+        spatial_pos_max: pairs at this distance or farther do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.
         virtual_node: whether there is one; without it T = N.
         further: other pair encodings.
@@ -179,10 +178,10 @@ class AttnBias(nn.Module):
     def __init__(
         self,
         num_heads: int,
-        spatial: Optional[SpatialEncoding] = None,
-        edges: Optional[nn.Module] = None,
-        distance: Optional[GaussianDistance] = None,
-        spatial_pos_max: Optional[int] = None,
+        spatial: SpatialEncoding | None = None,
+        edges: nn.Module | None = None,
+        distance: GaussianDistance | None = None,
+        spatial_pos_max: int | None = None,
         virtual_node: bool = True,
         further: Iterable[PairEncoding] = (),
     ) -> None:

@@ -1,7 +1,5 @@
 """BatchNorm that sees real nodes only."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
@@ -64,7 +62,7 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
 
-    def forward(self, x: Tensor, mask: Optional[Tensor] = None) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """
         Args:
             x: [..., D].

@@ -1,6 +1,4 @@
-"""Joint bond types -> vectors of their bond columns."""
-
-from typing import Optional
+"""Vectors of joint bond types from their bond columns."""
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +11,9 @@ class BondEncoder(VocabularyModule):
     """A table with one vector per joint bond type: the mean, or the sum, of one
     embedding per bond column.
 
-    The table is small and made once per step; pairs then look up their type in it. Row
-    0, no bond, is zero. A type without columns (-1, the UNKNOWN type of a dataset with
-    too many combinations) has one further row in every column. Without bond columns
-    every bond has the same vector.
+    The table is small and computed once per step; pairs look up their type in it. Row 0,
+    no bond, is zero. The UNKNOWN type of a dataset with too many combinations has a row
+    of its own in every column. Without bond columns every bond has the same vector.
 
     Args:
         vocabularies: of the bonds.
@@ -33,7 +30,7 @@ class BondEncoder(VocabularyModule):
         self,
         vocabularies: Vocabularies,
         embed_dim: int,
-        table_size: Optional[int] = None,
+        table_size: int | None = None,
         combine: str = "mean",
     ) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,8 +24,8 @@ LARGE = 1 << 22
 
 
 class CGTEncoder(Encoder):
-    """Transformer over the nodes of a graph whose attention has a filter per pair of
-    nodes, Menegaux et al. 2023; there is no virtual node.
+    """Transformer over the nodes of a graph, without a virtual node, whose attention has
+    a filter per pair of nodes, Menegaux et al. 2023.
 
     Node input: embedded features, concatenated with a linear map of normalised return
     probabilities. Layers: attention, sum, BatchNorm; two linear maps, ReLU between them,
@@ -38,21 +38,21 @@ class CGTEncoder(Encoder):
         ffn_dim: inner width of the feed-forward network; None: 2 D.
         num_heads: H.
         node_table_size: see `NodeEncoder`.
-        rwse_steps: return probabilities of so many steps in the node input; 0: none.
-        rwse_dim: with them, their share of the D channels of the input.
+        rwse_steps: number of return probabilities in the node input; 0: none.
+        rwse_dim: channels of the node input that encode them.
         relative_encoding, relative_steps, relative_dim: see `PairEncoder`.
         combine, rings, neighbours_only: see `PairEncoder`.
         max_ring_size, substructures: for `rings`, the most nodes of a ring, and what
             counts as one, a name registered in `graphormer_plugin.data.rings`.
         pair_dim: width of the pair features; None: D.
-        share_edge_encoding: the maps from pair features to E^att and E^val are the same
-            in all layers.
+        share_edge_encoding: all layers share the maps from pair features to E^att and
+            E^val.
         edge_values: pairs add a vector to the message (Eq. 7); else Eq. 6.
         attention, output_projection: see `ChromaticAttention`.
         attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size.
-        attention_dropout, node_dropout, channel_dropout: likewise.
+            attention_dropout, node_dropout, channel_dropout: see `ChromaticAttention`.
         dropout, act_dropout, activation: see `EncoderLayer`.
-        pair_encodings: added to the pair features (see `make_pair_encodings`).
+            pair_encodings: added to the pair features (see `make_pair_encodings`).
 
     Raises:
         ValueError: a size or rate out of range, or an unknown choice.
@@ -80,15 +80,15 @@ class CGTEncoder(Encoder):
         vocabularies: Vocabularies,
         num_layers: int = 10,
         embed_dim: int = 64,
-        ffn_dim: Optional[int] = None,
+        ffn_dim: int | None = None,
         num_heads: int = 4,
-        node_table_size: Optional[int] = None,
+        node_table_size: int | None = None,
         rwse_steps: int = 0,
         rwse_dim: int = 0,
         relative_encoding: str = "rwse",
         relative_steps: int = 16,
-        relative_dim: Optional[int] = None,
-        pair_dim: Optional[int] = None,
+        relative_dim: int | None = None,
+        pair_dim: int | None = None,
         combine: str = "concat",
         rings: str = "none",
         max_ring_size: int = 18,
@@ -199,7 +199,7 @@ class CGTEncoder(Encoder):
         return "head" if self.attention == "mono" else "channel"
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Encodes a batch.
 
@@ -227,13 +227,14 @@ class CGTEncoder(Encoder):
         return x
 
     def lean(self, x: Tensor) -> bool:
-        """Whether no [B, N, N, D] is held for this batch, x [B, N, D]."""
+        """Whether to compute the attention in chunks for this batch, x [B, N, D]."""
         if self.attention_memory != "auto":
             return self.attention_memory == "lean"
         return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
 
-    def walk_powers(self, batch: dict[str, Tensor]) -> Optional[Tensor]:
-        """Those that nodes or pairs need, [B, N, N, K]; in float32 at least."""
+    def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
+        """Powers of the random-walk matrix that nodes or pairs read, [B, N, N, K], in
+        float32 at least."""
         steps = max(self.rwse_steps, self.pairs.num_steps)
         if not steps:
             return None
@@ -241,7 +242,7 @@ class CGTEncoder(Encoder):
         wide = torch.promote_types(weight.dtype, torch.float32)
         return walk_powers(self.pairs.adjacency(batch), steps, wide)
 
-    def encode_nodes(self, x: Tensor, mask: Tensor, walks: Optional[Tensor]) -> Tensor:
+    def encode_nodes(self, x: Tensor, mask: Tensor, walks: Tensor | None) -> Tensor:
         """Features and return probabilities of nodes, [B, N, D]."""
         x = self.node_encoder(x)
         if self.rwse_steps:

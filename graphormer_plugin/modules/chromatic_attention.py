@@ -1,7 +1,7 @@
 """Self-attention with one score per channel, filtered by features of node pairs."""
 
 from collections.abc import Iterator
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +13,8 @@ from .dropout import Dropout
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")
 
-# Elements of the largest tensor that the lean path has at a time. On a CPU it should
-# fit the cache with two or three others; a GPU needs work for all its cores.
+# Elements of the largest tensor of a chunk. On a CPU two or three such tensors should fit
+# the cache; a GPU needs work for all its cores.
 CHUNK = {"cpu": 1 << 18, "cuda": 1 << 25}
 
 
@@ -27,27 +27,27 @@ class PairVectors(NamedTuple):
         att: [F, D], or [F, H] for an attention with one score per head. A feature with
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
-        lean: hold no [B, N, N, D]: attention is computed in parts, and again for the
-            gradients (of which the features get none).
-        dense: E^att and E^val, [B, N, N, .], where they were made for several layers.
+        lean: compute the attention in chunks and recompute them in the backward pass, so
+            that no [B, N, N, D] is in memory. The features get no gradient.
+        dense: E^att and E^val, [B, N, N, .], if several layers share them.
     """
 
     features: Tensor
     att: Tensor
-    val: Optional[Tensor]
+    val: Tensor | None
     lean: bool = False
-    dense: Optional[tuple[Tensor, Optional[Tensor]]] = None
+    dense: tuple[Tensor, Tensor | None] | None = None
 
     def with_dense(self) -> "PairVectors":
-        """These with `dense`."""
+        """A copy with `dense`."""
         features = self.features
         val = None if self.val is None else features @ self.val
         return self._replace(dense=(features @ self.att, val))
 
 
 class _LeanAttention(torch.autograd.Function):
-    """The attention of `filter_messages` in parts that are made again for the backward
-    pass. Only inputs and [B, N, D] are kept, no [B, N, N, D]."""
+    """Chunked `filter_messages`, recomputed in the backward pass (activation
+    checkpointing). It keeps its inputs and [B, N, D], but no [B, N, N, D]."""
 
     @staticmethod
     def forward(ctx, base, v, keep, features, att, val):
@@ -106,7 +106,7 @@ class _LeanAttention(torch.autograd.Function):
 
 
 class _Part:
-    """Some queries of some graphs, in the type of the computation."""
+    """A chunk: some queries of some graphs, in the number format of the computation."""
 
     def __init__(self, at, base, v, keep, features, wide):
         graphs, _ = at
@@ -127,7 +127,7 @@ class _Part:
         self.split(logits).add_(self.base.unsqueeze(-1))
         return logits
 
-    def messages(self, val: Optional[Tensor]) -> Tensor:
+    def messages(self, val: Tensor | None) -> Tensor:
         """[g, n, N, D], or [g, 1, N, D] where they do not depend on the receiver."""
         if val is None:
             return self.v
@@ -136,8 +136,7 @@ class _Part:
 
 
 def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Graphs and queries that are computed together: whole graphs, or queries of
-    one."""
+    """Slices of graphs and of queries: several whole graphs, or some queries of one."""
     B, N, D = v.shape
     limit = CHUNK.get(v.device.type, CHUNK["cuda"])
     queries = min(N, max(1, limit // (N * D)))
@@ -148,7 +147,7 @@ def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
 
 
 def filter_messages(
-    base: Tensor, v: Tensor, keep: Optional[Tensor], pairs: PairVectors
+    base: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors
 ) -> Tensor:
     """Sum over j of softmax_j(base + E^att) * keep * (v_j + E^val), channel by channel
     (Eq. 5-7 of Menegaux et al. 2023).
@@ -196,8 +195,8 @@ class ChromaticAttention(nn.Module):
         num_heads: H, divides D.
         kind: "chromatic"; "mono": one score per head, E^att is [B, N, N, H], the
             standard multi-head attention; "additive": q_i + k_j + E^att_ij per channel
-            (section 3.2). There q_i cancels in the softmax over j, so that no query is
-            computed, and heads have no part.
+            (section 3.2). There q_i cancels in the softmax over j, so queries are not
+            computed, and the number of heads does not matter.
         output_projection: a map after it: "full", D x D; "low_rank", two maps with D / 4
             between them; "none", as in the formula.
         dropout: of connections: the filter of a pair becomes zero in all channels.
@@ -224,7 +223,7 @@ class ChromaticAttention(nn.Module):
         check_choice("output projection", output_projection, OUTPUT_PROJECTIONS)
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
-                f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
+                f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
             )
         self.kind = kind
         self.num_heads = embed_dim if kind == "additive" else num_heads
@@ -244,8 +243,8 @@ class ChromaticAttention(nn.Module):
         self.channel_dropout = Dropout(channel_dropout)
 
     def forward(self, x: Tensor, pairs: PairVectors) -> Tensor:
-        """x [B, N, D] -> [B, N, D]; rows in which all is forbidden are finite and mean
-        nothing."""
+        """x [B, N, D] -> [B, N, D]. A row in which everything is forbidden is finite and
+        meaningless."""
         B, N, _ = x.shape
         base, v = self.scores(x)
         keep = self.kept(x.new_ones(B, N, N))
@@ -267,12 +266,12 @@ class ChromaticAttention(nn.Module):
         return scores.permute(0, 2, 3, 1), v
 
     def attention_weights(self, x: Tensor, pairs: PairVectors) -> Tensor:
-        """Weights of `forward` with the same arguments, without dropout: [B, D, N, N], a
-        map per channel; [B, H, N, N] for "mono"."""
+        """Attention weights of `forward` with the same arguments, without dropout:
+        [B, D, N, N], a map per channel; [B, H, N, N] for "mono"."""
         base, _ = self.scores(x)
         return _filters(base, pairs.features @ pairs.att).permute(0, 3, 1, 2)
 
-    def kept(self, ones: Tensor) -> Optional[Tensor]:
+    def kept(self, ones: Tensor) -> Tensor | None:
         """Factors [B, N, N] of connections and senders; None where nothing drops."""
         if not self.training or not (self.dropout.p or self.node_dropout.p):
             return None
@@ -280,10 +279,10 @@ class ChromaticAttention(nn.Module):
 
     @staticmethod
     def multi_head(
-        scores: Tensor, v: Tensor, keep: Optional[Tensor], pairs: PairVectors
+        scores: Tensor, v: Tensor, keep: Tensor | None, pairs: PairVectors
     ) -> Tensor:
-        """scores [B, H, N, N] -> [B, N, D]. The features are summed with the weights of
-        each head before they are mapped to values, so that no [B, N, N, D] is made."""
+        """scores [B, H, N, N] -> [B, N, D]. Each head sums the features with its weights
+        before it maps them to values, which avoids a [B, N, N, D] tensor."""
         bias = pairs.features @ pairs.att  # [B, N, N, H]
         weights = torch.softmax(scores + bias.permute(0, 3, 1, 2), -1)
         if keep is not None:

@@ -7,7 +7,7 @@ when a layer is made, because that takes seconds.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -42,9 +42,9 @@ class Edges(NamedTuple):
 
     index: Tensor
     node_graph: Tensor
-    bond: Optional[Tensor] = None
-    table: Optional[Tensor] = None
-    state: Optional[Tensor] = None
+    bond: Tensor | None = None
+    table: Tensor | None = None
+    state: Tensor | None = None
 
 
 class LayerSettings(NamedTuple):
@@ -64,7 +64,7 @@ class LayerSettings(NamedTuple):
     residual: bool = True
     dropout: float = 0.0
     last: bool = False
-    bonds: Optional[BondEncoder] = None
+    bonds: BondEncoder | None = None
 
 
 class PyGConvolution(nn.Module):
@@ -75,7 +75,7 @@ class PyGConvolution(nn.Module):
         bonds: vectors per bond type.
     """
 
-    def __init__(self, conv: nn.Module, bonds: Optional[BondEncoder] = None) -> None:
+    def __init__(self, conv: nn.Module, bonds: BondEncoder | None = None) -> None:
         super().__init__()
         self.conv = conv
         self.bonds = bonds

@@ -1,4 +1,4 @@
-"""Dropout with sixteen random bits an element."""
+"""Dropout with sixteen random bits per element."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ _LEVELS = 1 << 16
 def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
     """Draws a mask of ones (kept, probability 1 - p) and zeros.
 
-    On the CPU torch draws a Bernoulli variable an element, about twenty times the cost
-    of the multiplication that uses it. Here one 64-bit draw of torch's own generator
-    (so `torch.manual_seed` holds) serves four elements; p is rounded to a multiple of
+    On the CPU torch draws a Bernoulli variable for each element, about twenty times the
+    cost of the multiplication that uses it. Here one 64-bit draw of torch's generator,
+    which `torch.manual_seed` seeds, serves four elements; p is rounded to a multiple of
     2^-16.
 
     Args:
@@ -78,12 +78,12 @@ class Dropout(nn.Module):
 
 @contextlib.contextmanager
 def dropout_switched_on(model: nn.Module) -> Iterator[None]:
-    """A model in evaluation mode that drops as in training; all else stays as it is.
+    """Switches on the dropout of a model in evaluation mode, and nothing else.
 
     Raises:
-        ValueError: there is nothing to drop.
+        ValueError: the model has no dropout.
     """
-    # Either dropout itself, or a module that applies what it has as `dropout`.
+    # Dropout itself, or a module that applies its rate `dropout`, such as PyG's layers.
     modules = [
         module
         for module in model.modules()

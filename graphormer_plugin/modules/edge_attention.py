@@ -1,8 +1,6 @@
 """Attention over the edges of a graph, Eq. 4-5 and 9-12 of Dwivedi & Bresson 2021
 (arXiv:2012.09699)."""
 
-from typing import Optional
-
 import torch
 from torch import Tensor, nn
 
@@ -24,14 +22,14 @@ class EdgeScores(nn.Module):
         edge_features: whether edges have vectors.
 
     Raises:
-        ValueError: D is no multiple of H.
+        ValueError: D is not a multiple of H.
     """
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
         super().__init__()
         if num_heads < 1 or embed_dim % num_heads:
             raise ValueError(
-                f"embed_dim {embed_dim} is no multiple of num_heads {num_heads}"
+                f"embed_dim {embed_dim} is not a multiple of num_heads {num_heads}"
             )
         self.num_heads = num_heads
         self.scale = (embed_dim // num_heads) ** -0.5
@@ -42,8 +40,8 @@ class EdgeScores(nn.Module):
         )
 
     def forward(
-        self, x: Tensor, edge_index: Tensor, edge: Optional[Tensor] = None
-    ) -> tuple[Tensor, Optional[Tensor]]:
+        self, x: Tensor, edge_index: Tensor, edge: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
             x: nodes [S, D].
@@ -103,9 +101,9 @@ class EdgeAttention(nn.Module):
         self,
         x: Tensor,
         scores: Tensor,
-        edge_index: Optional[Tensor] = None,
-        layout: Optional[NodeLayout] = None,
-        count: Optional[Tensor] = None,
+        edge_index: Tensor | None = None,
+        layout: NodeLayout | None = None,
+        count: Tensor | None = None,
     ) -> Tensor:
         """
         Args:
@@ -113,7 +111,7 @@ class EdgeAttention(nn.Module):
             scores: of the edges [E, H], or of all pairs [B, H, N, N].
             edge_index: [2, E], source and target, with scores of edges.
             layout: of the nodes, with scores of pairs.
-            count: likewise; [B, N, N], number of edges from node j to node i.
+            count: [B, N, N], number of edges from node j to node i, with scores of pairs.
 
         Returns:
             [S, D].
@@ -134,8 +132,8 @@ class EdgeAttention(nn.Module):
     def weights(
         self,
         scores: Tensor,
-        edge_index: Optional[Tensor],
-        count: Optional[Tensor],
+        edge_index: Tensor | None,
+        count: Tensor | None,
         num_nodes: int,
     ) -> Tensor:
         """Normalised weights of the shape of the scores, in float32 at least."""
@@ -152,9 +150,9 @@ class EdgeAttention(nn.Module):
         self,
         x: Tensor,
         scores: Tensor,
-        edge_index: Optional[Tensor] = None,
-        layout: Optional[NodeLayout] = None,
-        count: Optional[Tensor] = None,
+        edge_index: Tensor | None = None,
+        layout: NodeLayout | None = None,
+        count: Tensor | None = None,
     ) -> Tensor:
         """Weights [1, H, N, N] of `forward` with the same arguments for one graph, row
         i those of its sum, without dropout."""
@@ -173,8 +171,8 @@ class EdgeAttention(nn.Module):
 
 
 class ScoreOutput(nn.Module):
-    """O_e of the scores per channel (Eq. 10), in the place of an attention over the
-    features of edges."""
+    """O_e of the scores per channel (Eq. 10); stands where a layer of nodes has its
+    attention."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__()

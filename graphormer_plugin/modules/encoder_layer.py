@@ -1,7 +1,7 @@
 """Residual, normalisation and feed-forward around any attention."""
 
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -69,7 +69,7 @@ class EncoderLayer(nn.Module):
         self.pre_layernorm = pre_layernorm
 
     def forward(
-        self, x: Tensor, *attention_args: Any, mask: Optional[Tensor] = None
+        self, x: Tensor, *attention_args: Any, mask: Tensor | None = None
     ) -> Tensor:
         """x [B, T, D], mask [B, T] for the normalisation -> [B, T, D]."""
         masks = () if mask is None else (mask,)

@@ -1,7 +1,7 @@
 """Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
 
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -86,12 +86,12 @@ class GraphTransformerLayer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        edge_index: Optional[Tensor],
-        edge: Optional[Tensor] = None,
+        edge_index: Tensor | None,
+        edge: Tensor | None = None,
         update_edges: bool = True,
-        layout: Optional[NodeLayout] = None,
-        count: Optional[Tensor] = None,
-    ) -> tuple[Tensor, Optional[Tensor]]:
+        layout: NodeLayout | None = None,
+        count: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """
         Args:
             x: nodes [S, D].
@@ -117,7 +117,7 @@ class GraphTransformerLayer(nn.Module):
 class GraphTransformerEncoder(SparseEncoder):
     """Graph Transformer of Dwivedi & Bresson 2021, without a virtual node.
 
-    Nodes are kept one after another, so that no layer and no statistic sees padding.
+    Layers have the nodes of all graphs one after another, so they see no padding.
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
@@ -125,7 +125,7 @@ class GraphTransformerEncoder(SparseEncoder):
         num_layers, embed_dim, num_heads: L, D and H.
         ffn_dim: inner width of the feed-forward networks; None: 2 D.
         node_table_size: rows per node column (see `NodeEncoder`).
-        edge_features: False: edges have no features, whatever the data have.
+        edge_features: False ignores the features of edges.
         full_graph: every node attends to every other one, and features of edges are
             discarded; positional encodings are still those of the graph itself.
         pos_enc: "laplacian", "wl" or "none".
@@ -165,8 +165,8 @@ class GraphTransformerEncoder(SparseEncoder):
         num_layers: int = 10,
         embed_dim: int = 64,
         num_heads: int = 8,
-        ffn_dim: Optional[int] = None,
-        node_table_size: Optional[int] = None,
+        ffn_dim: int | None = None,
+        node_table_size: int | None = None,
         edge_features: bool = True,
         full_graph: bool = False,
         pos_enc: str = "laplacian",
@@ -203,7 +203,7 @@ class GraphTransformerEncoder(SparseEncoder):
         self.full_graph = full_graph
         self.attention_form = attention_form
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
-        self.position: Optional[nn.Module] = None
+        self.position: nn.Module | None = None
         if pos_enc == "laplacian":
             self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
         elif pos_enc == "wl":
@@ -245,7 +245,7 @@ class GraphTransformerEncoder(SparseEncoder):
         return [layer.nodes.attention for layer in self.layers]
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Encodes a batch.
 
@@ -274,7 +274,7 @@ class GraphTransformerEncoder(SparseEncoder):
         return layout.pad(x)
 
     def encode_nodes(
-        self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Optional[Tensor]
+        self, batch: dict[str, Tensor], layout: NodeLayout, perturb: Tensor | None
     ) -> Tensor:
         """Eq. 2-3 -> [S, D]."""
         x = self.node_encoder(layout.flatten(batch["x"]))
@@ -292,9 +292,9 @@ class GraphTransformerEncoder(SparseEncoder):
         last = self.layers[-1]
         for layer in self.layers:
             x, edge = layer(x, edge_index, edge, update_edges=layer is not last)
-        # Nothing reads the edges of the last layer, so they are not made; its weights
+        # Nothing reads the edges of the last layer, so they are not computed. Its weights
         # for them, which the paper's numbers include, get a gradient of zero, because
-        # distributed training waits for that of every weight.
+        # distributed training waits for the gradient of every weight.
         return x + sum((0 * weight).sum() for weight in last.edges.parameters())
 
     def is_dense(self, batch: dict[str, Tensor]) -> bool:

@@ -1,7 +1,7 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,8 +60,8 @@ class GraphormerEncoder(Encoder):
             "single_hop": bias of the direct edge; "node": added to their nodes;
             "aggregation": added to the messages of neighbours; "none".
         multi_hop_max_dist: steps of a path that are read.
-        spatial_pos_max: no attention at so many hops or more (see `AttnBias`).
-        rwse_steps: return probabilities of so many random-walk steps in the node input.
+        spatial_pos_max: hops from which on pairs do not attend (see `AttnBias`).
+        rwse_steps: number of random-walk return probabilities in the node input.
         gaussian_kernels: basis functions of the L2 distance of `pos`; 0: not used.
         node_table_size, bond_table_size: rows per column (see `NodeEncoder`,
             `BondEncoder`); None: the vocabularies.
@@ -112,15 +112,15 @@ class GraphormerEncoder(Encoder):
         centrality: str = "directed",
         edge_type: str = "multi_hop",
         multi_hop_max_dist: int = 5,
-        spatial_pos_max: Optional[int] = None,
+        spatial_pos_max: int | None = None,
         rwse_steps: int = 0,
         gaussian_kernels: int = 0,
-        node_table_size: Optional[int] = None,
-        bond_table_size: Optional[int] = None,
+        node_table_size: int | None = None,
+        bond_table_size: int | None = None,
         num_in_degree: int = 512,
         num_out_degree: int = 512,
         num_spatial: int = 512,
-        num_edge_dis: Optional[int] = None,
+        num_edge_dis: int | None = None,
         lap_pe_dim: int = 8,
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
@@ -130,7 +130,7 @@ class GraphormerEncoder(Encoder):
         float32_softmax: bool = False,
         pre_layernorm: bool = True,
         embed_norm: bool = False,
-        final_norm: Optional[bool] = None,
+        final_norm: bool | None = None,
         virtual_node: bool = True,
         pair_encodings: Iterable[PairEncoding] = (),
         depth_scaled_init: bool = True,
@@ -234,7 +234,7 @@ class GraphormerEncoder(Encoder):
         return [layer.attention for layer in self.layers]
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Encodes a batch.
 
@@ -266,8 +266,8 @@ class GraphormerEncoder(Encoder):
         return x
 
     def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:
-        """Bond of each pair [B, T, T], and the vectors [R, D] of the R bond types that
-        occur; nothing unless the edge type is "aggregation"."""
+        """Bond of each pair [B, T, T] and the vectors [R, D] of the R bond types that
+        occur; an empty tuple unless the edge type is "aggregation"."""
         if self.bond_messages is None:
             return ()
         bond = batch["bond"].int()

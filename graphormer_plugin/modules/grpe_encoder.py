@@ -1,7 +1,7 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
 from collections.abc import Iterable
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -100,9 +100,9 @@ class RelationEncoding(VocabularyModule):
 
     def _sum(
         self,
-        topology_table: Optional[nn.Embedding],
+        topology_table: nn.Embedding | None,
         topology: Tensor,
-        edge_table: Optional[nn.Embedding],
+        edge_table: nn.Embedding | None,
         edge: Tensor,
         width: int,
     ) -> Tensor:
@@ -191,7 +191,7 @@ class GRPEEncoder(Encoder):
         ffn_dim: int = 768,
         num_heads: int = 32,
         max_hop: int = 5,
-        node_table_size: Optional[int] = None,
+        node_table_size: int | None = None,
         dropout: float = 0.1,
         attention_dropout: float = 0.1,
         act_dropout: float = 0.0,
@@ -271,7 +271,7 @@ class GRPEEncoder(Encoder):
         return [layer.attention for layer in self.layers]
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Encodes a batch.
 

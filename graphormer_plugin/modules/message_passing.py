@@ -1,7 +1,7 @@
 """Message passing over the edges of sparse batches: the encoder of the baselines."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -101,8 +101,8 @@ class MessagePassingLayer(nn.Module):
             self.virtual_dropout = Dropout(layer.dropout)
 
     def forward(
-        self, x: Tensor, virtual: Optional[Tensor], edges: Edges
-    ) -> tuple[Tensor, Optional[Tensor], Edges]:
+        self, x: Tensor, virtual: Tensor | None, edges: Edges
+    ) -> tuple[Tensor, Tensor | None, Edges]:
         """
         Args:
             x: [S, D], the nodes of all graphs.
@@ -159,7 +159,7 @@ class MessagePassingEncoder(SparseEncoder):
         vocabularies: Vocabularies,
         num_layers: int = 16,
         embed_dim: int = 128,
-        node_table_size: Optional[int] = None,
+        node_table_size: int | None = None,
         norm: str = "batch",
         residual: bool = True,
         linear_last_layer: bool = False,
@@ -192,7 +192,7 @@ class MessagePassingEncoder(SparseEncoder):
         if not width:
             self.bond_owner = "none"
 
-        def bonds(owner: str) -> Optional[BondEncoder]:
+        def bonds(owner: str) -> BondEncoder | None:
             if self.bond_owner not in owner.split():
                 return None
             return BondEncoder(vocabularies, width, combine="sum")
@@ -235,7 +235,7 @@ class MessagePassingEncoder(SparseEncoder):
         )
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Encodes a batch.
 
@@ -250,7 +250,7 @@ class MessagePassingEncoder(SparseEncoder):
         return layout.pad(found[-1])
 
     def all_layers(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """As `forward`, but the input of the first layer and the outputs of all, side by
         side: [B, N, (L + 1) D]."""
@@ -258,7 +258,7 @@ class MessagePassingEncoder(SparseEncoder):
         return layout.pad(torch.cat(found, -1))
 
     def _layers(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor]
+        self, batch: dict[str, Tensor], perturb: Tensor | None
     ) -> tuple[list[Tensor], NodeLayout]:
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.node_encoder(batch["x"])

@@ -1,6 +1,4 @@
-"""Raw node columns -> vectors, and the virtual node in front of them."""
-
-from typing import Optional
+"""Vectors of nodes from their raw columns, and the virtual node in front of them."""
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +31,7 @@ class NodeEncoder(VocabularyModule):
         self,
         vocabularies: Vocabularies,
         embed_dim: int,
-        table_size: Optional[int] = None,
+        table_size: int | None = None,
     ) -> None:
         super().__init__()
         node_dims = vocabularies.node_dims
@@ -89,14 +87,14 @@ class NodeEncoder(VocabularyModule):
 
 
 class VirtualNode(nn.Module):
-    """Puts one learned vector before the nodes: [B, N, D] -> [B, N + 1, D], of which
-    the virtual node is the first and real."""
+    """Puts one learned vector, the virtual node, before the nodes: [B, N, D] ->
+    [B, N + 1, D]. The mask marks it as real."""
 
     def __init__(self, embed_dim: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(1, embed_dim)
 
     def forward(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, N, D], node_mask [B, N] -> both with a node more."""
+        """x [B, N, D], node_mask [B, N] -> both with one node more."""
         x = torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)
         return x, F.pad(node_mask, (1, 0), value=True)

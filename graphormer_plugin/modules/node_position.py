@@ -1,4 +1,4 @@
-"""Where a node is in its graph, as vectors added to the node input."""
+"""Encodings of the position of a node in its graph, added to the node input."""
 
 from collections.abc import Iterator
 
@@ -89,9 +89,9 @@ class WLEncoding(nn.Module):
     """One vector per Weisfeiler-Lehman role (Table 3 of Dwivedi & Bresson 2021).
 
     Args:
-        num_rows: rows of the table. Role r has row r mod `num_rows`: the lowest roles,
-            those of small degrees, one of their own, and all others what chance gives
-            them (see `graphormer_plugin.data.weisfeiler_lehman`).
+        num_rows: rows of the table. Role r has row r mod `num_rows`. The lowest roles,
+            which belong to small degrees, have rows of their own; others share rows by
+            hash (see `graphormer_plugin.data.weisfeiler_lehman`).
         embed_dim: width D.
     """
 
@@ -138,9 +138,9 @@ def walk_powers(
 
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
-            edges; from a node without one it ends (probabilities 0).
+            edges and ends at a node without one (probabilities 0).
         num_steps: K.
-        dtype: of the computation, float32 or wider.
+        dtype: number format of the computation, float32 or wider.
 
     Returns:
         [B, N, N, K].

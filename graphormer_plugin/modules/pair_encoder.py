@@ -1,7 +1,6 @@
 """Features of node pairs: bonds, distances, random walks and rings."""
 
 from collections.abc import Iterable
-from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -67,7 +66,7 @@ class PairEncoder(nn.Module):
         pair_dim: int,
         encoding: str = "rwse",
         num_steps: int = 16,
-        encoding_dim: Optional[int] = None,
+        encoding_dim: int | None = None,
         combine: str = "concat",
         rings: str = "none",
         neighbours_only: bool = False,
@@ -144,7 +143,7 @@ class PairEncoder(nn.Module):
         return self.further.required_fields | fields
 
     def forward(
-        self, batch: dict[str, Tensor], walks: Optional[Tensor]
+        self, batch: dict[str, Tensor], walks: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Features of the pairs of a batch, and what to make of them.
 

@@ -1,4 +1,4 @@
-"""From encoded nodes or graphs to the outputs."""
+"""Read-outs of graphs from their nodes, and heads that predict."""
 
 from collections.abc import Sequence
 
@@ -118,8 +118,8 @@ class MLPHead(nn.Module):
     def halving(
         embed_dim: int, times: int, num_outputs: int, activation: str = "relu"
     ) -> "MLPHead":
-        """With widths D, D/2, ..., D/2^times, C, rounded down, but hidden layers of at
-        least 8: of two or three, ReLU may leave nothing to learn from."""
+        """With widths D, D/2, ..., D/2^times, C, rounded down. Hidden layers have at
+        least 8 channels: with two or three, all ReLUs may be inactive at the start."""
         hidden = [max(embed_dim >> i, 8) for i in range(1, times + 1)]
         return MLPHead([embed_dim, *hidden, num_outputs], activation)
 

@@ -33,7 +33,7 @@ def merge_heads(x: Tensor, batch: int) -> Tensor:
 
 
 class _RelativeAttention(torch.autograd.Function):
-    """The attention of `RelativeAttention` with a backward pass written by hand.
+    """The attention of `RelativeAttention` with its own backward pass.
 
     With H heads first, `s[h, b, i, j] = q_i.k_j + qr[i, rel_ij] + kr[j, rel_ij]` where
     `qr` and `kr` are the products of every node with every relation. Autograd would
@@ -195,7 +195,7 @@ class RelativeAttention(nn.Module):
         super().__init__()
         if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
             raise ValueError(
-                f"embed_dim {embed_dim} is no multiple of {num_heads} heads"
+                f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
             )
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout {dropout}, expected 0 <= p < 1")
@@ -220,8 +220,7 @@ class RelativeAttention(nn.Module):
             attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d).
 
         Returns:
-            [B, T, D]; rows in which everything is forbidden are finite and mean
-            nothing.
+            [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
         qkv = self.qkv_proj(x)
         tables = [table.to(qkv.dtype) for table in tables]
@@ -241,8 +240,8 @@ class RelativeAttention(nn.Module):
         relation_index: Tensor,
         attn_bias: Tensor | None = None,
     ) -> Tensor:
-        """Weights [B, H, T, T] of `forward` with the same arguments, row i those of its
-        sum, without dropout."""
+        """Attention weights of `forward` with the same arguments, [B, H, T, T]: row i has
+        those of query i. Without dropout."""
         B, T, _ = x.shape
         query, key, _ = (table.to(x.dtype).unsqueeze(1) for table in tables)
         H, _, R, _ = query.shape  # R counts the forbidden relation, the last

@@ -6,7 +6,7 @@ dataset to the other from each row to that with an equal label.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, Optional, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from torch import Tensor, nn
 
@@ -27,9 +27,9 @@ class Vocabularies(Protocol):
     """
 
     num_node_features: int
-    node_dims: Optional[list[int]]
+    node_dims: list[int] | None
     bond_dims: list[int]
-    bond_table: Optional[list[list[int]]]
+    bond_table: list[list[int]] | None
 
     @property
     def num_bond_types(self) -> int: ...
@@ -57,10 +57,10 @@ class VocabularyModule(nn.Module):
 
 
 class RowLabels(NamedTuple):
-    """Labels along one dimension of a weight; None: stands for nothing."""
+    """Labels along one dimension of a weight; None marks an unused row."""
 
     dim: int
-    labels: list[Optional[Hashable]]
+    labels: list[Hashable | None]
 
 
 def model_row_labels(
@@ -90,7 +90,7 @@ def model_row_labels(
 
 def column_labels(
     dims: Sequence[int], num_rows: int, unknown: bool = False
-) -> list[Optional[Hashable]]:
+) -> list[Hashable | None]:
     """Labels of the tables of several columns, one after the other.
 
     Args:
@@ -106,7 +106,7 @@ def column_labels(
     tables = needed
     if sum(needed) != num_rows:
         tables = [num_rows // len(dims)] * len(dims)
-    labels: list[Optional[Hashable]] = []
+    labels: list[Hashable | None] = []
     for column, (dim, size) in enumerate(zip(dims, tables)):
         values = [*range(dim), "unknown"][: dim + unknown]
         labels += [(column, value) for value in values]

@@ -238,7 +238,7 @@ def test_unknown_choices_are_refused():
         ChromaticAttention(D, H, "color")
     with pytest.raises(ValueError, match="unknown output projection"):
         ChromaticAttention(D, H, output_projection="half")
-    with pytest.raises(ValueError, match="embed_dim 8 is no multiple of 3 heads"):
+    with pytest.raises(ValueError, match="embed_dim 8 is not a multiple of 3 heads"):
         ChromaticAttention(D, 3)
     with pytest.raises(ValueError, match="dropout probability 1"):
         ChromaticAttention(D, H, node_dropout=1)

@@ -257,7 +257,7 @@ def test_full_graph_reads_no_edges():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 5}, "embed_dim 12 is no multiple of num_heads 5"),
+        ({"num_heads": 5}, "embed_dim 12 is not a multiple of num_heads 5"),
         ({"num_layers": 0}, "num_layers 0"),
         ({"embed_dim": 0}, "embed_dim 0, expected at least 1"),
         ({"embed_dim": -4}, "embed_dim -4, expected at least 1"),
