@@ -109,7 +109,7 @@ cdef Py_ssize_t relax_all(
             for j in range(n):
                 other = to_via + dist[via, j]
                 if other > dist[i, j] or other == INFINITY or j == via:
-                    continue  # pred[via, via] is no predecessor
+                    continue  # pred[via, via] is not a predecessor
                 other_steps = steps[i, via] + steps[via, j]
                 if other == dist[i, j] and (
                     other_steps > steps[i, j]

@@ -6,8 +6,8 @@ from torch.autograd.function import once_differentiable
 
 
 class _Normalise(torch.autograd.Function):
-    """Rows in units of their own mean and deviation. Keeps its input and statistics for
-    the gradient, where autograd would keep a tensor of that size for every operation.
+    """Normalises rows by their mean and deviation. Keeps its input and the statistics
+    for the gradient; autograd would keep a tensor of that size for every operation.
     """
 
     @staticmethod
@@ -44,9 +44,15 @@ class MaskedBatchNorm(nn.Module):
     """BatchNorm over the rows of a batch that a mask marks; equal to
     `torch.nn.BatchNorm1d` on those rows alone, and zero elsewhere.
 
-    Statistics are summed in float32 at least and kept so, also in a model of halves.
-    Where the weights are frozen (`requires_grad` False), the running statistics are
-    used and stay as they are, in training, too.
+    Statistics are summed and kept in float32 or wider, also in a model of halves. If the
+    weights are frozen (`requires_grad` False), training uses the running statistics and
+    leaves them as they are.
+
+    `BatchNorm1d` of `x[mask]` does not replace it: the result would have a shape that a
+    GPU has to be waited for, a batch of a single row is an error there, halves would
+    keep statistics in halves, frozen weights would not freeze them, and sums in another
+    order would change trained weights in their last bits. On a CPU thread it takes half
+    the time at [1536, 64], and a fifth at [32, 169, 112].
 
     Args:
         dim: width D.
@@ -69,7 +75,7 @@ class MaskedBatchNorm(nn.Module):
             mask: [...] bool, True where a row counts; None: everywhere.
 
         Returns:
-            [..., D] in the type of x. In training a single row is its own mean and
+            [..., D] in the type of x. In training a single row equals its mean and
             becomes `bias`. Without rows the running statistics stay as they are.
         """
         if mask is None:
@@ -96,7 +102,7 @@ class MaskedBatchNorm(nn.Module):
             running.lerp_(value.to(running.dtype), self.momentum)
 
     def _apply(self, fn, recurse=True):
-        """Moves the module, and turns into halves what is no running statistic."""
+        """Moves the module. Conversion to halves leaves out the running statistics."""
         names = ("running_mean", "running_var")
         before = [getattr(self, name) for name in names]
         super()._apply(fn, recurse)
