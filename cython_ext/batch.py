@@ -140,7 +140,7 @@ def build_batch(
     if "path_bond" in fields and path_length == 0:
         raise ValueError("path_length is 0, expected at least 1 for field path_bond")
 
-    stored = checked_columns(columns, _columns_of(fields), f"fields {sorted(fields)}")
+    stored = checked_columns(columns, _columns_of(fields), fields)
     ids = checked_graph_ids(graph_ids, len(stored["node_offset"]) - 1)
     job = _plan(stored, ids, max_nodes)
     _allocate_node_fields(job, stored, fields)

@@ -71,14 +71,14 @@ def edge_order(
 
 
 def checked_columns(
-    columns: Mapping[str, np.ndarray], names: Iterable[str], reason: str
+    columns: Mapping[str, np.ndarray], names: Iterable[str], fields: Iterable[str]
 ) -> dict[str, np.ndarray]:
     """Returns some columns as plain arrays, checked for all but what rows hold.
 
     Args:
         columns: The arrays by name.
         names: Those that are needed.
-        reason: What needs them, for the message.
+        fields: What needs them, for the message.
 
     Raises:
         ValueError: If a column is missing or has a wrong type or shape, or if the
@@ -93,7 +93,8 @@ def checked_columns(
     for name in names:
         if name not in columns:
             raise ValueError(
-                f"columns has {sorted(map(str, columns))}, expected {name} for {reason}"
+                f"columns has {sorted(map(str, columns))}, expected {name} for fields "
+                f"{sorted(fields)}"
             )
         ndim = 2 if name in MATRICES else 1
         stored[name] = checked_array(name, columns[name], DTYPES[name], ndim)

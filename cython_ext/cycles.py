@@ -58,7 +58,7 @@ def chordless_cycles(
         >>> size, node  # two triangles: the square has a chord
         (array([3, 3], dtype=int32), array([0, 1, 2, 0, 3, 2], dtype=int32))
     """
-    stored = checked_columns(columns, ("node_offset", *EDGE_COLUMNS), "cycles")
+    stored = checked_columns(columns, ("node_offset", *EDGE_COLUMNS), ["cycles"])
     max_size = checked_integer("max_size", max_size, 3, INT32_MAX)
     num_graphs = len(stored["node_offset"]) - 1
     last = num_graphs if last is None else last
