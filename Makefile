@@ -58,6 +58,6 @@ docs: setup
 	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --config-file .ci/mkdocs.yml
 
 clean:
-	rm -rf "$(VENV)" "$(DEMO_DIR)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(VENV).lock" "$(DEMO_DIR)" build dist *.egg-info
 	rm -f cython_ext/*.so cython_ext/*.pyd cython_ext/*.c cython_ext/*.cpp
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,7 +26,7 @@ from support.training import (
     weights,
 )
 
-pytestmark = pytest.mark.usefixtures("fresh_fairseq")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_fairseq")]
 
 
 def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):

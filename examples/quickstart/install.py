@@ -11,6 +11,7 @@ without one, is removed. pip's cache keeps what was downloaded and compiled befo
 """
 
 import argparse
+import fcntl
 import hashlib
 import os
 import shutil
@@ -91,6 +92,10 @@ def main(argv=None):  # read by old Pythons too, which shall say that they are o
             f"Python 3.11 or newer is needed, {sys.executable} is "
             f"{sys.version.split()[0]}: name another, e.g. make demo PYTHON=python3.12"
         )
+    # One set-up at a time; the kernel frees the lock of one that was killed.
+    venv.parent.mkdir(parents=True, exist_ok=True)
+    lock = open(f"{venv}.lock", "w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
     stamp = venv / STAMP
     if not stamp.exists() or stamp.read_text() != wanted_stamp():
         make(venv)
