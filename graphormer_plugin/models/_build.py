@@ -49,6 +49,7 @@ def model_config(arch: str, **options: Any) -> Any:
 # default says.
 OPTIONS_BEFORE: dict[str, dict[str, Any]] = {
     "cgt": {"head_layers": 3, "no_head_unit_norm": True},
+    "gt": {"wl_rounds": 2, "no_pair_features": True},
 }
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .batch_norm import MaskedBatchNorm
@@ -127,10 +128,13 @@ class GraphTransformerEncoder(SparseEncoder):
         node_table_size: rows per node column (see `NodeEncoder`).
         edge_features: False ignores the features of edges.
         full_graph: every node attends to every other one, and features of edges are
-            discarded; positional encodings are still those of the graph itself.
+            discarded: where the data have some, all pairs start with the vector of the
+            first bond type, which the layers update (the released code's 588,929
+            weights on ZINC). Positional encodings are still those of the graph itself.
+        pair_features: False: with `full_graph`, pairs have no features (Eq. 4-8).
         pos_enc: "laplacian", "wl" or "none".
         lap_pe_dim: eigenvectors k for "laplacian".
-        wl_rows: rows of the table for "wl" (see `WLEncoding`).
+        wl_rows, wl_rounds: for "wl", see `WLEncoding`.
         norm: "batch" or "layer".
         input_dropout: on the encoded nodes and edges.
         dropout, attention_dropout, act_dropout: see `GraphTransformerLayer`.
@@ -169,9 +173,11 @@ class GraphTransformerEncoder(SparseEncoder):
         node_table_size: int | None = None,
         edge_features: bool = True,
         full_graph: bool = False,
+        pair_features: bool = True,
         pos_enc: str = "laplacian",
         lap_pe_dim: int = 8,
-        wl_rows: int = 70,
+        wl_rows: int = 37,
+        wl_rounds: int = 1,
         norm: str = "batch",
         input_dropout: float = 0.0,
         dropout: float = 0.0,
@@ -191,9 +197,8 @@ class GraphTransformerEncoder(SparseEncoder):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} {size}, expected at least 1")
-        edge_features = (
-            edge_features and bool(vocabularies.bond_dims) and not full_graph
-        )
+        edge_features = edge_features and bool(vocabularies.bond_dims)
+        edge_features = edge_features and (pair_features or not full_graph)
         if edge_features and attention_form == "dense":
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "
@@ -207,7 +212,7 @@ class GraphTransformerEncoder(SparseEncoder):
         if pos_enc == "laplacian":
             self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
         elif pos_enc == "wl":
-            self.position = WLEncoding(wl_rows, embed_dim)
+            self.position = WLEncoding(wl_rows, embed_dim, wl_rounds)
         self.bonds = BondEncoder(vocabularies, embed_dim) if edge_features else None
         self.input_dropout = Dropout(input_dropout)
         self.layers = nn.ModuleList(
@@ -229,8 +234,8 @@ class GraphTransformerEncoder(SparseEncoder):
         fields = {"x", "node_mask", "node_graph"}
         if not self.full_graph:
             fields.add("edge_index")
-        if self.bonds is not None:
-            fields.add("edge_bond")
+            if self.bonds is not None:
+                fields.add("edge_bond")
         if self.position is not None:
             fields.update(self.position.fields)
         return frozenset(fields)
@@ -259,7 +264,12 @@ class GraphTransformerEncoder(SparseEncoder):
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.encode_nodes(batch, layout, perturb)
         if self.bonds is not None:
-            x = self.run_with_edges(x, batch["edge_index"], batch["edge_bond"])
+            if self.full_graph:
+                edge_index = layout.all_pairs()
+                bond = torch.ones_like(edge_index[0])  # one constant type
+            else:
+                edge_index, bond = batch["edge_index"], batch["edge_bond"]
+            x = self.run_with_edges(x, edge_index, bond)
         elif self.is_dense(batch):
             count = (
                 count_all_pairs(batch["node_mask"])

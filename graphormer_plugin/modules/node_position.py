@@ -89,23 +89,37 @@ class WLEncoding(nn.Module):
     """One vector per Weisfeiler-Lehman role (Table 3 of Dwivedi & Bresson 2021).
 
     Args:
-        num_rows: rows of the table. Role r has row r mod `num_rows`. The lowest roles,
-            which belong to small degrees, have rows of their own; others share rows by
-            hash (see `graphormer_plugin.data.weisfeiler_lehman`).
+        num_rows: rows of the table.
         embed_dim: width D.
+        rounds: 1: a role is a degree, as in the released code, and higher degrees share
+            the last row. 2: a degree with the degrees of the neighbours; role r has row
+            r mod `num_rows` (see `graphormer_plugin.data.weisfeiler_lehman`).
+
+    Raises:
+        ValueError: no row, or another number of rounds.
     """
 
-    fields = ("wl_role",)
-
-    def __init__(self, num_rows: int, embed_dim: int) -> None:
+    def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:
         super().__init__()
         if num_rows < 1:
             raise ValueError(f"num_rows {num_rows}, expected at least 1")
+        if rounds not in (1, 2):
+            raise ValueError(f"wl_rounds {rounds}, expected 1 or 2")
+        self.rounds = rounds
         self.embedding = nn.Embedding(num_rows, embed_dim)
 
-    def forward(self, wl_role: Tensor) -> Tensor:
-        """wl_role [B, N], >= 0 -> [B, N, D]."""
-        return self.embedding(wl_role % self.embedding.num_embeddings)
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Batch fields that `forward` reads, in its order."""
+        return ("in_degree",) if self.rounds == 1 else ("wl_role",)
+
+    def forward(self, role: Tensor) -> Tensor:
+        """Degree or role [B, N], >= 0 -> [B, N, D]."""
+        rows = self.embedding.num_embeddings
+        role = role.int()
+        return self.embedding(
+            role.clamp(max=rows - 1) if self.rounds == 1 else role % rows
+        )
 
 
 class RandomWalkEncoding(nn.Module):

@@ -15,6 +15,7 @@ class NodeLayout:
 
     Attributes:
         num_graphs: B.
+        sizes: [B] int64, nodes of each graph.
         max_nodes: N.
         ptr: [B] int64, the flat index of the first node of each graph.
         local_index: [S] int64, number of each node within its graph.
@@ -34,7 +35,7 @@ class NodeLayout:
     def __init__(self, node_mask: Tensor, node_graph: Tensor) -> None:
         self.num_graphs, self.max_nodes = node_mask.shape
         self.node_graph = node_graph
-        sizes = node_mask.sum(1)
+        self.sizes = sizes = node_mask.sum(1)
         self.ptr = sizes.cumsum(0) - sizes
         # Counted, not looked up with nonzero(), which would wait for a GPU.
         nodes = torch.arange(len(node_graph), device=node_graph.device)
@@ -44,6 +45,15 @@ class NodeLayout:
     def flatten(self, padded: Tensor) -> Tensor:
         """[B, N, ...] -> [S, ...]."""
         return padded.flatten(0, 1).index_select(0, self.flat_index)
+
+    def all_pairs(self) -> Tensor:
+        """[2, P] int64, source and target: every node of a graph with every other one."""
+        partners = self.sizes[self.node_graph]
+        target = torch.repeat_interleave(partners)
+        first = partners.cumsum(0) - partners  # pair of each target
+        number = torch.arange(len(target), device=target.device) - first[target]
+        source = self.ptr[self.node_graph[target]] + number
+        return torch.stack([source, target])[:, source != target]
 
     def pad(self, flat: Tensor) -> Tensor:
         """[S, ...] -> [B, N, ...], zero where there is no node."""

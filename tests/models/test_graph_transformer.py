@@ -28,7 +28,9 @@ FULL = {"full_graph": True}
         ("gt_zinc", (MOLECULES, TARGET), {}, 588929),
         ("gt_zinc", (MOLECULES, TARGET), {"norm": "layer"}, 588929),
         ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "none"}, 588353),
-        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "wl", "wl_rows": 37}, 590721),
+        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "wl"}, 590721),
+        ("gt_zinc", (MOLECULES, TARGET), FULL, 588929),
+        ("gt_zinc", (MOLECULES, TARGET), {"pos_enc": "none", **FULL}, 588353),
         ("gt_sbm", PATTERN, {}, 522982),
         ("gt_sbm", PATTERN, {"pos_enc": "none"}, 522742),
         ("gt_sbm", PATTERN, {"pos_enc": "wl"}, 530742),
@@ -61,7 +63,8 @@ def test_presets():
 @pytest.mark.parametrize(
     "options, field",
     [
-        ({"pos_enc": "wl"}, "wl_role"),
+        ({"pos_enc": "wl"}, "in_degree"),
+        ({"pos_enc": "wl", "wl_rounds": 2}, "wl_role"),
         ({"pos_enc": "laplacian"}, "lap_pe"),
         ({"pos_enc": "none"}, None),
     ],

@@ -25,7 +25,9 @@ VARIANTS = {
     "dense": {"edge_features": False, "attention_form": "dense"},
     "full": {"full_graph": True},
     "full, layer norm": {"full_graph": True, "norm": "layer"},
+    "full, no pair features": {"full_graph": True, "pair_features": False},
     "wl": {"pos_enc": "wl"},
+    "wl, two rounds": {"pos_enc": "wl", "wl_rounds": 2},
 }
 
 
@@ -94,6 +96,9 @@ def loop_over_equations(encoder, graph):
             vector = vector + projection.weight @ eigen + projection.bias
         elif isinstance(encoder.position, WLEncoding):
             role = 3 * (first + second) % 5
+            if encoder.position.rounds == 1:
+                into = {j for j, k in zip(graph["src"], graph["dst"]) if k == i}
+                role = min(len(into), 4)
             vector = vector + encoder.position.embedding.weight[role]
         h.append(vector)
     if encoder.full_graph:
@@ -103,7 +108,8 @@ def loop_over_equations(encoder, graph):
     e = None
     if encoder.bonds is not None:
         rows = encoder.bonds.embedding.weight
-        columns = [((bond - 1) // 2, (bond - 1) % 2) for bond in graph["bond"].tolist()]
+        bonds = [1] * len(edges) if encoder.full_graph else graph["bond"].tolist()
+        columns = [((bond - 1) // 2, (bond - 1) % 2) for bond in bonds]
         e = [(rows[first] + rows[2 + second]) / 2 for first, second in columns]
     for layer in encoder.layers:
         attention, heads = layer.nodes.attention, layer.scores.num_heads
@@ -250,6 +256,9 @@ def test_random_signs_in_training_only(rng):
 
 def test_full_graph_reads_no_edges():
     encoder = make_encoder(full_graph=True)
+    assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
+    assert encoder.bonds is not None
+    encoder = make_encoder(full_graph=True, pair_features=False)
     assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
     assert encoder.bonds is None
 
