@@ -265,8 +265,8 @@ def test_max_hop_is_what_it_says():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 3}, "no multiple of 3 heads"),
-        ({"num_heads": 0}, "no multiple of 0 heads"),
+        ({"num_heads": 3}, "not a multiple of 3 heads"),
+        ({"num_heads": 0}, "not a multiple of 0 heads"),
         ({"embed_dim": 0}, "embed_dim 0"),
         ({"ffn_dim": 0}, "ffn_dim 0"),
         ({"num_layers": 0}, "num_layers 0"),
