@@ -1,6 +1,4 @@
-"""``graphormer-preprocess``: prepares a dataset's store and says what is in it."""
-
-from __future__ import annotations
+"""``graphormer-preprocess``: prepare a dataset's store and print what is in it."""
 
 import argparse
 import dataclasses
@@ -15,8 +13,8 @@ from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.store import GraphStore, describe
 
 
-def parser() -> argparse.ArgumentParser:
-    """Arguments; names are those of the tasks where both have one."""
+def build_parser() -> argparse.ArgumentParser:
+    """Arguments of the command; options of the dataset are those of the tasks."""
     result = argparse.ArgumentParser(
         prog="graphormer-preprocess",
         description="Prepare a dataset once; training opens the store.",
@@ -30,7 +28,7 @@ def parser() -> argparse.ArgumentParser:
             help=option.metadata["help"],
             **kind_of_argument(option),
         )
-    add("--seed", type=int, default=1, help="of the random split (default: 1)")
+    add("--seed", type=int, default=1, help="seed of the random split (default: 1)")
     add(
         "--verify",
         action="store_true",
@@ -47,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def kind_of_argument(option: dataclasses.Field) -> dict[str, Any]:
-    """What argparse is told about a field of `DatasetConfig`."""
+    """Arguments of argparse for a field of `DatasetConfig`."""
     if option.type is bool:
         return {"action": "store_true"}
     return {
@@ -58,9 +56,9 @@ def kind_of_argument(option: dataclasses.Field) -> dict[str, Any]:
 
 
 @command
-def main(argv: Optional[Sequence[str]] = None) -> int:
-    """Runs the command; returns its exit code."""
-    arguments = parser().parse_args(argv)
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = build_parser().parse_args(argv)
     # force: fairseq has set up its own handlers when it was imported.
     logging.basicConfig(level=logging.INFO, format="%(message)s", force=True)
     options = DatasetOptions.from_config(
