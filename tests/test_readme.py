@@ -69,6 +69,7 @@ WRAPPERS = {
         case "$1" in
             # They start Pythons of their own, which would take a minute.
             */attention_memory.py | */path_memory.py | */prepare.py) more=(--help) ;;
+            */fidelity/curves.py) more=(--help) ;; # trainings of half an hour
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
             */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;

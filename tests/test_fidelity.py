@@ -1,0 +1,55 @@
+"""examples/fidelity: its settings, and the curves that it makes of logs."""
+
+import json
+
+import pytest
+from fairseq import options as fairseq_options
+from fidelity import curves
+
+import graphormer_plugin  # noqa: F401  (registers)
+
+
+def log_of(values):
+    lines = []
+    for epoch, value in enumerate(values, start=1):
+        for split in ("valid", "train"):
+            stats = {"epoch": epoch, f"{split}_mae": str(value)}
+            stats[f"{split}_num_updates"] = str(157 * epoch)
+            lines.append(f"2026-01-01 | INFO | {split} | {json.dumps(stats)}\n")
+    return "".join(lines)
+
+
+@pytest.mark.parametrize("model", curves.MODELS)
+def test_settings_are_those_of_released_md(model):
+    """Section 11: what both models share, and what belongs to one."""
+    words = [*curves.SETTINGS.split(), "--arch", model, *curves.MODELS[model].split()]
+    parser = fairseq_options.get_training_parser(default_task="graph_prediction")
+    cfg = fairseq_options.parse_args_and_arch(parser, words)
+    assert (cfg.encoder_layers, cfg.encoder_embed_dim) == (12, 80)
+    assert cfg.encoder_attention_heads == 8 and cfg.target_scale == "none"
+    assert (cfg.batch_size, cfg.lr, cfg.warmup_updates) == (64, [5e-4], 500)
+    assert (float(cfg.total_num_update), cfg.end_learning_rate) == (1570, 0)
+    assert (cfg.clip_norm, cfg.weight_decay, cfg.dropout) == (5, 0.01, 0.1)
+    if model == "grpe_small":
+        assert (cfg.perturb_noise, cfg.max_hop) == (0.2, 5)
+    else:
+        assert cfg.pre_layernorm and cfg.multi_hop_max_dist == 5
+
+
+def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
+    """Nothing is trained again."""
+    for number, model in enumerate(curves.MODELS):
+        for seed in (1, 2):
+            folder = tmp_path / model / f"seed{seed}"
+            folder.mkdir(parents=True)
+            values = [1 + number + seed / 10 - epoch / 100 for epoch in range(10)]
+            (folder / "train.log").write_text(log_of(values))
+    monkeypatch.setattr("sys.argv", ["curves.py", str(tmp_path)])
+    assert curves.main() == 0
+    printed = capsys.readouterr().out
+    assert "grpe_small: validation MAE 1.010, 1.110, mean 1.060" in printed
+    assert "graphormer_paper_slim: validation MAE 2.010, 2.110, mean 2.060" in printed
+    lines = (tmp_path / "curves.tsv").read_text().splitlines()
+    assert len(lines) == 1 + 2 * 2 * 10
+    assert lines[1] == "grpe_small\t1\t1\t1.1\t1.1"
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
