@@ -5,6 +5,17 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 
+def _masked(rows: Tensor, mask: Tensor | None) -> Tensor:
+    # where, not a product: a row that does not count may be infinite
+    return rows if mask is None else rows.where(mask, 0)
+
+
+def _count(rows: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return torch.tensor(rows[..., 0].numel(), device=rows.device)
+    return mask.sum()
+
+
 class _Normalise(torch.autograd.Function):
     """Normalises rows by their mean and deviation. Keeps its input and the statistics
     for the gradient; autograd would keep a tensor of that size for every operation.
@@ -12,17 +23,16 @@ class _Normalise(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, mask, weight, bias, eps):
-        # where, not a product: a row that does not count may be infinite
-        rows = x.to(weight.dtype).where(mask, 0)
+        rows = _masked(x.to(weight.dtype), mask)
         axes = tuple(range(x.dim() - 1))
-        count = mask.sum().to(rows.dtype).clamp(min=1)
+        count = _count(x, mask).to(rows.dtype).clamp(min=1)
         mean = rows.sum(axes) / count
-        rows = (rows - mean).where(mask, 0)
+        rows = _masked(rows - mean, mask)
         variance = rows.square().sum(axes) / count
         inverse = torch.rsqrt(variance + eps)
         ctx.save_for_backward(x, mask, weight, mean, inverse, count)
         ctx.mark_non_differentiable(mean, variance, count)
-        out = torch.addcmul(bias, rows, weight * inverse).where(mask, 0)
+        out = _masked(torch.addcmul(bias, rows, weight * inverse), mask)
         return out.to(x.dtype), mean, variance, count
 
     @staticmethod
@@ -30,13 +40,13 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx, grad, *_):
         x, mask, weight, mean, inverse, count = ctx.saved_tensors
         axes = tuple(range(x.dim() - 1))
-        grad = grad.to(weight.dtype).where(mask, 0)
-        rows = ((x.to(weight.dtype) - mean) * inverse).where(mask, 0)
+        grad = _masked(grad.to(weight.dtype), mask)
+        rows = _masked((x.to(weight.dtype) - mean) * inverse, mask)
         grad_bias = grad.sum(axes)
         grad_weight = (grad * rows).sum(axes)
         rows *= grad_weight / count
         grad_x = (grad - rows - grad_bias / count) * (weight * inverse)
-        grad_x = grad_x.where(mask, 0).to(x.dtype)
+        grad_x = _masked(grad_x, mask).to(x.dtype)
         return grad_x, None, grad_weight, grad_bias, None
 
 
@@ -78,9 +88,7 @@ class MaskedBatchNorm(nn.Module):
             [..., D] in the type of x. In training a single row equals its mean and
             becomes `bias`. Without rows the running statistics stay as they are.
         """
-        if mask is None:
-            mask = torch.ones(x.shape[:-1], dtype=torch.bool, device=x.device)
-        mask = mask.unsqueeze(-1)
+        mask = None if mask is None else mask.unsqueeze(-1)
         wide = torch.promote_types(x.dtype, torch.float32)
         weight, bias = self.weight.to(wide), self.bias.to(wide)
         if self.training and self.weight.requires_grad and len(x):
@@ -88,9 +96,8 @@ class MaskedBatchNorm(nn.Module):
             self._update(*statistics)
             return out
         scale = weight * torch.rsqrt(self.running_var.to(wide) + self.eps)
-        # where, not a product: a row that does not count may be infinite
-        rows = x.to(wide).where(mask, 0) - self.running_mean.to(wide)
-        return (rows * scale + bias).where(mask, 0).to(x.dtype)
+        rows = _masked(x.to(wide), mask) - self.running_mean.to(wide)
+        return _masked(rows * scale + bias, mask).to(x.dtype)
 
     @torch.no_grad()
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:

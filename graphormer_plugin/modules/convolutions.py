@@ -7,17 +7,17 @@ when a layer is made, because that takes seconds.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .batch_norm import MaskedBatchNorm
 from .bond_encoder import BondEncoder
 from .choices import check_choice
 from .dropout import Dropout
+from .edge_statistics import STATISTICS, message_statistics, scatter_extreme
 from .sparse import scatter_sum
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
@@ -281,14 +281,15 @@ class PrincipalAggregation(nn.Module):
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
         source, target = edges.index
         nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
-        # All messages to node i share its term, which is added to their aggregates.
-        message = _per_tower(nodes, self.source).index_select(0, source)
+        sent, table = _per_tower(nodes, self.source), None
         if self.edge is not None:
-            table = torch.einsum("ke,tew->ktw", edges.table, self.edge).flatten(1)
-            message = message + F.embedding(edges.bond, table).view_as(message)
+            table = torch.einsum("ke,tew->ktw", edges.table, self.edge)
         own = _per_tower(nodes, self.target) + self.bias
         degree = _count(target, len(x), x.dtype).view(-1, 1, 1)
-        aggregates = self.aggregate(message, own, target, degree)
+        found = message_statistics(
+            sent, table, source, target, edges.bond, self.statistics
+        )
+        aggregates = self.aggregate(dict(zip(self.statistics, found)), own, degree)
         scales = {"identity": torch.ones_like(degree)}
         log_degree = degree.clamp(min=1).log1p()
         scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
@@ -301,36 +302,42 @@ class PrincipalAggregation(nn.Module):
         out = self.dropout(self.norm(out))
         return F.leaky_relu(self.mix(out)), edges
 
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the aggregates are made of, out of `STATISTICS`."""
+        wanted = {name for name in self.aggregators if name in ("max", "min")}
+        if {"mean", "std", "sum"} & set(self.aggregators):
+            wanted.add("sum")
+        if "std" in self.aggregators:
+            wanted.add("square")
+        return tuple(name for name in STATISTICS if name in wanted)
+
     def aggregate(
-        self, message: Tensor, own: Tensor, target: Tensor, degree: Tensor
+        self, found: dict[str, Tensor], own: Tensor, degree: Tensor
     ) -> Tensor:
-        """All aggregates of messages plus `own`, the targets' term, side by side.
+        """All aggregates of messages side by side.
 
         Args:
-            message: [E, towers, width].
-            own: [S, towers, width].
-            target: [E].
+            found: `statistics` of the neighbours' terms, [S, towers, width] each.
+            own: [S, towers, width], the term that all messages to a node share.
             degree: [S, 1, 1], messages per node, in float32.
 
         Returns:
             [S, towers, aggregators * width].
         """
-        size = len(own)
-        wide = torch.promote_types(message.dtype, torch.float32)
-        count = degree.clamp(min=1)
-        total = scatter_sum(message, target, size)
-        found = {}
-        if "std" in self.aggregators:
-            square = scatter_sum(message.to(wide).square(), target, size)
-            variance = (square / count - (total / count).square()).relu()
-            found["std"] = (variance + STD_EPSILON).sqrt() * (degree > 0)
+        count, some = degree.clamp(min=1), degree > 0
+        aggregates = {}
         for name in self.aggregators:
             if name in ("max", "min"):
-                value = scatter_extreme(message, target, size, name == "max")
-                found[name] = value + own * (degree > 0)
-        found["sum"] = total + own * degree
-        found["mean"] = found["sum"] / count
-        return torch.cat([found[name].to(own.dtype) for name in self.aggregators], -1)
+                value = found[name] + own * some
+            elif name == "std":
+                variance = found["square"] / count - (found["sum"] / count).square()
+                value = (variance.relu() + STD_EPSILON).sqrt() * some
+            else:
+                value = found["sum"] + own * degree
+                value = value / count if name == "mean" else value
+            aggregates[name] = value.to(own.dtype)
+        return torch.cat([aggregates[name] for name in self.aggregators], -1)
 
 
 def _tower_maps(num_towers: int, width: int, out: int, fan_in: int) -> nn.Parameter:
@@ -361,43 +368,3 @@ def _count(index: Tensor, size: int, dtype: torch.dtype) -> Tensor:
 def _check_divides(name: str, value: int, embed_dim: int) -> None:
     if value < 1 or embed_dim % value:
         raise ValueError(f"{name} {value} does not divide embed_dim {embed_dim}")
-
-
-class _Extreme(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, values: Tensor, index: Tensor, size: int, largest: bool):
-        rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
-        out = values.new_zeros(size, *values.shape[1:]).scatter_reduce(
-            0, rows, values, "amax" if largest else "amin", include_self=False
-        )
-        ctx.save_for_backward(values, index, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor):
-        values, index, out = ctx.saved_tensors
-        first = (values == out.index_select(0, index)).to(grad.dtype)
-        ties = scatter_sum(first, index, len(out)).clamp(min=1)
-        share = (grad / ties).to(grad.dtype).index_select(0, index)
-        return first * share, None, None, None
-
-
-def scatter_extreme(
-    values: Tensor, index: Tensor, size: int, largest: bool = True
-) -> Tensor:
-    """Largest or smallest of the rows of `values` that have an index in common.
-
-    `Tensor.scatter_reduce` with a backward pass of a few plain operations, several times
-    as fast on a CPU; equal values share the gradient.
-
-    Args:
-        values: [M, ...].
-        index: [M] int64 in 0..size - 1.
-        size: rows of the result.
-        largest: False: the smallest.
-
-    Returns:
-        [size, ...], zero where no row has the index.
-    """
-    return _Extreme.apply(values, index, size, largest)

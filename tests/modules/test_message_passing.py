@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.modules.convolutions import scatter_extreme
+from graphormer_plugin.modules.edge_statistics import scatter_extreme
 from graphormer_plugin.modules.message_passing import (
     CONVOLUTIONS,
     MessagePassingEncoder,

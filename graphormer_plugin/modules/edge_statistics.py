@@ -1,0 +1,156 @@
+"""Sums and extremes over the edges that arrive at a node."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .sparse import scatter_sum
+
+STATISTICS = ("sum", "square", "max", "min")
+CHUNK = 2048  # edges at once on a CPU, so that their vectors stay in its cache
+
+
+class _MessageStatistics(torch.autograd.Function):
+    """Holds no vector per edge; they are made again for the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, nodes, table, source, target, bond, names):
+        wide = torch.promote_types(nodes.dtype, torch.float32)
+        starts = {"max": -torch.inf, "min": torch.inf}
+        found = {
+            name: nodes.new_full(nodes.shape, starts.get(name, 0), dtype=wide)
+            for name in names
+        }
+        for part in _chunks(source):
+            to = target[part]
+            terms = _terms(nodes, table, source[part], bond, part).to(wide)
+            for name, out in found.items():
+                if name in starts:
+                    rows = to.unsqueeze(1).expand_as(terms)
+                    out.scatter_reduce_(0, rows, terms, f"a{name}")
+                else:
+                    out.index_add_(0, to, terms if name == "sum" else terms.square())
+        for name in starts.keys() & found.keys():
+            found[name].masked_fill_(found[name].isinf(), 0)
+        ctx.names = names
+        ctx.save_for_backward(nodes, table, source, target, bond, *found.values())
+        return tuple(found.values())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads):
+        nodes, table, source, target, bond, *values = ctx.saved_tensors
+        found, grad = dict(zip(ctx.names, values)), dict(zip(ctx.names, grads))
+        extremes = [name for name in ctx.names if name in ("max", "min")]
+        wide = values[0].dtype
+        ties = {name: torch.zeros_like(found[name]) for name in extremes}
+        for part in _chunks(source) if extremes else ():
+            to = target[part]
+            terms = _terms(nodes, table, source[part], bond, part).to(wide)
+            for name in extremes:
+                hit = terms == found[name].index_select(0, to)
+                ties[name].index_add_(0, to, hit.to(wide))
+        for name in extremes:  # equal values share the gradient
+            grad[name] = grad[name] / ties[name].clamp(min=1)
+        grad_nodes = torch.zeros_like(nodes, dtype=wide)
+        grad_table = None if table is None else torch.zeros_like(table, dtype=wide)
+        for part in _chunks(source):
+            start, to = source[part], target[part]
+            terms = _terms(nodes, table, start, bond, part).to(wide)
+            out = torch.zeros_like(terms)
+            if "sum" in grad:
+                out += grad["sum"].index_select(0, to)
+            if "square" in grad:
+                out.addcmul_(terms, grad["square"].index_select(0, to), value=2)
+            for name in extremes:
+                hit = terms == found[name].index_select(0, to)
+                out.addcmul_(hit, grad[name].index_select(0, to))
+            grad_nodes.index_add_(0, start, out)
+            if table is not None:
+                grad_table.index_add_(0, bond[part], out)
+        if table is not None:
+            grad_table = grad_table.to(table.dtype)
+        return grad_nodes.to(nodes.dtype), grad_table, None, None, None, None
+
+
+def _chunks(index: Tensor) -> list[slice]:
+    size = CHUNK if index.device.type == "cpu" else max(len(index), 1)
+    return [slice(i, i + size) for i in range(0, len(index), size)]
+
+
+def _terms(
+    nodes: Tensor, table: Tensor | None, source: Tensor, bond: Tensor, part: slice
+) -> Tensor:
+    terms = nodes.index_select(0, source)
+    return terms if table is None else terms.add_(table.index_select(0, bond[part]))
+
+
+def message_statistics(
+    nodes: Tensor,
+    table: Tensor | None,
+    source: Tensor,
+    target: Tensor,
+    bond: Tensor | None,
+    names: Sequence[str],
+) -> list[Tensor]:
+    """Statistics over the edges j -> i that arrive at each node of nodes_j + table_bond,
+    without a vector per edge in memory.
+
+    Args:
+        nodes: [S, ...].
+        table: [K + 1, ...] of bond types, or None.
+        source, target: [E].
+        bond: [E], with a table.
+        names: out of `STATISTICS`.
+
+    Returns:
+        [S, ...] for each name, in float32 at least; zero where no edge arrives.
+    """
+    flat = None if table is None else table.flatten(1).to(nodes.dtype)
+    found = _MessageStatistics.apply(
+        nodes.flatten(1), flat, source, target, bond, tuple(names)
+    )
+    return [values.view_as(nodes) for values in found]
+
+
+class _Extreme(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, index: Tensor, size: int, largest: bool):
+        rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
+        out = values.new_zeros(size, *values.shape[1:]).scatter_reduce(
+            0, rows, values, "amax" if largest else "amin", include_self=False
+        )
+        ctx.save_for_backward(values, index, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor):
+        values, index, out = ctx.saved_tensors
+        first = (values == out.index_select(0, index)).to(grad.dtype)
+        ties = scatter_sum(first, index, len(out)).clamp(min=1)
+        share = (grad / ties).to(grad.dtype).index_select(0, index)
+        return first * share, None, None, None
+
+
+def scatter_extreme(
+    values: Tensor, index: Tensor, size: int, largest: bool = True
+) -> Tensor:
+    """Largest or smallest of the rows of `values` that have an index in common.
+
+    `Tensor.scatter_reduce` with a backward pass of a few plain operations, several times
+    as fast on a CPU; equal values share the gradient.
+
+    Args:
+        values: [M, ...].
+        index: [M] int64 in 0..size - 1.
+        size: rows of the result.
+        largest: False: the smallest.
+
+    Returns:
+        [size, ...], zero where no row has the index.
+    """
+    return _Extreme.apply(values, index, size, largest)
