@@ -7,8 +7,9 @@ second version gives the names of the options. There are two families of presets
 - `graphormer_paper_{slim,small,base,deep}` are the paper's networks (Eq. 5-9):
   LayerNorm before each half of a layer; a linear head; dropout 0.1, but none inside the
   feed-forward network or on the embeddings; linear maps start from N(0, 0.02 / sqrt(L)),
-  as in the first version of the code. `graphormer_small` and `graphormer_deep`, names
-  that the second version has not, are the same.
+  as in the first version of the code. `graphormer_small` and `graphormer_deep` are
+  other names of two of them, which older commands and checkpoints have; the second
+  version has no presets of these names.
 - `graphormer_{slim,base,large}` are those of the second version under its own names:
   LayerNorm after each half unless `--pre-layernorm`, and on the embeddings
   (`--encoder-normalize-before`); a head with a hidden layer and LayerNorm (`--head-style
