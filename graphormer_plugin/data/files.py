@@ -1,14 +1,19 @@
-"""Files: written whole or not at all, locked against other processes, hashed."""
+"""Files: written whole or not at all, locked against other processes, hashed, fetched."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import hashlib
+import http.client
 import os
+import shutil
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, Optional
+
+NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
 @contextlib.contextmanager
@@ -90,3 +95,27 @@ def fsync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def download_file(url: str, to: Path) -> None:
+    """Downloads a file.
+
+    `torch.hub.download_url_to_file` sets no timeout, and keeps half a file if the
+    connection breaks.
+
+    Raises:
+        OSError, ValueError: The server cannot be reached, is silent for
+            `NETWORK_TIMEOUT_S`, or ends before the file does.
+    """
+    try:
+        with (
+            urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
+            open(to, "wb") as file,
+        ):
+            shutil.copyfileobj(answer, file)
+            # A connection that breaks looks like the end of the file.
+            size, whole = file.tell(), answer.headers["Content-Length"]
+    except http.client.HTTPException as error:
+        raise ValueError(str(error) or type(error).__name__) from error
+    if whole is not None and size != int(whole):
+        raise ValueError(f"the connection ended after {size} of {whole} bytes")

@@ -2,18 +2,14 @@
 
 import logging
 import os
-import socket
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import torch
-
-from graphormer_plugin.data.files import file_lock
+from graphormer_plugin.data.files import download_file, file_lock, file_sha256
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
@@ -23,7 +19,6 @@ from graphormer_plugin.inference.checkpoint import read_file
 logger = logging.getLogger(__name__)
 
 ENVIRONMENT = "GRAPHORMER_PRETRAINED_DIR"
-NETWORK_TIMEOUT_S = 20.0  # without an answer or data
 NONE = "none"  # Graphormer v2's word for no model
 
 
@@ -133,22 +128,17 @@ def download(
             return path
         logger.info("downloading %s from %s", name, published.address)
         fetched = Path(scratch) / published.file
-        timeout = socket.getdefaulttimeout()
-        socket.setdefaulttimeout(NETWORK_TIMEOUT_S)  # torch.hub sets none
         try:
-            torch.hub.download_url_to_file(
-                published.address, str(fetched), hash_prefix=published.sha256 or None
-            )
+            download_file(published.address, fetched)
+            if not file_sha256(fetched).startswith(published.sha256):
+                raise ValueError("wrong sha256: it is another file")
             read_file(fetched)
-        # RuntimeError: torch.hub's for a wrong checksum.
-        except (OSError, ValueError, RuntimeError, HTTPException) as error:
+        except (OSError, ValueError) as error:
             raise ValueError(
                 f"{name} is in none of {looked}, and cannot be downloaded from "
                 f"{published.address} ({error}): put its authors' file "
                 f"{published.file} there by hand, as {path}"
             ) from error
-        finally:
-            socket.setdefaulttimeout(timeout)
         os.replace(fetched, path)
     return path
 

@@ -10,12 +10,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import hashlib
-import http.client
 import logging
 import os
-import shutil
 import tempfile
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -27,12 +24,11 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_lock
+from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 
 logger = logging.getLogger(__name__)
 
-NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 _SAMPLE_BYTES = 65536
 _SAMPLES = 16
 
@@ -178,8 +174,8 @@ class BenchmarkFiles:
 
     def _download(self, url: str, to: Path, root: Path) -> Path:
         try:
-            download(url, to)
-        except (OSError, ValueError, http.client.HTTPException) as error:
+            download_file(url, to)
+        except (OSError, ValueError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise DatasetError(
                 f"{self.name}: its files are missing and cannot be downloaded "
@@ -199,24 +195,6 @@ class BenchmarkFiles:
                 f"{source}: md5 is {found}, that of {self.name} is {self.md5}: the "
                 f"file is damaged, incomplete or of another version; {remedy}"
             )
-
-
-def download(url: str, to: Path) -> None:
-    """Downloads a file.
-
-    Raises:
-        OSError, ValueError, http.client.HTTPException: The server cannot be reached, is
-            silent for `NETWORK_TIMEOUT_S`, or ends before the file does.
-    """
-    with (
-        urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
-        open(to, "wb") as file,
-    ):
-        shutil.copyfileobj(answer, file)
-        # A connection that breaks looks like the end of the file.
-        size, whole = file.tell(), answer.headers["Content-Length"]
-    if whole is not None and size != int(whole):
-        raise ValueError(f"the connection ended after {size} of {whole} bytes")
 
 
 def load_torch(path: Path) -> Any:

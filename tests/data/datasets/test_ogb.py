@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
-from graphormer_plugin.data.datasets import official, ogb
+from graphormer_plugin.data import files as data_files
+from graphormer_plugin.data.datasets import ogb
 from graphormer_plugin.data.datasets.smiles import parse_any_smiles, parse_smiles
 from support.benchmark_files import (
     REFUSED,
@@ -372,8 +373,8 @@ def test_neither_files_nor_network(tmp_path, options, name):
 def test_a_silent_network_ends(tmp_path, options, monkeypatch):
     monkeypatch.setattr("socket.getaddrinfo", GETADDRINFO)
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    assert 10 <= official.NETWORK_TIMEOUT_S <= 60
-    monkeypatch.setattr(official, "NETWORK_TIMEOUT_S", 0.2)
+    assert 10 <= data_files.NETWORK_TIMEOUT_S <= 60
+    monkeypatch.setattr(data_files, "NETWORK_TIMEOUT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts and says nothing
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/hiv.zip"
         files = dataclasses.replace(ogb.MOLHIV.graphs, url=url)
