@@ -53,7 +53,7 @@ count() {
     local setting
     for setting; do
         [[ ${!setting} =~ ^[1-9][0-9]*$ ]] ||
-            fail "$setting=${!setting} is no whole number above 0"
+            fail "$setting=${!setting} is not a whole number above 0"
     done
 }
 
@@ -69,7 +69,7 @@ paper_budget() {
     fi
 }
 
-# updates [EPOCHS]: updates in so many epochs, the last batch of an epoch counted.
+# updates [EPOCHS]: updates in that number of epochs, with each epoch's last batch.
 updates() {
     echo $(((GRAPHS + BATCH_SIZE - 1) / BATCH_SIZE * ${1:-EPOCHS}))
 }
@@ -89,21 +89,21 @@ scaled_epochs() {
 # What the papers share: AdamW (fairseq's decay is decoupled) and three schedules.
 adam=(--optimizer adam --adam-betas "(0.9, 0.999)" --adam-eps 1e-8)
 
-# linear_decay RATE WARMUP TOTAL: up to the rate in so many updates, then down to 1e-9.
+# linear_decay RATE WARMUP TOTAL: up to RATE in WARMUP updates, down to 1e-9 until TOTAL.
 linear_decay() {
     echo "--lr $1 --lr-scheduler polynomial_decay --end-learning-rate 1e-9" \
         "--warmup-updates $2 --total-num-update $3 --max-epoch $EPOCHS"
 }
 
-# cosine RATE WARMUP: up to the rate in so many updates, then half a cosine to the end.
+# cosine RATE WARMUP: up to RATE in WARMUP updates, then half a cosine to the end.
 cosine() {
     local period=$(($(updates) - $2))
     echo "--lr $1 --lr-scheduler cosine --warmup-updates $2" \
         "--lr-period-updates $((period > 0 ? period : 1)) --max-epoch $EPOCHS"
 }
 
-# plateau RATE PATIENCE STOP: halved after so many epochs without a better one, fewer where
-# EPOCHS are fewer than the paper's; ends at STOP.
+# plateau RATE PATIENCE STOP: RATE is halved after PATIENCE epochs without a better one; the
+# training ends at rate STOP. Fewer EPOCHS than the paper's have a shorter PATIENCE.
 plateau() {
     echo "--lr $1 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --warmup-updates 0" \
         "--lr-patience $(($2 * EPOCHS / PAPER_EPOCHS)) --stop-min-lr $3 --max-epoch $EPOCHS"
@@ -155,7 +155,7 @@ choose_devices() {
     DEVICE_BATCH="${DEVICE_BATCH:-$((BATCH_SIZE / DEVICES))}"
     local at_once=$((DEVICES * DEVICE_BATCH))
     ((at_once > 0 && BATCH_SIZE % at_once == 0)) || fail "batch size $BATCH_SIZE" \
-        "is no multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH); use fewer" \
+        "is not a multiple of DEVICES ($DEVICES) x DEVICE_BATCH ($DEVICE_BATCH); use fewer" \
         "devices, or set BATCH_SIZE"
     ((DEVICES == ${processes:-DEVICES})) || fail "DEVICES=$DEVICES, but torchrun or Slurm" \
         "started $processes processes"
@@ -189,8 +189,8 @@ recipe() {
     local smoke=() devices=()
     command -v fairseq-train > /dev/null ||
         fail "fairseq-train is not in PATH; after make setup: source .venv/bin/activate"
-    [[ $SEED =~ ^[0-9]{1,9}$ ]] || fail "SEED=$SEED is no whole number below a billion"
-    [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is no whole number"
+    [[ $SEED =~ ^[0-9]{1,9}$ ]] || fail "SEED=$SEED is not a whole number below a billion"
+    [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is not a whole number"
     choose_devices
     if [[ -n ${SMOKE:-} ]]; then
         DATA_ROOT="$SMOKE_DIR/data"

@@ -52,7 +52,7 @@ def read_results(path: Path) -> list[Row]:
     """
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     if lines and lines[0].rstrip("\r\n").split("\t") != COLUMNS:
-        raise ValueError(f"{path} is no table of results: other columns")
+        raise ValueError(f"{path} is not a table of results: it has other columns")
     for number, line in enumerate(lines, 1):
         if not line.endswith("\n") or line.count("\t") != len(COLUMNS) - 1:
             raise ValueError(

@@ -419,14 +419,14 @@ def test_gt_halves_its_rate_by_the_loss_and_reports_the_last_epoch(recipe, flags
 @pytest.mark.parametrize(
     "setting, why",
     [
-        ("EPOCHS=0", "is no whole number above 0"),
-        ("EPOCHS=1.5", "is no whole number above 0"),
-        ("BATCH_SIZE=many", "is no whole number above 0"),
-        ("DEVICES=0", "is no whole number above 0"),
-        ("DEVICE_BATCH=-1", "is no whole number above 0"),
-        ("SEED=abc", "is no whole number below a billion"),
-        ("SEED=99999999999", "is no whole number below a billion"),
-        ("WORKERS=two", "is no whole number"),
+        ("EPOCHS=0", "is not a whole number above 0"),
+        ("EPOCHS=1.5", "is not a whole number above 0"),
+        ("BATCH_SIZE=many", "is not a whole number above 0"),
+        ("DEVICES=0", "is not a whole number above 0"),
+        ("DEVICE_BATCH=-1", "is not a whole number above 0"),
+        ("SEED=abc", "is not a whole number below a billion"),
+        ("SEED=99999999999", "is not a whole number below a billion"),
+        ("WORKERS=two", "is not a whole number"),
         ("SOURCE=generated:few", "is not generated:N or generated:N:SEED"),
         ("SAVE_DIR=/dev/null/run", "cannot be written"),
         ("RESULTS=/nowhere/results.tsv", "cannot be written"),
@@ -589,7 +589,7 @@ def test_slurm(tasks, world, flags):
 def test_devices_that_do_not_share_the_batch_size():
     result = run("zinc/grpe_small", {"DEVICES": "3"})
     assert result.returncode == 2, result.stdout
-    assert "batch size 256 is no multiple of DEVICES (3)" in result.stdout
+    assert "batch size 256 is not a multiple of DEVICES (3)" in result.stdout
 
 
 def test_missing_pretraining(tmp_path):

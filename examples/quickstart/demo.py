@@ -215,7 +215,7 @@ def main() -> None:
         flush=True,
     )
     if errors[-1] >= baseline:
-        sys.exit("the model is no better than the training mean: something is wrong")
+        sys.exit("the model is not better than the training mean: something is wrong")
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def with_all_pairs(batch: Batch) -> Batch:
 
 
 def with_random_edges(batch: Batch, pairs_per_edge: int) -> Batch:
-    """Other edges, so many times fewer than padded pairs."""
+    """Random edges instead: one for every `pairs_per_edge` padded pairs."""
     graphs, columns = batch["node_mask"].shape
     node_graph = batch["node_graph"]
     sizes = batch["node_mask"].sum(1)

@@ -355,8 +355,8 @@ def page(title: str, introduction: str, sections: Sequence[Section]) -> str:
 
 
 def _image(panel: Panel) -> str:
-    # A molecule is sharp at any size as SVG; PNG is smaller, for those of which there
-    # are many.
+    # A molecule is sharp at any size as SVG. A page has many maps and marked molecules,
+    # and PNG is smaller.
     many = isinstance(panel, Map) or panel.marked is not None
     image_format = "png" if many else "svg"
     data = base64.b64encode(draw([("", [panel])], image_format)).decode()

@@ -85,7 +85,7 @@ def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch)
 
 
 def test_attention_of_an_atom_by_layer(checkpoint, tmp_path, monkeypatch):
-    """The virtual node, first in the maps, is no atom of the molecule."""
+    """The virtual node, first in the maps, is not an atom of the molecule."""
     path = checkpoint("grpe_tiny")
     *_, (heading, panels) = drawn(
         [path, "OCC", str(tmp_path / "a.png"), "--atoms", "1"], monkeypatch

@@ -31,7 +31,7 @@ def inputs(tmp_path, monkeypatch):
 
 @pytest.fixture
 def many(tmp_path, monkeypatch):
-    """5 blocks of rows, some of which cannot be read."""
+    """5 blocks of rows, with some molecules that cannot be read."""
     monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
     lines = [
         "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
@@ -156,7 +156,7 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
 
 
 def run_until(files, path, many, blocks, monkeypatch, *more):
-    """A run that is interrupted after so many blocks."""
+    """A run that is interrupted after a number of blocks."""
     append, done = predict.ResumableWriter.append, []
 
     def interrupted(self, *arguments):

@@ -141,7 +141,7 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
             assert np.array_equal(found[name], array), name
         assert len(found["ring_start"]) == size - 2 + 1  # rings of 3..size nodes
     assert folders() == [".rings.6.v1", ".rings.8.v1"]
-    # nothing to store is no error
+    # nothing to store is not an error
     monkeypatch.setitem(
         SUBSTRUCTURES, "nothing", rings_module.Substructures(lambda *_: [], 2)
     )

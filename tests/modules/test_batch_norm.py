@@ -59,7 +59,7 @@ def test_one_row_and_no_row():
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_statistics_of_a_model_of_halves_are_float32(dtype):
-    """60,000 squared is no half, and 0.1 of a small step vanishes in one."""
+    """60,000 squared overflows float16, and 0.1 of a small step vanishes in it."""
     norm = MaskedBatchNorm(2)
     norm.running_mean += 1 / 3
     norm.to(dtype)

@@ -34,7 +34,7 @@ def seed():
 
 
 def random_pairs(lean=False, att_dim=D, values=True, dtype=torch.float64):
-    """One-hot of some relations, of which the last is forbidden, and numbers."""
+    """One-hot of some relations, the last one forbidden, and numbers."""
     relation = torch.randint(0, 4, (B, N, N))
     relation[:, :, 0] = 0  # every row has a sender
     features = torch.nn.functional.one_hot(relation, 4).to(dtype)

@@ -123,7 +123,7 @@ def test_pcqm_of_real_molecules(tmp_path, options, shared_data):
     store = get_store(options("pcqm4mv2"))
     valid = store.splits["valid"]
     assert store.target[valid, 0].tolist() == np.float32(gaps)[valid].tolist()
-    # at most 400 bytes a graph, of which fixed costs are no part
+    # at most 400 bytes a graph; the header of a file is a fixed cost
     files = store.manifest["files"].values()
     assert sum(entry["bytes"] - 128 for entry in files) / len(store) < 400
 
