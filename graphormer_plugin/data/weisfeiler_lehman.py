@@ -1,4 +1,5 @@
-"""Weisfeiler-Lehman roles: colours of nodes after two rounds of colour refinement.
+"""Weisfeiler-Lehman roles for `--wl-rounds 2`: colours of nodes after two rounds of
+colour refinement.
 
 All nodes start with one colour, whatever their features; each round joins the colour of
 a node with the multiset of its neighbours' colours. After one round a colour is a degree,

@@ -17,6 +17,7 @@ from graphormer_plugin.finetune.importers.graphormer import (
 )
 from graphormer_plugin.finetune.transfer import SIZES, preset_options
 from graphormer_plugin.models import build_model
+from graphormer_plugin.modules import TransformHead
 from support.golden import golden_state, load_golden
 
 SOURCES = {
@@ -146,6 +147,16 @@ def test_sizes_come_from_the_weights(converted):
     assert model.encoder.layers[0].pre_layernorm
     assert model.encoder.layers[0].attention.num_heads == 2
     assert model.encoder.layers[0].fc1.out_features == 12
+
+
+def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
+    """The preset has one, and no flag takes it away."""
+    state = {n: v for n, v in random_state().items() if "emb_layer_norm" not in n}
+    code, out = run(tmp_path, "microsoft-graphormer", state, {})
+    assert code == 0
+    model = hub.load(out).model
+    assert isinstance(model.encoder.embed_norm, torch.nn.Identity)
+    assert isinstance(model.head, TransformHead)
 
 
 def test_fairseq_loads_it(converted):
