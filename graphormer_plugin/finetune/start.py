@@ -1,4 +1,5 @@
-"""The checkpoint that a training starts from, and how a new model gets its weights."""
+"""The checkpoint that a training starts from or resumes, and how a new model gets its
+weights."""
 
 import functools
 import os
@@ -7,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.finetune.published import NONE, load_pretrained
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
 from graphormer_plugin.models import GraphModel
@@ -101,3 +103,51 @@ def starting_point(cfg: Any) -> StartingPoint | None:
     if not os.path.exists(path):
         raise ValueError(f"--finetune-from-model {path}: no such file")
     return StartingPoint(read_pretrained(path), False, True, keep_head)
+
+
+def training_identity(cfg: Any, store: GraphStore) -> dict[str, Any]:
+    """What a training keeps when it is resumed, as JSON values.
+
+    Args:
+        cfg: config of the task, see `GraphPredictionConfig`.
+        store: its data.
+    """
+    return {
+        "dataset_name": cfg.dataset_name,
+        "fingerprint": store.fingerprint,
+        "target_scale": cfg.target_scale,
+    }
+
+
+def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> None:
+    """Check that a training can resume from a checkpoint.
+
+    Args:
+        state: `training_identity` of the checkpoint; ``slim`` in one without the
+            optimiser's state.
+        cfg: config of the task, see `GraphPredictionConfig`.
+        store: its data.
+
+    Raises:
+        ValueError: other data, targets at another scale, or no optimiser's state.
+    """
+    if state.get("slim") and not cfg.reset_optimizer:
+        raise ValueError(
+            "the checkpoint is a slim one, without the optimiser's state: start from its "
+            "weights with --finetune-from-model, or give --reset-optimizer to continue "
+            "with a new optimiser"
+        )
+    if state["fingerprint"] != store.fingerprint:
+        raise ValueError(
+            f"the checkpoint was trained on {state['dataset_name']} "
+            f"(fingerprint {state['fingerprint'][:12]}), this run reads "
+            f"{cfg.dataset_name} ({store.fingerprint[:12]}); resume with the same data, "
+            "or start from its weights with --finetune-from-model or --reset-dataloader"
+        )
+    scale = state.get("target_scale", "standardise")  # before the option
+    if scale != cfg.target_scale:
+        raise ValueError(
+            f"the checkpoint was trained with --target-scale {scale}, this run has "
+            f"--target-scale {cfg.target_scale}; resume with the same, or start from its "
+            "weights with --finetune-from-model, which changes the head to the new scale"
+        )

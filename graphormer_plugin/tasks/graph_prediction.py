@@ -30,7 +30,11 @@ from graphormer_plugin.finetune.layerwise import (
     scaled_learning_rates,
 )
 from graphormer_plugin.finetune.published import NONE
-from graphormer_plugin.finetune.start import starting_point
+from graphormer_plugin.finetune.start import (
+    check_same_training,
+    starting_point,
+    training_identity,
+)
 from graphormer_plugin.finetune.transfer import settle_options
 from graphormer_plugin.inference.results import check_results_path, write_predictions
 from graphormer_plugin.models import (
@@ -439,41 +443,13 @@ class GraphPredictionTask(FairseqTask):
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """fairseq's hook: the part of the checkpoint that a resumed run sees."""
-        return {
-            type(self).__name__: {
-                "dataset_name": self.cfg.dataset_name,
-                "fingerprint": self.store.fingerprint,
-                "target_scale": self.cfg.target_scale,
-            }
-        }
+        return {type(self).__name__: training_identity(self.cfg, self.store)}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
-        """Refuse to resume on other data, with targets at another scale, or from a
-        checkpoint without the optimiser.
+        """Refuse to resume another training; see `check_same_training`.
 
         fairseq does not call this with ``--finetune-from-model`` or
         ``--reset-dataloader``, where other data are the point.
         """
         with one_line_errors():
-            if state.get("slim") and not self.cfg.reset_optimizer:
-                raise ValueError(
-                    "the checkpoint is a slim one, without the optimiser's state: "
-                    "start from its weights with --finetune-from-model, or give "
-                    "--reset-optimizer to continue with a new optimiser"
-                )
-            if state["fingerprint"] != self.store.fingerprint:
-                raise ValueError(
-                    f"the checkpoint was trained on {state['dataset_name']} "
-                    f"(fingerprint {state['fingerprint'][:12]}), this run reads "
-                    f"{self.cfg.dataset_name} ({self.store.fingerprint[:12]}); resume "
-                    "with the same data, or start from its weights with "
-                    "--finetune-from-model or --reset-dataloader"
-                )
-            scale = state.get("target_scale", "standardise")  # before the option
-            if scale != self.cfg.target_scale:
-                raise ValueError(
-                    f"the checkpoint was trained with --target-scale {scale}, this run "
-                    f"has --target-scale {self.cfg.target_scale}; resume with the same, "
-                    "or start from its weights with --finetune-from-model, which "
-                    "changes the head to the new scale"
-                )
+            check_same_training(state, self.cfg, self.store)
