@@ -307,7 +307,7 @@ def test_every_flag_exists(monkeypatch):
     for command, function in COMMANDS.items():
         if command.startswith("graphormer-"):
             module = importlib.import_module(function.partition(":")[0])
-            known |= set(module.parser()._option_string_actions)
+            known |= set(module.build_parser()._option_string_actions)
     for script in (
         "summarise",
         "plot_training",
