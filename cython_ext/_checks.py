@@ -4,14 +4,14 @@ Every message names the argument, what was received and what is expected.
 """
 
 import operator
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
-def checked_integer(name: str, value: Any, low: int, high: Optional[int] = None) -> int:
+def checked_integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """Returns ``value`` as an int in ``low..high``.
 
     Raises:

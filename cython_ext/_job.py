@@ -5,7 +5,6 @@ returns ``None``, or ``(position, code, value)`` of the first graph with unusabl
 """
 
 from dataclasses import dataclass, field
-from typing import Optional
 
 import numpy as np
 
@@ -53,15 +52,15 @@ class BatchJob:
     node_count: np.ndarray
     edge_start: np.ndarray
     edge_count: np.ndarray
-    node_base: Optional[np.ndarray] = None
-    edge_base: Optional[np.ndarray] = None
-    edge_src: Optional[np.ndarray] = None
-    edge_dst: Optional[np.ndarray] = None
-    edge_bond: Optional[np.ndarray] = None
+    node_base: np.ndarray | None = None
+    edge_base: np.ndarray | None = None
+    edge_src: np.ndarray | None = None
+    edge_dst: np.ndarray | None = None
+    edge_bond: np.ndarray | None = None
     num_bond_types: int = 0
     hop_limit: int = NO_HOP_LIMIT
-    dist_of_hop: Optional[np.ndarray] = None
-    relation_of_hop: Optional[np.ndarray] = None
+    dist_of_hop: np.ndarray | None = None
+    relation_of_hop: np.ndarray | None = None
     bond_base: int = 0
     out: dict[str, np.ndarray] = field(default_factory=dict)
     node_columns: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)

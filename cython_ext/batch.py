@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Optional
 
 import numpy as np
 
@@ -54,9 +53,9 @@ def build_batch(
     fields: Iterable[str],
     *,
     num_bond_types: int,
-    max_nodes: Optional[int] = None,
-    max_dist: Optional[int] = None,
-    max_hop: Optional[int] = None,
+    max_nodes: int | None = None,
+    max_dist: int | None = None,
+    max_hop: int | None = None,
     path_length: int = 0,
     num_threads: int = 1,
 ) -> dict[str, np.ndarray]:
@@ -202,7 +201,7 @@ def _columns_of(fields: frozenset[str]) -> list[str]:
 
 
 def _plan(
-    stored: dict[str, np.ndarray], ids: np.ndarray, max_nodes: Optional[int]
+    stored: dict[str, np.ndarray], ids: np.ndarray, max_nodes: int | None
 ) -> BatchJob:
     """Looks up where the graphs of the batch lie and how large they are."""
     node_start, node_count = extents("node_offset", stored["node_offset"], ids)
@@ -239,8 +238,8 @@ def _allocate_node_fields(
 def _allocate_edge_fields(
     job: BatchJob,
     fields: frozenset[str],
-    max_dist: Optional[int],
-    max_hop: Optional[int],
+    max_dist: int | None,
+    max_hop: int | None,
     path_length: int,
 ) -> None:
     graphs, width, out = len(job.node_count), job.width, job.out

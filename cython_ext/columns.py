@@ -5,7 +5,6 @@ by the kernels, on a private copy, when they read it.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Optional
 
 import numpy as np
 
@@ -45,7 +44,7 @@ def edge_order(
     num_edges: np.ndarray,
     source: np.ndarray,
     target: np.ndarray,
-    bond: Optional[np.ndarray] = None,
+    bond: np.ndarray | None = None,
 ) -> np.ndarray:
     """Sorts the edges of several graphs by source, target and bond type.
 

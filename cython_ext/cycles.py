@@ -1,7 +1,6 @@
 """Cycles without chords, of stored graphs."""
 
 from collections.abc import Mapping
-from typing import Optional
 
 import numpy as np
 
@@ -18,7 +17,7 @@ def chordless_cycles(
     max_size: int,
     *,
     first: int = 0,
-    last: Optional[int] = None,
+    last: int | None = None,
     max_steps: int = MAX_CYCLE_STEPS,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Finds all cycles without chords of stored graphs, up to a size.

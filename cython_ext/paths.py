@@ -1,7 +1,5 @@
 """Shortest paths between all pairs of nodes of one graph."""
 
-from typing import Optional
-
 import numpy as np
 
 from cython_ext import _shortest_path
@@ -137,7 +135,7 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def extract_paths(
-    pred: np.ndarray, max_length: int, *, values: Optional[np.ndarray] = None
+    pred: np.ndarray, max_length: int, *, values: np.ndarray | None = None
 ) -> np.ndarray:
     """Writes out the path of every pair that a predecessor matrix describes.
 

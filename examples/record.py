@@ -19,7 +19,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import summarise
 import torch
@@ -90,7 +90,7 @@ def device_name() -> str:
 def commit() -> str:
     """Of the sources in use; `+` where they differ from it."""
 
-    def git(*words: str) -> Optional[str]:
+    def git(*words: str) -> str | None:
         command = ["git", "-C", str(PLUGIN), *words]
         try:
             result = subprocess.run(command, capture_output=True, text=True)
@@ -157,7 +157,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 
 @command
-def main(argv: Optional[Sequence[str]] = None) -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--subset", default="test")

@@ -17,7 +17,6 @@ import statistics
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Optional
 
 import plot_training
 
@@ -109,7 +108,7 @@ def training(row: Row) -> str:
     return f"{length} of {row['source']}" if row["source"] else length
 
 
-def paper_cell(paper: Optional[Row]) -> list[str]:
+def paper_cell(paper: Row | None) -> list[str]:
     if paper is None:
         return ["", "", ""]
     spread = f" ± {paper['spread']}" if paper["spread"] else ""
@@ -139,7 +138,7 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     head = f"| recipe | {name}, paper | parameters, paper | source "
     head += f"| {name}, measured here | parameters | seeds | budget |"
     lines = [head, "|---" * 8 + "|"]
-    rows: dict[tuple[str, ...], Optional[Row]] = {}
+    rows: dict[tuple[str, ...], Row | None] = {}
     rows |= {(row["recipe"], row["variant"]): row for row in papers}
     for key in measured:
         rows.setdefault(key[:2], None)
@@ -248,7 +247,7 @@ def draw(out: Path, logs: list[Path], metric: str) -> None:
     figure.savefig(out, dpi=150)
 
 
-def main(argv: Optional[list[str]] = None) -> int:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=EXAMPLES / "results.tsv")
     parser.add_argument("--write", action="store_true", help="into the READMEs")

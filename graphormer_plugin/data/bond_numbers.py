@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import numpy as np
 
 from cython_ext import bond_dtype
@@ -25,17 +23,17 @@ class BondNumbers:
         dims: Number of values of each bond column; None if unknown.
     """
 
-    def __init__(self, dims: Optional[list[int]]) -> None:
+    def __init__(self, dims: list[int] | None) -> None:
         self._dims = dims
         self._width = None if dims is None else len(dims)
-        self._max: Optional[np.ndarray] = None
+        self._max: np.ndarray | None = None
         self._numbers: dict[tuple[int, ...], int] = {}
-        self._radix: Optional[FeatureSchema] = None
+        self._radix: FeatureSchema | None = None
         if dims is not None and np.prod(dims, dtype=float) <= MAX_RADIX_TYPES:
             self._radix = FeatureSchema(0, [], list(dims))
 
     def number(
-        self, edge_attr: Optional[np.ndarray], edges: int
+        self, edge_attr: np.ndarray | None, edges: int
     ) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         """Bond numbers [E], and sort keys that order edges as the final types do.
 
@@ -75,7 +73,7 @@ class BondNumbers:
         # Lexicographic keys make the order of edges independent of the numbers.
         return np.array(numbers, dtype=np.int64)[inverse], (inverse,)
 
-    def schema(self, width: int, node_dims: Optional[list[int]]) -> FeatureSchema:
+    def schema(self, width: int, node_dims: list[int] | None) -> FeatureSchema:
         """Schema with all bonds that were numbered.
 
         Args:
@@ -93,7 +91,7 @@ class BondNumbers:
             table = [list(row) for row in sorted(self._numbers)]
         return FeatureSchema(width, node_dims, dims, table)
 
-    def types(self, schema: FeatureSchema) -> Optional[np.ndarray]:
+    def types(self, schema: FeatureSchema) -> np.ndarray | None:
         """The schema's type by provisional number; None if the numbers are final."""
         if self._radix is not None or not schema.bond_dims:
             return None

@@ -10,7 +10,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from rdkit import rdBase
@@ -152,7 +152,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
 
 def _open_if_current(
     path: Path, identity: Mapping[str, Any], skip_invalid: bool, announce: bool = True
-) -> Optional[GraphStore]:
+) -> GraphStore | None:
     """The store if it is usable; otherwise None, and with `announce` a log line."""
     if not path.exists():
         return None

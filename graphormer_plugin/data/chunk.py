@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,10 +51,10 @@ class GraphChunk:
     num_edges: np.ndarray
     x: np.ndarray
     edge_index: np.ndarray
-    edge_attr: Optional[np.ndarray] = None
-    target: Optional[np.ndarray] = None
-    pos: Optional[np.ndarray] = None
-    row: Optional[np.ndarray] = None
+    edge_attr: np.ndarray | None = None
+    target: np.ndarray | None = None
+    pos: np.ndarray | None = None
+    row: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.num_nodes)
@@ -137,7 +137,7 @@ class FeaturisedRows:
         rows: Number of rows that went in.
     """
 
-    chunk: Optional[GraphChunk]
+    chunk: GraphChunk | None
     extras: dict[str, list[Any]] = field(default_factory=dict)
     failures: list[tuple[int, str, str]] = field(default_factory=list)
     rows: int = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO, Optional
+from typing import BinaryIO
 
 import numpy as np
 
@@ -41,12 +41,12 @@ class ColumnFile:
         self.path = path
         self.dtypes = [np.dtype(dtype) for dtype in dtypes]
         self.dtype = self.dtypes[0]
-        self.tail: Optional[tuple[int, ...]] = None
+        self.tail: tuple[int, ...] | None = None
         self.rows = 0
         self._chunks: list[tuple[np.dtype, int]] = []  # type and bytes of each
         self.waiting: BinaryIO = open(path.with_suffix(".chunks"), "w+b")
 
-    def append(self, values: np.ndarray, largest: Optional[int] = None) -> None:
+    def append(self, values: np.ndarray, largest: int | None = None) -> None:
         """Adds rows.
 
         Args:
@@ -71,7 +71,7 @@ class ColumnFile:
         self._chunks.append((dtype, len(content)))
         self.rows += len(values)
 
-    def _type_of(self, values: np.ndarray, largest: Optional[int]) -> np.dtype:
+    def _type_of(self, values: np.ndarray, largest: int | None) -> np.dtype:
         if self.dtype.kind == "f":
             return self.dtype
         low = int(values.min(initial=0))
@@ -85,7 +85,7 @@ class ColumnFile:
             f"{limits.min}..{limits.max}"
         )
 
-    def close(self, table: Optional[np.ndarray] = None) -> None:
+    def close(self, table: np.ndarray | None = None) -> None:
         """Writes the file.
 
         Args:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order
@@ -58,7 +56,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
 
 def check_features(
     x: np.ndarray,
-    edge_attr: Optional[np.ndarray],
+    edge_attr: np.ndarray | None,
     num_edges: int,
     schema: FeatureSchema,
 ) -> np.ndarray:

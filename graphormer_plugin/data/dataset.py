@@ -1,7 +1,7 @@
 """fairseq's view of a split: true sizes, size buckets, seeded shuffling."""
 
 import logging
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from fairseq.data import FairseqDataset
@@ -40,9 +40,9 @@ def cut_batches(
     indices: NDArray[np.int64],
     sizes: NDArray[np.integer],
     *,
-    max_graphs: Optional[int] = None,
-    max_nodes: Optional[int] = None,
-    max_pairs: Optional[int] = None,
+    max_graphs: int | None = None,
+    max_nodes: int | None = None,
+    max_pairs: int | None = None,
     multiple: int = 1,
 ) -> list[NDArray[np.int64]]:
     """Cut ``indices`` into batches, in their order; every index exactly once.

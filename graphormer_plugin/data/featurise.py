@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Optional
 
 import numpy as np
 from rdkit import rdBase
@@ -34,7 +33,7 @@ PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 MIN_ROWS_FOR_WORKERS = 16384
 
 
-def num_workers(asked: Optional[int], rows: int) -> int:
+def num_workers(asked: int | None, rows: int) -> int:
     """Number of processes to start; 0 means to work in this process.
 
     Args:
@@ -60,11 +59,11 @@ def featurise(
     smiles: Sequence[str],
     parser: Parser,
     *,
-    workers: Optional[int] = None,
+    workers: int | None = None,
     progress: bool = True,
     description: str = "molecules",
     exclude: Iterable[int] = (),
-    parts: Optional[SavedParts] = None,
+    parts: SavedParts | None = None,
 ) -> Iterator[FeaturisedRows]:
     """Parses rows of SMILES into chunks and keeps their order.
 

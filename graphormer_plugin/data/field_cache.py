@@ -14,7 +14,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class CachedField:
     """
 
     key: Callable[[BatchSpec], str]
-    compute: Callable[[Columns, BatchSpec, Optional[str]], dict[str, np.ndarray]]
+    compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
     version: int
 
 
@@ -120,9 +119,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     return made
 
 
-def _valid_columns(
-    folder: Path, store: GraphStore, version: int
-) -> Optional[list[str]]:
+def _valid_columns(folder: Path, store: GraphStore, version: int) -> list[str] | None:
     """Names of the columns of a folder; None unless all match the record."""
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))

@@ -11,7 +11,6 @@ these and no others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
 
 from cython_ext.codes import MAX_HOPS
 
@@ -29,7 +28,7 @@ class Field:
 
     shape: str
     dtype: str
-    padding: Optional[str]
+    padding: str | None
     meaning: str
 
 
@@ -91,8 +90,8 @@ class BatchSpec:
     """
 
     fields: frozenset[str]
-    max_hop: Optional[int] = None
-    max_dist: Optional[int] = None
+    max_hop: int | None = None
+    max_dist: int | None = None
     path_length: int = 0
     lap_pe_dim: int = 0
     max_ring_size: int = 0

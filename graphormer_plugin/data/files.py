@@ -11,7 +11,7 @@ import shutil
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any, Optional
+from typing import IO, Any
 
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
@@ -60,7 +60,7 @@ def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def file_lock(
-    path: str | os.PathLike[str], on_wait: Optional[Callable[[], None]] = None
+    path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
 ) -> Iterator[None]:
     """Holds the lock of a file or folder; blocks while another process has it.
 

@@ -112,7 +112,7 @@ class DatasetOptions:
 
     name: str = "nci"
     source: str = ""
-    data_root: Optional[str] = None
+    data_root: str | None = None
     split: str = ""
     seed: int = 1
     smiles_column: str = ""
@@ -120,8 +120,8 @@ class DatasetOptions:
     target_kind: str = "regression"
     target_unit: str = ""
     skip_invalid: bool = False
-    workers: Optional[int] = None
-    user_data_dir: Optional[str] = None
+    workers: int | None = None
+    user_data_dir: str | None = None
     rebuild: bool = False
     progress: bool = True
 

@@ -8,7 +8,7 @@ import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class SavedParts:
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06d}.npz"
 
-    def _read(self, number: int) -> Optional[FeaturisedRows]:
+    def _read(self, number: int) -> FeaturisedRows | None:
         try:
             with np.load(self._path(number), allow_pickle=False) as arrays:
                 rest = json.loads(arrays["rest"].tobytes())

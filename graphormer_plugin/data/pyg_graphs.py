@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -41,8 +41,8 @@ def chunks_of_graphs(
         graphs, total=total, desc=description, unit="graph", disable=not progress
     )
     # Number and arrays of graph 0, and of the first graph with edges.
-    first: Optional[tuple[int, dict[str, np.ndarray]]] = None
-    first_with_edges: Optional[tuple[int, dict[str, np.ndarray]]] = None
+    first: tuple[int, dict[str, np.ndarray]] | None = None
+    first_with_edges: tuple[int, dict[str, np.ndarray]] | None = None
     numbered = enumerate(bar)
     while block := list(itertools.islice(numbered, CHUNK_ROWS)):
         parts = []
@@ -77,7 +77,7 @@ def _arrays(
     def fail(text: str) -> DatasetError:
         return DatasetError(f"graph {number}: {text}")
 
-    def get(name: str) -> Optional[np.ndarray]:
+    def get(name: str) -> np.ndarray | None:
         value = getattr(data, name, None)
         if value is None:
             return None

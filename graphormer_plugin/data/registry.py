@@ -22,7 +22,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.errors import DatasetError
@@ -58,18 +58,18 @@ class DatasetSource:
         label: Name for humans; empty selects the dataset's.
     """
 
-    graphs: Optional[Iterable[Any]] = None
-    smiles: Optional[Sequence[str]] = None
-    parser: Optional[Parser] = None
+    graphs: Iterable[Any] | None = None
+    smiles: Sequence[str] | None = None
+    parser: Parser | None = None
     targets: Any = None
-    splits: Optional[Mapping[str, Any]] = None
+    splits: Mapping[str, Any] | None = None
     target_names: Sequence[str] = ()
     unit: str = ""
     kind: str = ""
     level: str = "graph"
     num_classes: int = 0
-    node_dims: Optional[list[int]] = None
-    bond_dims: Optional[list[int]] = None
+    node_dims: list[int] | None = None
+    bond_dims: list[int] | None = None
     featuriser: str = ""
     exclude: Iterable[int] = ()
     label: str = ""
@@ -100,7 +100,7 @@ class RegisteredDataset:
     options: tuple[str, ...]
     content: Callable[[DatasetOptions], dict[str, Any]]
     any_source: bool = False
-    resolve: Optional[Callable[[DatasetOptions], DatasetOptions]] = None
+    resolve: Callable[[DatasetOptions], DatasetOptions] | None = None
 
     def load(self, options: DatasetOptions) -> DatasetSource:
         """Runs the function.
@@ -153,8 +153,8 @@ def register_dataset(
         "target_kind",
         "target_unit",
     ),
-    content: Optional[Callable[[DatasetOptions], dict[str, Any]]] = None,
-    resolve: Optional[Callable[[DatasetOptions], DatasetOptions]] = None,
+    content: Callable[[DatasetOptions], dict[str, Any]] | None = None,
+    resolve: Callable[[DatasetOptions], DatasetOptions] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
 

@@ -19,7 +19,7 @@ Another kind is a function in a folder that ``--user-data-dir`` names:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -37,7 +37,7 @@ Finder = Callable[[int, np.ndarray, int], Iterable[Iterable[int]]]
 class Substructures(NamedTuple):
     """A registered kind: the function that finds the sets, and its version."""
 
-    find: Optional[Finder]
+    find: Finder | None
     version: int
 
 
@@ -70,7 +70,7 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
     return register
 
 
-def _origin(find: Optional[Finder]) -> tuple[str, ...]:
+def _origin(find: Finder | None) -> tuple[str, ...]:
     """Place of a function's definition, also after its module is imported again."""
     code = getattr(find, "__code__", None)
     return () if code is None else (code.co_filename, code.co_qualname)
@@ -92,7 +92,7 @@ def substructures(name: str) -> Substructures:
 
 
 def substructure_sets(
-    columns: Columns, name: str, max_size: int, progress: Optional[str] = None
+    columns: Columns, name: str, max_size: int, progress: str | None = None
 ) -> dict[str, np.ndarray]:
     """Columns behind the batch field ``ring``.
 

@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -52,9 +52,9 @@ class FeatureSchema:
     """
 
     num_node_features: int
-    node_dims: Optional[list[int]] = None
+    node_dims: list[int] | None = None
     bond_dims: list[int] = field(default_factory=list)
-    bond_table: Optional[list[list[int]]] = None
+    bond_table: list[list[int]] | None = None
 
     def __post_init__(self) -> None:
         if self.node_dims is not None and len(self.node_dims) != self.num_node_features:

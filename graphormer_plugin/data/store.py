@@ -46,7 +46,7 @@ import time
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -147,7 +147,7 @@ class GraphStore:
         return np.diff(self.columns["node_offset"]).astype(np.int32)
 
     @property
-    def target(self) -> Optional[np.ndarray]:
+    def target(self) -> np.ndarray | None:
         """Labels [G, C] or [sum N], or None."""
         return self.columns.get("target")
 

@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -74,8 +74,8 @@ class StoreWriter:
         self,
         path: str | os.PathLike[str],
         *,
-        node_dims: Optional[list[int]] = None,
-        bond_dims: Optional[list[int]] = None,
+        node_dims: list[int] | None = None,
+        bond_dims: list[int] | None = None,
     ) -> None:
         self.path = Path(path)
         self.node_dims = node_dims
@@ -85,7 +85,7 @@ class StoreWriter:
         self._num_nodes = 0
         self._num_edges = 0
         self._columns: dict[str, ColumnFile] = {}
-        self._node_max: Optional[np.ndarray] = None
+        self._node_max: np.ndarray | None = None
         self._bonds = BondNumbers(bond_dims)
 
     def __enter__(self) -> StoreWriter:
@@ -147,12 +147,12 @@ class StoreWriter:
         dataset: str,
         splits: Mapping[str, np.ndarray],
         target_names: Iterable[str],
-        target: Optional[np.ndarray] = None,
+        target: np.ndarray | None = None,
         unit: str = "",
         kind: str = "regression",
         num_classes: int = 0,
-        source: Optional[Mapping[str, Any]] = None,
-        options: Optional[Mapping[str, Any]] = None,
+        source: Mapping[str, Any] | None = None,
+        options: Mapping[str, Any] | None = None,
         skipped: int = 0,
         featuriser: str = "",
     ) -> Path:
@@ -343,8 +343,8 @@ def write_store(
     path: str | os.PathLike[str],
     chunks: Iterable[GraphChunk],
     *,
-    node_dims: Optional[list[int]] = None,
-    bond_dims: Optional[list[int]] = None,
+    node_dims: list[int] | None = None,
+    bond_dims: list[int] | None = None,
     **finish: Any,
 ) -> GraphStore:
     """Writes a store from chunks, under its lock, and opens it.

@@ -3,16 +3,19 @@
 import sys
 
 from graphormer_plugin.components import import_modules
-
-from ._base import (
+from graphormer_plugin.models._base import (
     EncoderConfig,
     GraphModel,
     PairConfig,
     TransformerConfig,
     set_defaults,
 )
-from ._build import build_model, missing_options, model_config
-from ._layerwise import apply_layerwise_options, count_layers, layers_of_weights
+from graphormer_plugin.models._build import build_model, missing_options, model_config
+from graphormer_plugin.models._layerwise import (
+    apply_layerwise_options,
+    count_layers,
+    layers_of_weights,
+)
 
 __all__ = [
     "EncoderConfig",

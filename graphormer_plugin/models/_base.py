@@ -3,7 +3,7 @@ encoder and a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
@@ -125,10 +125,10 @@ class GraphModel(BaseFairseqModel):
         if level == "graph" and not encoder.has_virtual_node:
             fields |= {"node_mask"}
         self.batch_spec = BatchSpec(fields, **encoder.field_options)
-        self.translate: Optional[Callable[[Mapping[str, Tensor]], Any]] = None
+        self.translate: Callable[[Mapping[str, Tensor]], Any] | None = None
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """Predicts.
 

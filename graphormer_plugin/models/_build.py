@@ -14,9 +14,8 @@ from fairseq.models import (
 )
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-
-from ._base import GraphModel
-from ._layerwise import apply_layerwise_options
+from graphormer_plugin.models._base import GraphModel
+from graphormer_plugin.models._layerwise import apply_layerwise_options
 
 
 def model_config(arch: str, **options: Any) -> Any:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from ._base import EncoderConfig, GraphModel
+from graphormer_plugin.models._base import EncoderConfig, GraphModel
 
 logger = logging.getLogger(__name__)
 

@@ -38,9 +38,8 @@ from typing import Optional
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
+from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
 from graphormer_plugin.modules import CGTEncoder, MLPHead, make_pair_encodings
-
-from ._base import GraphModel, PairConfig, set_defaults
 
 
 @dataclass
@@ -232,7 +231,7 @@ class CGTModel(GraphModel):
         return cls(encoder, head, level, cfg.readout)
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `GraphModel`."""
         if self.level == "node":

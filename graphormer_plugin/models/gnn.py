@@ -29,11 +29,12 @@ predictions, `--clamp-max` (0..50 eV for PCQM4M, 0..20 eV for PCQM4Mv2).
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
+from graphormer_plugin.models._base import EncoderConfig, GraphModel, set_defaults
 from graphormer_plugin.modules import (
     LayersHead,
     LinearHead,
@@ -41,8 +42,6 @@ from graphormer_plugin.modules import (
     MLPHead,
 )
 from graphormer_plugin.modules.choices import check_choice
-
-from ._base import EncoderConfig, GraphModel, set_defaults
 
 HEAD_STYLES = ("mlp", "linear", "layers")
 
@@ -146,7 +145,7 @@ class MessagePassingModel(GraphModel):
         return model
 
     def forward(
-        self, batch: dict[str, Tensor], perturb: Optional[Tensor] = None
+        self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `GraphModel`."""
         if isinstance(self.head, LayersHead):

@@ -32,9 +32,8 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
 
+from graphormer_plugin.models._base import GraphModel, TransformerConfig, set_defaults
 from graphormer_plugin.modules import GraphTransformerEncoder, MLPHead
-
-from ._base import GraphModel, TransformerConfig, set_defaults
 
 
 @dataclass

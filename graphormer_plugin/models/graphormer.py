@@ -42,6 +42,7 @@ from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
 
+from graphormer_plugin.models._base import GraphModel, VirtualNodeConfig, set_defaults
 from graphormer_plugin.modules import (
     GraphormerEncoder,
     LinearHead,
@@ -49,8 +50,6 @@ from graphormer_plugin.modules import (
     make_pair_encodings,
 )
 from graphormer_plugin.modules.init import init_transformer
-
-from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
 logger = logging.getLogger(__name__)
 

@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 
 from fairseq.models import register_model, register_model_architecture
 
+from graphormer_plugin.models._base import GraphModel, VirtualNodeConfig, set_defaults
 from graphormer_plugin.modules import GRPEEncoder, LinearHead, make_pair_encodings
-
-from ._base import GraphModel, VirtualNodeConfig, set_defaults
 
 
 @dataclass

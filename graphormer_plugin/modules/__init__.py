@@ -1,32 +1,40 @@
 """Building blocks: plain `nn.Module`s that know torch only (no fairseq, no
 registry; message passing has PyG's layers)."""
 
-from .attn_bias import (
+from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
     GaussianDistance,
     PathEncoding,
     SpatialEncoding,
 )
-from .batch_norm import MaskedBatchNorm
-from .biased_attention import BiasedAttention
-from .bond_encoder import BondEncoder
-from .cgt_encoder import CGTEncoder
-from .chromatic_attention import ChromaticAttention, PairVectors, filter_messages
-from .dropout import Dropout
-from .edge_attention import EdgeAttention, EdgeScores, ScoreOutput
-from .embedding_sum import embedding_sum
-from .encoder import Encoder, SparseEncoder, joined_options
-from .encoder_layer import EncoderLayer
-from .graph_transformer_encoder import (
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.cgt_encoder import CGTEncoder
+from graphormer_plugin.modules.chromatic_attention import (
+    ChromaticAttention,
+    PairVectors,
+    filter_messages,
+)
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.edge_attention import (
+    EdgeAttention,
+    EdgeScores,
+    ScoreOutput,
+)
+from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
     GraphTransformerLayer,
 )
-from .graphormer_encoder import GraphormerEncoder
-from .grpe_encoder import GRPEEncoder, RelationEncoding
-from .message_passing import LayersHead, MessagePassingEncoder
-from .node_encoder import NodeEncoder, VirtualNode
-from .node_position import (
+from graphormer_plugin.modules.graphormer_encoder import GraphormerEncoder
+from graphormer_plugin.modules.grpe_encoder import GRPEEncoder, RelationEncoding
+from graphormer_plugin.modules.message_passing import LayersHead, MessagePassingEncoder
+from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
+from graphormer_plugin.modules.node_position import (
     CentralityEncoding,
     IncidentBonds,
     LaplacianEncoding,
@@ -35,17 +43,25 @@ from .node_position import (
     return_probabilities,
     walk_powers,
 )
-from .pair_encoder import PairEncoder, PairProjection
-from .pair_encodings import (
+from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
+from graphormer_plugin.modules.pair_encodings import (
     PairEncoding,
     PairTerms,
     make_pair_encodings,
     register_pair_encoding,
 )
-from .readout import LinearHead, MLPHead, TransformHead, read_out
-from .relative_attention import RelationTables, RelativeAttention
-from .sparse import NodeLayout, scatter_sum
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.readout import (
+    LinearHead,
+    MLPHead,
+    TransformHead,
+    read_out,
+)
+from graphormer_plugin.modules.relative_attention import (
+    RelationTables,
+    RelativeAttention,
+)
+from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 __all__ = [
     "AttnBias",

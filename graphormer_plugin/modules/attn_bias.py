@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
-
-from .bond_encoder import BondEncoder
-from .embedding_sum import embedding_sum
-from .pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 
 # The released code stores this distance for a pair without a path, which matters where
 # distances are compared with `spatial_pos_max`.

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .dropout import Dropout
+from graphormer_plugin.modules.dropout import Dropout
 
 
 class BiasedAttention(nn.Module):

@@ -3,8 +3,13 @@
 import torch
 from torch import Tensor, nn
 
-from .choices import check_choice
-from .vocabulary import RowLabels, Vocabularies, VocabularyModule, column_labels
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.vocabulary import (
+    RowLabels,
+    Vocabularies,
+    VocabularyModule,
+    column_labels,
+)
 
 
 class BondEncoder(VocabularyModule):

@@ -6,17 +6,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .batch_norm import MaskedBatchNorm
-from .choices import check_choice
-from .chromatic_attention import ChromaticAttention
-from .encoder import Encoder, joined_options
-from .encoder_layer import EncoderLayer
-from .init import init_columns
-from .node_encoder import NodeEncoder
-from .node_position import walk_powers
-from .pair_encoder import PairEncoder, PairProjection
-from .pair_encodings import PairEncoding
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
+from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.init import init_columns
+from graphormer_plugin.modules.node_encoder import NodeEncoder
+from graphormer_plugin.modules.node_position import walk_powers
+from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
+from graphormer_plugin.modules.pair_encodings import PairEncoding
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
 # Elements of a [B, N, N, D] above which "auto" is "lean".

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .choices import check_choice
-from .dropout import Dropout
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.dropout import Dropout
 
 KINDS = ("chromatic", "mono", "additive")
 OUTPUT_PROJECTIONS = ("full", "low_rank", "none")

@@ -13,12 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .batch_norm import MaskedBatchNorm
-from .bond_encoder import BondEncoder
-from .choices import check_choice
-from .dropout import Dropout
-from .edge_statistics import STATISTICS, message_statistics, scatter_extreme
-from .sparse import scatter_sum
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.edge_statistics import (
+    STATISTICS,
+    message_statistics,
+    scatter_extreme,
+)
+from graphormer_plugin.modules.sparse import scatter_sum
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch": MaskedBatchNorm,

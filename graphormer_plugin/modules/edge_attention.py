@@ -4,8 +4,8 @@
 import torch
 from torch import Tensor, nn
 
-from .dropout import Dropout
-from .sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 
 CLAMP = 5.0  # exponents are clamped to [-CLAMP, CLAMP]
 # Added to the denominator where edges have features, as in the released code.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .sparse import scatter_sum
+from graphormer_plugin.modules.sparse import scatter_sum
 
 STATISTICS = ("sum", "square", "max", "min")
 CHUNK = 2048  # edges at once on a CPU, so that their vectors stay in its cache

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from torch import Tensor, nn
 
-from .sparse import NodeLayout
+from graphormer_plugin.modules.sparse import NodeLayout
 
 
 class AttentionMaps(Protocol):

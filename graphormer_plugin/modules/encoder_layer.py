@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .dropout import Dropout
+from graphormer_plugin.modules.dropout import Dropout
 
 
 def gelu_float32(x: Tensor) -> Tensor:

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .batch_norm import MaskedBatchNorm
-from .bond_encoder import BondEncoder
-from .choices import check_choice
-from .dropout import Dropout
-from .edge_attention import (
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.edge_attention import (
     EDGE_EPSILON,
     EdgeAttention,
     EdgeScores,
@@ -18,13 +18,13 @@ from .edge_attention import (
     count_all_pairs,
     count_edges,
 )
-from .embedding_sum import embedding_sum
-from .encoder import SparseEncoder
-from .encoder_layer import EncoderLayer
-from .node_encoder import NodeEncoder
-from .node_position import LaplacianEncoding, WLEncoding
-from .sparse import NodeLayout
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.encoder import SparseEncoder
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.node_encoder import NodeEncoder
+from graphormer_plugin.modules.node_position import LaplacianEncoding, WLEncoding
+from graphormer_plugin.modules.sparse import NodeLayout
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 NORMS: dict[str, Callable[[int], nn.Module]] = {
     "batch": MaskedBatchNorm,

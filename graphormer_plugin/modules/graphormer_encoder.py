@@ -8,30 +8,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from cython_ext.codes import MAX_HOPS
-
-from .attn_bias import (
+from graphormer_plugin.modules.attn_bias import (
     AttnBias,
     EdgeBias,
     GaussianDistance,
     PathEncoding,
     SpatialEncoding,
 )
-from .biased_attention import BiasedAttention
-from .bond_encoder import BondEncoder
-from .choices import check_choice
-from .dropout import Dropout
-from .encoder import Encoder, joined_options
-from .encoder_layer import EncoderLayer
-from .init import init_transformer
-from .node_encoder import NodeEncoder, VirtualNode
-from .node_position import (
+from graphormer_plugin.modules.biased_attention import BiasedAttention
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.init import init_transformer
+from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
+from graphormer_plugin.modules.node_position import (
     CentralityEncoding,
     IncidentBonds,
     LaplacianEncoding,
     RandomWalkEncoding,
 )
-from .pair_encodings import PairEncoding
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.pair_encodings import PairEncoding
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 NODE_RELATIONS = ("spatial", "laplacian", "none")
 CENTRALITIES = ("directed", "undirected", "none")

@@ -15,13 +15,19 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
-
-from .encoder import Encoder, joined_options
-from .encoder_layer import EncoderLayer
-from .node_encoder import NodeEncoder, VirtualNode
-from .pair_encodings import PairEncoding, PairTerms
-from .relative_attention import RelationTables, RelativeAttention
-from .vocabulary import RowLabels, Vocabularies, VocabularyModule
+from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
+from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.relative_attention import (
+    RelationTables,
+    RelativeAttention,
+)
+from graphormer_plugin.modules.vocabulary import (
+    RowLabels,
+    Vocabularies,
+    VocabularyModule,
+)
 
 
 class RelationEncoding(VocabularyModule):

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .bond_encoder import BondEncoder
-from .choices import check_choice
-from .convolutions import (
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.convolutions import (
     NORMS,
     BondGraphConvolution,
     Edges,
@@ -22,13 +22,13 @@ from .convolutions import (
     gine,
     graphsage,
 )
-from .dropout import Dropout
-from .encoder import SparseEncoder
-from .init import init_columns_xavier
-from .node_encoder import NodeEncoder
-from .node_position import LaplacianEncoding
-from .sparse import NodeLayout, scatter_sum
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.dropout import Dropout
+from graphormer_plugin.modules.encoder import SparseEncoder
+from graphormer_plugin.modules.init import init_columns_xavier
+from graphormer_plugin.modules.node_encoder import NodeEncoder
+from graphormer_plugin.modules.node_position import LaplacianEncoding
+from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 
 class Convolution(NamedTuple):

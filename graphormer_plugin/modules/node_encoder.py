@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .vocabulary import (
+from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
     VocabularyModule,

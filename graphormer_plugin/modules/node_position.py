@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from .bond_encoder import BondEncoder
-from .embedding_sum import embedding_sum
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.embedding_sum import embedding_sum
 
 
 class CentralityEncoding(nn.Module):

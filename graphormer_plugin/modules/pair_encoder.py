@@ -14,13 +14,12 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
-
-from .attn_bias import FORBIDDEN
-from .bond_encoder import BondEncoder
-from .choices import check_choice
-from .chromatic_attention import PairVectors
-from .pair_encodings import PairEncoding, PairTerms
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.attn_bias import FORBIDDEN
+from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.chromatic_attention import PairVectors
+from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
 COMBINATIONS = ("concat", "sum")

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .choices import check_choice
-from .node_position import walk_powers
-from .vocabulary import Vocabularies
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.node_position import walk_powers
+from graphormer_plugin.modules.vocabulary import Vocabularies
 
 
 class PairEncoding(nn.Module):

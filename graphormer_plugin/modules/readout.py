@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .choices import check_choice
-from .encoder_layer import ACTIVATIONS
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
 
 READOUTS = ("mean", "sum", "max")
 HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}

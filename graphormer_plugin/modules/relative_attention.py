@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .dropout import keep_mask
+from graphormer_plugin.modules.dropout import keep_mask
 
 
 class RelationTables(NamedTuple):

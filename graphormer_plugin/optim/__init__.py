@@ -1,5 +1,5 @@
 """Optimisers that fairseq does not have."""
 
-from .adam_l2 import AdamL2
+from graphormer_plugin.optim.adam_l2 import AdamL2
 
 __all__ = ["AdamL2"]

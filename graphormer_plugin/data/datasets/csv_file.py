@@ -9,7 +9,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     if not smiles:
         raise DatasetError(f"{path}: there are no rows below the header")
     target = np.frombuffer(values).reshape(len(smiles), len(targets))
-    splits: Optional[dict[str, np.ndarray]] = None
+    splits: dict[str, np.ndarray] | None = None
     if split_column:
         for name in ("train", "valid"):
             if name not in rows_of:
@@ -214,7 +214,7 @@ class CsvTable:
             hint = " (cells must be separated by commas)"
         return f"the header has {_listed(self.header)}{hint}"
 
-    def find_split(self, asked: str) -> Optional[str]:
+    def find_split(self, asked: str) -> str | None:
         """The column that ``column:NAME`` names; else one called split, or None."""
         if asked.startswith("column:"):
             return self.require(asked.removeprefix("column:"))
@@ -222,7 +222,7 @@ class CsvTable:
             return "split"
         return None
 
-    def remaining(self, smiles_column: str, split_column: Optional[str]) -> list[str]:
+    def remaining(self, smiles_column: str, split_column: str | None) -> list[str]:
         """The one column that can be the target if none is named."""
         others = [
             name

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 import torch
@@ -71,7 +71,7 @@ class BenchmarkFiles:
         folder = self.path(options)
         return [name for name in self.files if not (folder / name).is_file()]
 
-    def content(self, options: DatasetOptions) -> Optional[str]:
+    def content(self, options: DatasetOptions) -> str | None:
         """Identifies the files' content; None if one is missing.
 
         Hashes the size and 16 blocks of each file, because every start asks for it and
