@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cython_ext.codes import FAR
 from graphormer_plugin.finetune.importers._shared import (
     COLUMN_STRIDE,
     Imported,
@@ -25,8 +26,9 @@ from graphormer_plugin.finetune.importers._shared import (
     dropout_rates,
     molecule_schema,
 )
+from graphormer_plugin.modules.attn_bias import UNREACHABLE_HOPS
 
-UNREACHABLE_ROW = 511  # of the distance table: 510 hops + 1
+UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # of the distance table
 
 
 def import_graphormer(
@@ -156,12 +158,12 @@ def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> T
         steps: [L, H, H], weights of path steps; None for a model that encodes direct
             edges only.
     """
-    table = torch.empty(max(len(distance), 256), distance.shape[1], dtype=torch.float64)
+    rows = max(len(distance), FAR + 2)
+    table = torch.empty(rows, distance.shape[1], dtype=torch.float64)
     table[0] = distance[min(UNREACHABLE_ROW, len(distance) - 1)]
     hops = torch.arange(len(table) - 1)
     table[1:] = distance[(hops + 1).clamp(max=len(distance) - 1)]
-    # The last row is for 254 hops and more.
-    table[-1] = distance[min(255, len(distance) - 1)]
+    table[-1] = distance[min(FAR + 1, len(distance) - 1)]  # MAX_HOPS + 1 and more
     no_edge = no_edge.double()
     if steps is None:
         direct = torch.zeros(len(table), 1)
