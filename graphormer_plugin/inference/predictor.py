@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,7 +27,7 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.inference.embedding import layer_vectors
 from graphormer_plugin.inference.molecules import parse_all
 from graphormer_plugin.inference.values import values_of
-from graphormer_plugin.models import missing_options
+from graphormer_plugin.models import ModelTask, missing_options
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES and PyG `Data`, or graphs in arrays.
@@ -336,8 +335,7 @@ def load_model(
         )
     with invalid_checkpoint_errors(path):
         cfg = OmegaConf.create(checkpoint.state["cfg"])
-        # What an architecture reads of its task.
-        task = SimpleNamespace(schema=checkpoint.schema, targets=checkpoint.targets)
+        task = ModelTask(checkpoint.schema, checkpoint.targets)
         cfg.model.update(missing_options(cfg.model))
         model = build_model(cfg.model, task, from_checkpoint=True)
         dtype = torch.float32

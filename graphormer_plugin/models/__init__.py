@@ -6,6 +6,7 @@ from graphormer_plugin.components import import_modules
 from graphormer_plugin.models._base import (
     EncoderConfig,
     GraphModel,
+    ModelTask,
     PairConfig,
     TransformerConfig,
     set_defaults,
@@ -20,13 +21,14 @@ from graphormer_plugin.models._layerwise import (
 __all__ = [
     "EncoderConfig",
     "GraphModel",
+    "ModelTask",
     "PairConfig",
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
-    "missing_options",
     "count_layers",
     "layers_of_weights",
+    "missing_options",
     "model_config",
     "set_defaults",
 ]

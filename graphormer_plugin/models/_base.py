@@ -10,9 +10,27 @@ from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.readout import READOUTS, read_out
+
+
+@dataclass(frozen=True)
+class ModelTask:
+    """What an architecture reads of its task; stands for one where there is none.
+
+    Attributes:
+        schema: vocabularies of nodes and bonds.
+        targets: what is predicted.
+    """
+
+    schema: FeatureSchema
+    targets: TargetSchema
+
+    def mean_log_degree(self) -> float | None:
+        """Mean log degree of the training split; None without data."""
+        return None
 
 
 @dataclass

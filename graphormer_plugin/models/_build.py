@@ -3,7 +3,6 @@
 import dataclasses
 from argparse import Namespace
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from fairseq.models import (
@@ -14,7 +13,7 @@ from fairseq.models import (
 )
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.models._base import GraphModel
+from graphormer_plugin.models._base import GraphModel, ModelTask
 from graphormer_plugin.models._layerwise import apply_layerwise_options
 
 
@@ -87,7 +86,6 @@ def build_model(
         ValueError: unknown architecture or option, or options that do not fit.
     """
     config = model_config(arch, **options)
-    task = SimpleNamespace(schema=schema, targets=targets)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(config, task)
+    model = ARCH_MODEL_REGISTRY[arch].build_model(config, ModelTask(schema, targets))
     apply_layerwise_options(model, config)
     return model

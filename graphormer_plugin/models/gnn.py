@@ -302,11 +302,10 @@ class PNAModel(MessagePassingModel):
 
     @staticmethod
     def conv_options(cfg: PNAConfig, task) -> dict[str, Any]:
-        measure = getattr(task, "mean_log_degree", lambda: None)
         return {
             "edge_dim": cfg.edge_dim,
             "num_towers": cfg.towers,
-            "mean_log_degree": measure() or 1.0,
+            "mean_log_degree": task.mean_log_degree() or 1.0,
         }
 
 
