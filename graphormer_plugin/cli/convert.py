@@ -135,7 +135,7 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
         if not isinstance(config, dict):
             raise ValueError(f"{arguments.config} holds no JSON object")
     imported = import_published(arguments.input, arguments.source, config)
-    targets = target_schema(arguments, imported.num_outputs)
+    targets = target_schema(arguments, imported.num_outputs, imported.level)
     count = sum(weight.numel() for weight in imported.state.values())
     sizes = imported.options
     text = (
@@ -194,12 +194,25 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     return result
 
 
-def target_schema(arguments: argparse.Namespace, num_outputs: int) -> TargetSchema:
+def target_schema(
+    arguments: argparse.Namespace, num_outputs: int, level: str
+) -> TargetSchema:
     """Targets with the names, the kind and the unit of the arguments.
 
     Raises:
-        ValueError: the number of names is not the number of outputs.
+        ValueError: the number of names is not the number of outputs, or a kind or a unit
+            for classes of nodes.
     """
+    if level == "node":
+        if arguments.target_kind or arguments.target_unit:
+            raise ValueError(
+                "--target-kind and --target-unit are for predictions of graphs, and IN "
+                "predicts classes of nodes"
+            )
+        name = arguments.target_names or "y"
+        return TargetSchema(
+            [name], kind="multiclass", level=level, num_classes=num_outputs
+        )
     names = ["y"] if num_outputs == 1 else [f"y{i}" for i in range(num_outputs)]
     if arguments.target_names:
         names = [name.strip() for name in arguments.target_names.split(",")]

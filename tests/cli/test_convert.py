@@ -85,6 +85,60 @@ def test_the_preset_is_the_published_network(norm, edges):
     assert difference[tie_free].max() <= 1e-9
 
 
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["edges_batchnorm_lappe", "edges_layernorm", "nodes_batchnorm_lappe"]
+)
+def test_equals_the_published_graph_transformer(name, tmp_path):
+    golden = load_golden(f"gt_{name}")
+    config = json.loads(str(golden["config"]))
+    code, out = run(tmp_path, "graphtransformer", golden_state(golden), config)
+    assert code == 0
+    predictor = hub.load(out)
+    node_graph = torch.from_numpy(golden["node_graph"])
+    mask = (
+        torch.arange(int(node_graph.bincount().max())) < node_graph.bincount()[:, None]
+    )
+
+    def pad(values):
+        out = torch.from_numpy(values).new_zeros(*mask.shape, *values.shape[1:])
+        out[mask] = torch.from_numpy(values)
+        return out
+
+    batch = {
+        "x": pad(golden["node_type"]).unsqueeze(-1),
+        "node_mask": mask,
+        "node_graph": node_graph,
+        "edge_index": torch.from_numpy(golden["edge_index"]),
+        "edge_bond": torch.from_numpy(golden["bond_type"]) + 1,
+        "lap_pe": pad(golden["lap_pe"]),
+    }
+    predicted = predictor.model.double()(batch)
+    if name.startswith("nodes"):
+        assert predictor.targets.level == "node"
+        assert predictor.targets.num_classes == config["n_classes"]
+        predicted = predicted[mask]
+    expected = torch.from_numpy(golden["output"])
+    assert predicted.shape == expected.shape
+    assert (predicted - expected).abs().max() / expected.abs().max() < 1e-9
+    (_,), cfg, task = checkpoint_utils.load_model_ensemble_and_task([str(out)])
+    assert cfg.task._name == f"{task.targets.level}_prediction"
+
+
+@torch.no_grad()
+def test_a_graph_transformer_without_bond_types(tmp_path):
+    """Its edges all have the feature 1 and a linear map of it."""
+    golden = load_golden("gt_edges_layernorm")
+    config = json.loads(str(golden["config"])) | {"edge_feat": False, "n_heads": 4}
+    state = golden_state(golden)
+    bias, weight = torch.rand(2, 32).double()
+    state["embedding_e.weight"], state["embedding_e.bias"] = weight[:, None], bias
+    code, out = run(tmp_path, "graphtransformer", state, config)
+    assert code == 0
+    table = hub.load(out).model.encoder.bonds.embedding.weight
+    assert torch.equal(table, (weight + bias).expand(config["num_bond_type"], 32))
+
+
 def random_state(**sizes):
     """Weights of a tiny Graphormer v2 with pre-LayerNorm and path encoding."""
     generator = torch.Generator().manual_seed(0)
@@ -258,6 +312,35 @@ def without(name):
             "no weight 'node_emb.weight'",
         ),
         ("lenscloth-grpe", {"a": 1}, {"nhead": 4}, (), "holds no weights"),
+        ("graphtransformer", random_state(), {}, (), 'give --config with {"n_heads"'),
+        (
+            "graphtransformer",
+            {"embedding_wl_pos_enc.weight": torch.zeros(37, 8)},
+            {"n_heads": 4},
+            (),
+            "the released code numbers them anew in each graph",
+        ),
+        (
+            "graphtransformer",
+            random_state(),
+            {"n_heads": 4, "residual": False},
+            (),
+            "without residual connections",
+        ),
+        (
+            "graphtransformer",
+            golden_state(load_golden("gt_edges_layernorm")),
+            {"n_heads": 4, "lap_pos_enc": True},
+            (),
+            "the config says lap_pos_enc True, the weights have False",
+        ),
+        (
+            "graphtransformer",
+            golden_state(load_golden("gt_nodes_batchnorm_lappe")),
+            {"n_heads": 4},
+            ("--target-unit", "eV"),
+            "IN predicts classes of nodes",
+        ),
         ("microsoft-graphormer", random_state(), [], (), "holds no JSON object"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairseq import options as fairseq_options
+from fairseq.criterions import CRITERION_REGISTRY
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
@@ -13,6 +14,9 @@ from torch import Tensor
 from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers._shared import Imported
+from graphormer_plugin.finetune.importers.graph_transformer import (
+    import_graph_transformer,
+)
 from graphormer_plugin.finetune.importers.graphormer import import_graphormer
 from graphormer_plugin.finetune.importers.grpe import import_grpe
 from graphormer_plugin.inference.checkpoint import read_file
@@ -21,6 +25,7 @@ from graphormer_plugin.models import build_model
 IMPORTERS = {
     "microsoft-graphormer": import_graphormer,
     "lenscloth-grpe": import_grpe,
+    "graphtransformer": import_graph_transformer,
 }
 
 
@@ -78,7 +83,8 @@ def checkpoint_of(
         model.load_state_dict(imported.state)
     except RuntimeError as error:
         raise ValueError(f"the weights do not fit: {error}") from error
-    arguments = ["--task", "graph_prediction", "--criterion", "l1_loss"]
+    criterion = "l1_loss" if targets.level == "graph" else "weighted_cross_entropy"
+    arguments = ["--task", f"{targets.level}_prediction", "--criterion", criterion]
     arguments += ["--arch", imported.arch]
     for name, value in imported.options.items():
         flag = "--" + name.replace("_", "-")
@@ -86,7 +92,7 @@ def checkpoint_of(
             arguments += [flag] if value else []
         else:
             arguments += [flag, str(value)]
-    parser = fairseq_options.get_training_parser(default_task="graph_prediction")
+    parser = fairseq_options.get_training_parser(default_task=arguments[1])
     namespace = fairseq_options.parse_args_and_arch(parser, arguments)
     with warnings.catch_warnings():  # about fairseq's use of Hydra
         warnings.simplefilter("ignore", UserWarning)
@@ -105,7 +111,7 @@ def checkpoint_of(
         },
         "optimizer_history": [
             {
-                "criterion_name": "L1Loss",
+                "criterion_name": CRITERION_REGISTRY[criterion].__name__,
                 "optimizer_name": "none",
                 "lr_scheduler_state": {},
                 "num_updates": 0,

@@ -21,6 +21,7 @@ class Imported(NamedTuple):
         schema: vocabularies of nodes and bonds.
         num_outputs: number of outputs C.
         state: weights under this package's names.
+        level: `graph`, or `node` for classes of nodes.
     """
 
     arch: str
@@ -28,6 +29,7 @@ class Imported(NamedTuple):
     schema: FeatureSchema
     num_outputs: int
     state: dict[str, Tensor]
+    level: str = "graph"
 
 
 class Weights:
@@ -57,6 +59,14 @@ class Weights:
         """Rename the weight and the bias of a module."""
         for kind in ("weight", "bias"):
             target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+
+    def move_norm(self, old: str, new: str, target: dict[str, Tensor]) -> None:
+        """Rename the weights of a LayerNorm, or of a BatchNorm with its statistics."""
+        self.move(old, new, target)
+        if f"{old}.running_mean" in self:
+            for kind in ("running_mean", "running_var"):
+                target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+            self.drop(f"{old}.num_batches_tracked")
 
     def join(self, old: Sequence[str], new: str, target: dict[str, Tensor]) -> None:
         """Concatenate several linear maps into one whose outputs stand side by side."""

@@ -1,0 +1,127 @@
+"""Checkpoints of the Graph Transformer's released code
+(graphdeeplearning/graphtransformer).
+
+Its model of molecules has edge features and predicts one number per graph. Its model of
+PATTERN and CLUSTER has none and predicts a class per node. Weights do not show whether
+the graphs were full ones (``full_graph`` in its configs).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.finetune.importers._shared import (
+    Imported,
+    Weights,
+    check_config,
+)
+
+
+def import_graph_transformer(
+    state: Mapping[str, Tensor], config: Mapping[str, Any]
+) -> Imported:
+    """Convert weights of the Graph Transformer's released code.
+
+    Args:
+        state: the weights.
+        config: ``n_heads``, which the weights do not show; ``full_graph`` and
+            ``readout``, if they are not False and mean; dropout rates. Further
+            ``net_params`` of the released configs are compared with the weights.
+
+    Raises:
+        ValueError: no ``n_heads``; weights are missing or unknown, or contradict the
+            config; or a model that this package does not have.
+    """
+    if "n_heads" not in config:
+        raise ValueError(
+            "the weights of the Graph Transformer do not show the number of heads: give "
+            '--config with {"n_heads": ...}'
+        )
+    if not config.get("residual", True):
+        raise ValueError("a Graph Transformer without residual connections")
+    weights = Weights(state)
+    if "embedding_wl_pos_enc.weight" in weights:
+        raise ValueError(
+            "a Graph Transformer with Weisfeiler-Lehman roles: the released code numbers "
+            "them anew in each graph, and this package does not"
+        )
+    new: dict[str, Tensor] = {}
+    nodes = weights.take("embedding_h.weight")
+    new["encoder.node_encoder.embedding.weight"] = nodes
+    edges = "layers.0.attention.proj_e.weight" in weights
+    bond_dims = []
+    if edges:
+        bonds = weights.take("embedding_e.weight")
+        if "embedding_e.bias" in weights:  # of the number 1, for edges without features
+            constant = bonds[:, 0] + weights.take("embedding_e.bias")
+            bonds = constant.repeat(int(config.get("num_bond_type", 1)), 1)
+        new["encoder.bonds.embedding.weight"] = bonds
+        bond_dims = [len(bonds)]
+    vectors = "embedding_lap_pos_enc.weight" in weights
+    if vectors:
+        weights.move("embedding_lap_pos_enc", "encoder.position.projection", new)
+
+    norm = "batch" if any(".batch_norm" in name for name in state) else "layer"
+    layers = 0
+    while f"layers.{layers}.attention.Q.weight" in weights:
+        _move_layer(weights, layers, norm, edges, new)
+        layers += 1
+    for number, place in enumerate(("hidden.0", "hidden.2", "projection")):
+        weights.move(f"MLP_layer.FC_layers.{number}", f"head.{place}", new)
+    weights.finish()
+
+    width, outputs = nodes.shape[1], len(new["head.projection.bias"])
+    read = {
+        "L": layers,
+        "hidden_dim": width,
+        "out_dim": width,
+        "batch_norm": norm == "batch",
+        "layer_norm": norm == "layer",
+        "lap_pos_enc": vectors,
+    }
+    if vectors:
+        lap_pe_dim = new["encoder.position.projection.weight"].shape[1]
+        read["pos_enc_dim"] = lap_pe_dim
+    read |= {"num_atom_type": len(nodes)} if edges else {"in_dim": len(nodes)}
+    read |= {"num_bond_type": bond_dims[0]} if edges else {"n_classes": outputs}
+    check_config(config, read)
+    options = {
+        "encoder_layers": layers,
+        "encoder_embed_dim": width,
+        "encoder_ffn_embed_dim": len(new["encoder.layers.0.nodes.fc1.weight"]),
+        "encoder_attention_heads": int(config["n_heads"]),
+        "norm": norm,
+        "pos_enc": "laplacian" if vectors else "none",
+        "full_graph": bool(config.get("full_graph", False)),
+        "readout": str(config.get("readout", "mean")),
+        "input_dropout": float(config.get("in_feat_dropout", 0.0)),
+        "dropout": float(config.get("dropout", 0.0)),
+    }
+    if vectors:
+        options["lap_pe_dim"] = lap_pe_dim
+    schema = FeatureSchema(1, [len(nodes)], bond_dims)
+    arch, level = ("gt_zinc", "graph") if edges else ("gt_sbm", "node")
+    return Imported(arch, options, schema, outputs, new, level)
+
+
+def _move_layer(
+    weights: Weights, number: int, norm: str, edges: bool, new: dict[str, Tensor]
+) -> None:
+    """Rename the weights of one layer."""
+    old, layer = f"layers.{number}.", f"encoder.layers.{number}."
+    projections = {"Q": "scores.query", "K": "scores.key", "V": "nodes.attention.value"}
+    if edges:
+        projections["proj_e"] = "scores.edge"
+    for theirs, ours in projections.items():
+        name = f"{old}attention.{theirs}.weight"
+        new[f"{layer}{ours}.weight"] = weights.take(name)
+    blocks = {"_h": "nodes", "_e": "edges"} if edges else {"": "nodes"}
+    for suffix, block in blocks.items():
+        block = f"{layer}{block}."
+        weights.move(f"{old}O{suffix}", f"{block}attention.output", new)
+        weights.move(f"{old}FFN{suffix}_layer1", f"{block}fc1", new)
+        weights.move(f"{old}FFN{suffix}_layer2", f"{block}fc2", new)
+        for half, place in ((1, "attention_norm"), (2, "ffn_norm")):
+            weights.move_norm(f"{old}{norm}_norm{half}{suffix}", block + place, new)
