@@ -20,6 +20,7 @@ from fairseq_cli import train as fairseq_train
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict, preprocess
 from graphormer_plugin.inference.checkpoint import read_checkpoint
+from support.published_weights import random_state
 
 ROOT = Path(__file__).parents[2]
 SMILES = ["CCO", "CC(=O)Oc1ccccc1C(=O)O", "C"]
@@ -220,8 +221,6 @@ class TestInfo:
         assert slim["optimiser"] == "no, slim"
 
     def test_of_a_converted_one(self, tmp_path, capsys):
-        from tests.cli.test_convert import random_state
-
         torch.save({"model": random_state()}, tmp_path / "in.pt")
         arguments = ["--from", "microsoft-graphormer", str(tmp_path / "in.pt")]
         out = str(tmp_path / "out.pt")
