@@ -1,12 +1,11 @@
-"""Ten epochs of ZINC-12k with the settings of shared/papers/released.md, section 11, where
-the released GRPE and Graphormer were trained in the same way: do the models here learn
-as fast?
+"""Ten epochs of ZINC-12k with the settings in which the released code of GRPE and of
+Graphormer was trained for a comparison: do the models here learn as fast?
 
     python examples/fidelity/curves.py runs/fidelity
 
 trains each model with each seed below the folder, one after the other, and writes the
 MAE of every epoch to curves.tsv and curves.png there, and a table to the terminal. A
-run that is complete is not trained again, one that was interrupted goes on.
+run that is complete is not trained again, and an interrupted one goes on.
 """
 
 import argparse
@@ -39,7 +38,7 @@ SETTINGS = f"""
     --batch-size 64 --required-batch-size-multiple 1
     --best-checkpoint-metric mae --no-epoch-checkpoints --log-format json
 """
-# Validation MAE after the tenth epoch, seeds 1 and 2, in released.md.
+# Validation MAE of the released code after the tenth epoch, by seed.
 RELEASED = {
     "grpe_small": {1: 0.454, 2: 0.460},
     "graphormer_paper_slim": {1: 0.579, 2: 0.608},
