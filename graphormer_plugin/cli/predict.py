@@ -77,6 +77,12 @@ def build_parser() -> argparse.ArgumentParser:
         "(default: 1)",
     )
     add(
+        "--grpe-fingerprint",
+        action="store_true",
+        help="with --embeddings: write the fingerprints of GRPE, vectors of the virtual "
+        "node before the final normalisation, each divided by its L2 norm",
+    )
+    add(
         "--batch-size",
         type=int,
         default=128,
@@ -182,8 +188,15 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             )
     if arguments.seed < 0:
         raise ValueError(f"--seed {arguments.seed}, expected 0 or more")
-    if arguments.embeddings is None and (arguments.nodes or arguments.layers != 1):
-        raise ValueError("--nodes and --layers belong to --embeddings OUT.npy")
+    belongs = arguments.nodes or arguments.layers != 1 or arguments.grpe_fingerprint
+    if arguments.embeddings is None and belongs:
+        raise ValueError(
+            "--nodes, --layers and --grpe-fingerprint belong to --embeddings OUT.npy"
+        )
+    if arguments.nodes and arguments.grpe_fingerprint:
+        raise ValueError(
+            "--grpe-fingerprint is a vector per molecule, --nodes asks for one per atom"
+        )
     if arguments.embeddings is not None and len(arguments.checkpoints) > 1:
         raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
     if arguments.mc_dropout == 1:
@@ -209,7 +222,9 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
     vectors = None
     if arguments.embeddings:
         path = Path(arguments.embeddings)
-        vectors = Vectors(path, arguments.nodes, arguments.layers)
+        vectors = Vectors(
+            path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
+        )
     return Ensemble(
         [
             (path, hub.load(path, arguments.user_data_dir).to(device))
@@ -243,7 +258,7 @@ def run_key(arguments: argparse.Namespace, column: str) -> str:
     parts: list[Any] = [RECORD_VERSION, column, file_sha256(Path(arguments.input))]
     parts.append([file_sha256(Path(path)) for path in arguments.checkpoints])
     parts += [arguments.mc_dropout, arguments.seed, arguments.embeddings is not None]
-    parts += [arguments.nodes, arguments.layers]
+    parts += [arguments.nodes, arguments.layers, arguments.grpe_fingerprint]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

@@ -6,12 +6,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from graphormer_plugin.models import GraphModel
 
 
 def layer_vectors(
-    model: GraphModel, batch: dict[str, Tensor], layers: int = 1, nodes: bool = False
+    model: GraphModel,
+    batch: dict[str, Tensor],
+    layers: int = 1,
+    nodes: bool = False,
+    fingerprint: bool = False,
 ) -> Tensor:
     """Concatenates the output of the last layers for graphs or nodes.
 
@@ -21,6 +26,8 @@ def layer_vectors(
         layers: Number of layers. The last one counts after the encoder's final
             normalisation, the others do not pass through it.
         nodes: Vectors of nodes instead of graphs.
+        fingerprint: GRPE's fingerprints: no layer's output passes through the final
+            normalisation, and each layer's vector is divided by its L2 norm.
 
     Returns:
         [B, layers * D]: the virtual node, or without one the model's read-out of the
@@ -28,9 +35,12 @@ def layer_vectors(
         has any values.
 
     Raises:
-        ValueError: The encoder has fewer layers.
+        ValueError: The encoder has fewer layers, or a fingerprint of nodes or of a model
+            without a virtual node.
     """
     check_layers(model, layers)
+    if fingerprint:
+        check_fingerprint(model, nodes)
     outputs: list[Tensor] = []
 
     def record(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -38,13 +48,16 @@ def layer_vectors(
         outputs.append(model.encoder.padded(x, batch))
 
     modules = list(model.encoder.layers)
-    earlier = modules[len(modules) - layers : -1]
-    handles = [module.register_forward_hook(record) for module in earlier]
+    recorded = modules[len(modules) - layers : None if fingerprint else -1]
+    handles = [module.register_forward_hook(record) for module in recorded]
     try:
-        outputs.append(model.encoder(batch))
+        last = model.encoder(batch)
     finally:
         for handle in handles:
             handle.remove()
+    if fingerprint:
+        return torch.cat([F.normalize(x[:, 0], dim=-1) for x in outputs], -1)
+    outputs.append(last)
     if nodes:
         return torch.cat([model.nodes(x) for x in outputs], -1)
     mask = batch["node_mask"]
@@ -56,3 +69,14 @@ def check_layers(model: GraphModel, layers: int) -> None:
     most = len(model.encoder.layers)
     if not 1 <= layers <= most:
         raise ValueError(f"{layers} layers, expected 1 to {most}, the model's")
+
+
+def check_fingerprint(model: GraphModel, nodes: bool) -> None:
+    """Raises ValueError where GRPE's fingerprints are not defined."""
+    if nodes:
+        raise ValueError("GRPE's fingerprints are of molecules, not of atoms")
+    if not model.virtual_node:
+        raise ValueError(
+            "GRPE's fingerprints are vectors of the virtual node, which the model does "
+            "not have"
+        )

@@ -13,7 +13,7 @@ from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.inference.embedding import check_layers
+from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
 from graphormer_plugin.inference.molecules import Featuriser, parser_of
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.values import format_value
@@ -88,11 +88,13 @@ class Vectors:
         nodes: a vector per atom instead of per molecule. A second file,
             ``<name>.count.npy``, has the number of atoms of each row.
         layers: number of last layers whose vectors are concatenated.
+        fingerprint: GRPE's fingerprints (see `layer_vectors`).
     """
 
     path: Path
     nodes: bool = False
     layers: int = 1
+    fingerprint: bool = False
 
 
 class Ensemble:
@@ -162,6 +164,8 @@ class Ensemble:
             parser_of(predictor.featuriser)
             if self.vectors:
                 check_layers(predictor.model, self.vectors.layers)
+                if self.vectors.fingerprint:
+                    check_fingerprint(predictor.model, self.vectors.nodes)
             if self.mc_dropout:
                 with dropout_switched_on(predictor.model):
                     pass
@@ -264,7 +268,11 @@ class Ensemble:
         found: Sequence[np.ndarray] = []
         if rows:
             found = self.predictors[0].embed(
-                block.chunk, self.vectors.layers, nodes, self.batch_size
+                block.chunk,
+                self.vectors.layers,
+                nodes,
+                self.batch_size,
+                self.vectors.fingerprint,
             )
         if nodes:
             counts = np.zeros(len(block.cells), np.int64)

@@ -134,6 +134,7 @@ class Predictor:
         layers: int = 1,
         nodes: bool = False,
         batch_size: int = 128,
+        fingerprint: bool = False,
     ) -> PerGraph:
         """Vectors of graphs or of their nodes, for use as fingerprints.
 
@@ -143,6 +144,8 @@ class Predictor:
                 layer's at the end; 1 to the model's number of layers.
             nodes: vectors of nodes instead of graphs.
             batch_size: graphs per batch, >= 1.
+            fingerprint: GRPE's fingerprints: the virtual node after each of the layers,
+                before the final normalisation, each divided by its L2 norm.
 
         Returns:
             float [len(inputs), layers * D], in the model's precision: the virtual node
@@ -151,11 +154,12 @@ class Predictor:
             node.
 
         Raises:
-            ValueError: as `predict`, or the model does not have that many layers.
+            ValueError: as `predict`, the model does not have that many layers, or for
+                ``fingerprint`` a model without a virtual node, or ``nodes``.
         """
 
         def vectors(batch: Batch) -> np.ndarray:
-            found = layer_vectors(self.model, batch, layers, nodes)
+            found = layer_vectors(self.model, batch, layers, nodes, fingerprint)
             return found.cpu().numpy()
 
         width = layers * self.model.embed_dim

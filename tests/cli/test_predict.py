@@ -116,6 +116,21 @@ def test_embeddings(checkpoint, inputs):
     assert counts.tolist() == [3, 7, 5, 0, 0, 3]
     nodes = predictor.embed(smiles, nodes=True)
     np.testing.assert_allclose(np.load("n.npy"), np.concatenate(nodes), atol=1e-5)
+    more = ["--embeddings", "f.npy", "--layers", "2", "--grpe-fingerprint", "--quiet"]
+    assert main([path, "in.csv", "out3.csv", *more]) == 0
+    fingerprints = np.load("f.npy")[good]
+    expected = predictor.embed(smiles, 2, fingerprint=True)
+    np.testing.assert_allclose(fingerprints, expected, atol=1e-5)
+    lengths = np.linalg.norm(fingerprints.reshape(4, 2, 16), axis=2)
+    np.testing.assert_allclose(lengths, 1, atol=1e-6)
+
+
+def test_no_grpe_fingerprint_without_a_virtual_node(checkpoint, inputs, capsys):
+    more = ["--embeddings", "f.npy", "--grpe-fingerprint", "--quiet"]
+    assert main([checkpoint("gt_zinc"), "in.csv", "out.csv", *more]) == 2
+    error = capsys.readouterr().err
+    assert "virtual node, which the model does not have" in error
+    assert error.count("\n") == 1 and not Path("out.csv").exists()
 
 
 @pytest.fixture
@@ -215,10 +230,11 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
         assert key(one, "in.csv", *more.split()) == first
     options = ["--mc-dropout 2", "--seed 2", "--embeddings e.npy"]
     options += ["--embeddings e.npy --nodes", "--embeddings e.npy --layers 2"]
+    options += ["--embeddings e.npy --grpe-fingerprint"]
     keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
     keys += [key(other, "in.csv"), key(one, other, "in.csv")]
     keys += [key(one, "in.csv", *more.split()) for more in options]
-    assert len(set(keys)) == len(keys) == 10
+    assert len(set(keys)) == len(keys) == 11
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
@@ -334,7 +350,18 @@ def test_no_molecule_at_all(checkpoint, inputs, capsys):
         (["in.csv", "out.csv", "--mc-dropout", "1"], "--mc-dropout 1 has no spread"),
         (["in.csv", "out.csv", "--mc-dropout", "-1"], "--mc-dropout -1, expected 0"),
         (["in.csv", "out.csv", "--seed", "-1"], "--seed -1, expected 0 or more"),
-        (["in.csv", "out.csv", "--layers", "2"], "--layers belong to --embeddings"),
+        (
+            ["in.csv", "out.csv", "--layers", "2"],
+            "--layers and --grpe-fingerprint belong to --embeddings",
+        ),
+        (
+            ["in.csv", "out.csv", "--grpe-fingerprint"],
+            "--layers and --grpe-fingerprint belong to --embeddings",
+        ),
+        (
+            "in.csv out.csv --embeddings e.npy --nodes --grpe-fingerprint".split(),
+            "--grpe-fingerprint is a vector per molecule, --nodes asks for one per atom",
+        ),
         (["in.csv", "out.csv", "--embeddings", "e.txt"], "e.txt: expected a name that"),
         (["in.csv", "out.csv", "--embeddings", "o.npy"], "o.npy exists already"),
         (

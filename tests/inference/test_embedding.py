@@ -62,3 +62,26 @@ def test_layers_stand_side_by_side(model):
     torch.testing.assert_close(nodes[..., :width][mask], shorter[mask])
     if not model.virtual_node:
         torch.testing.assert_close(both, read_out(nodes, mask, model.readout))
+
+
+@torch.no_grad()
+def test_grpe_fingerprint_equals_a_loop_over_the_layers(model):
+    """Each of the last layers as the end of a shorter encoder without final norm."""
+    batch = make_batch(model, range(4))
+    if not model.virtual_node:
+        with pytest.raises(ValueError, match="vectors of the virtual node, which the"):
+            layer_vectors(model, batch, layers=2, fingerprint=True)
+        return
+    with pytest.raises(ValueError, match="of molecules, not of atoms"):
+        layer_vectors(model, batch, nodes=True, fingerprint=True)
+    found = [
+        layer_vectors(model, batch, count, fingerprint=True) for count in (1, 2, 3)
+    ]
+    layers, expected = model.encoder.layers, []
+    model.encoder.final_norm = nn.Identity()
+    for count in (3, 2, 1):
+        model.encoder.layers = layers[:count]
+        vectors = model.encoder(batch)[:, 0]
+        norms = torch.stack([sum(v * v for v in row) ** 0.5 for row in vectors])
+        expected.insert(0, vectors / norms[:, None])
+        torch.testing.assert_close(found[3 - count], torch.cat(expected, 1))
