@@ -9,14 +9,14 @@ Reads what fairseq prints on a terminal, into a file (`--log-file` too), and wit
 same numbers.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import re
 import sys
 from collections import defaultdict
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 UPDATES = "num_updates"
 # Speed and sizes, which a curve does not explain.
@@ -76,20 +76,12 @@ def numbers(stats: dict[str, object]) -> dict[str, float]:
 
 def plot(curves: Curves, path: str) -> None:
     """Write a picture; its format is that of the file's name."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise ValueError("this needs matplotlib: pip install matplotlib") from None
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     # The learning rate, which only training has, comes last.
     names = sorted(curves, key=lambda name: (name == "lr", name != "loss", name))
     columns = min(3, len(names))
     rows = -(-len(names) // columns)
-    figure, axes = pyplot.subplots(
-        rows, columns, figsize=(4.5 * columns, 3.2 * rows), squeeze=False
-    )
+    figure = Figure(figsize=(4.5 * columns, 3.2 * rows))
+    axes = figure.subplots(rows, columns, squeeze=False)
     for axis in axes.flat[len(names) :]:
         axis.remove()
     for name, axis in zip(names, axes.flat):
@@ -102,7 +94,6 @@ def plot(curves: Curves, path: str) -> None:
             axis.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import plot_training
+from matplotlib.figure import Figure
 
 EXAMPLES = Path(__file__).resolve().parent
 PAGES = [*sorted(EXAMPLES.glob("**/README.md")), EXAMPLES.parent / "README.md"]
@@ -223,12 +224,8 @@ def draw(out: Path, logs: list[Path], metric: str) -> None:
     """
     if not logs:
         raise ValueError("no logs to draw")
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
     for number, log in enumerate(logs):
         label = "/".join(log.parts[-4:-1])
         curves = plot_training.read(log.read_text("utf-8", errors="replace"))

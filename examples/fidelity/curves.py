@@ -16,6 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 EXAMPLES = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(EXAMPLES))
 
@@ -74,17 +76,13 @@ def curve(log: Path, split: str) -> list[float]:
 
 def write(rows: list[dict], folder: Path) -> None:
     """The curves as a table and a picture."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     with open(folder / "curves.tsv", "w", newline="") as file:
         names = list(rows[0])
         table = csv.DictWriter(file, names, delimiter="\t", lineterminator="\n")
         table.writeheader()
         table.writerows(rows)
-    figure, axis = pyplot.subplots(figsize=(6, 4))
+    figure = Figure(figsize=(6, 4))
+    axis = figure.subplots()
     for model, colour in zip(MODELS, ("C0", "C1")):
         for seed, style in ((1, "-"), (2, "--")):
             chosen = [r for r in rows if (r["model"], r["seed"]) == (model, seed)]
