@@ -3,7 +3,7 @@ encoder and a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import BaseFairseqModel
@@ -124,7 +124,11 @@ class GraphModel(BaseFairseqModel):
 
     Attributes:
         batch_spec: the batch fields that the model reads.
+        options_before: what a checkpoint that is older than an option was trained with,
+            where it is not the option's default.
     """
+
+    options_before: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,

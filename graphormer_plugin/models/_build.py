@@ -10,6 +10,7 @@ from fairseq.models import (
     ARCH_MODEL_NAME_REGISTRY,
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
+    MODEL_REGISTRY,
 )
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -43,27 +44,18 @@ def model_config(arch: str, **options: Any) -> Any:
     return config_class(**vars(preset))
 
 
-# By model: options that are newer than some checkpoints, where these are not what the
-# default says.
-OPTIONS_BEFORE: dict[str, dict[str, Any]] = {
-    "cgt": {"head_layers": 3, "no_head_unit_norm": True},
-    "gt": {"wl_rounds": 2, "no_pair_features": True},
-}
-
-
 def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that a checkpoint has not because it is older than they are, with the
-    values of its time.
+    """Options that are newer than a checkpoint, with the values of its time.
 
     Args:
         options: of the checkpoint's model, with the architecture under ``_name``.
     """
     arch = options.get("_name")
     model = ARCH_MODEL_NAME_REGISTRY.get(arch, arch)
-    if model not in MODEL_DATACLASS_REGISTRY:
+    if not issubclass(MODEL_REGISTRY.get(model, object), GraphModel):
         return {}
     default = MODEL_DATACLASS_REGISTRY[model]()
-    before = OPTIONS_BEFORE.get(model, {})
+    before = MODEL_REGISTRY[model].options_before
     return {
         entry.name: before.get(entry.name, getattr(default, entry.name))
         for entry in dataclasses.fields(default)

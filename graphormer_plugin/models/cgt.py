@@ -189,6 +189,8 @@ class CGTConfig(PairConfig):
 class CGTModel(GraphModel):
     """`CGTEncoder` with a head on each node, whose results are read out for a graph."""
 
+    options_before = {"head_layers": 3, "no_head_unit_norm": True}
+
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
         encoder = CGTEncoder(
