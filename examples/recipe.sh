@@ -21,7 +21,9 @@
 #                      A run that was interrupted goes on from there; one that is complete
 #                      is not trained again
 #     RESULTS          table of results; default examples/results.tsv
-#     VARIANT          name of the run's folder and row, where FLAGS differ from the recipe's
+#     VARIANT          name of the run's folder and row, where FLAGS differ from the recipe's;
+#                      released: where the paper and its released code contradict each
+#                      other, the settings of the code
 #     DEVICES          devices that train together; default the visible GPUs, or as many of
 #                      them as share BATCH_SIZE evenly, or 1
 #     DEVICE_BATCH     graphs that a device takes at once; default BATCH_SIZE / DEVICES
@@ -38,7 +40,7 @@ RECIPE="$(basename "$0" .sh)"
 TASK=graph_prediction TEST_SUBSET=test TEST_CHECKPOINT=best DIRECTION=min WATCH= pretrained=()
 SEED="${SEED:-1}"
 export SMOKE_DIR="${SMOKE_DIR:-$ROOT/runs/smoke}"
-VARIANT="${VARIANT:-}"
+VARIANT="${VARIANT:-}" differs=
 WORKERS="${WORKERS:-2}"
 PYTHON="${PYTHON:-$(command -v python || command -v python3 || true)}"
 export PYTHONPATH="$ROOT${PYTHONPATH:+:$PYTHONPATH}"
@@ -55,6 +57,14 @@ count() {
         [[ ${!setting} =~ ^[1-9][0-9]*$ ]] ||
             fail "$setting=${!setting} is not a whole number above 0"
     done
+}
+
+# either NAME PAPER RELEASED: sets NAME where the two contradict each other. The variants
+# of an ablation end in -released.
+either() {
+    differs=1
+    [[ $VARIANT == released || $VARIANT == *-released ]] && set -- "$1" "$3"
+    printf -v "$1" %s "$2"
 }
 
 # paper_budget EPOCHS BATCH_SIZE: of the paper; the variables may say otherwise.
@@ -84,6 +94,11 @@ scaled() {
 scaled_epochs() {
     local n=$(($(updates "$1") * EPOCHS / PAPER_EPOCHS))
     echo $((n > 0 ? n : 1))
+}
+
+# share FRACTION: that of all updates, rounded down.
+share() {
+    awk "BEGIN { print int($(updates) * $1 + 1e-9) }"
 }
 
 # What the papers share: AdamW (fairseq's decay is decoupled) and three schedules.
@@ -191,6 +206,8 @@ recipe() {
         fail "fairseq-train is not in PATH; after make setup: source .venv/bin/activate"
     [[ $SEED =~ ^[0-9]{1,9}$ ]] || fail "SEED=$SEED is not a whole number below a billion"
     [[ $WORKERS =~ ^[0-9]+$ ]] || fail "WORKERS=$WORKERS is not a whole number"
+    [[ $VARIANT != released || -n $differs ]] || echo "$BENCHMARK/$RECIPE: no setting of the" \
+        "paper contradicts the released code; VARIANT=released has the same settings"
     choose_devices
     if [[ -n ${SMOKE:-} ]]; then
         DATA_ROOT="$SMOKE_DIR/data"

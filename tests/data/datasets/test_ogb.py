@@ -98,21 +98,36 @@ def test_pcqm(tmp_path, options, version, source, caplog):
     assert not list((tmp_path / "stores").glob(".loading-*"))
 
 
-def test_a_tenth_of_pcqm4mv2(tmp_path, options):
+def test_splits_of_the_released_code_of_csa():
+    """section 11 of released.md: 150,000 of train choose; the next tenth is the subset"""
+    train = np.arange(3_378_606) + 7
+    order = np.random.default_rng(42).permutation(len(train)) + 7
+    full, part = (ogb.held_out_splits(train, subset) for subset in (False, True))
+    for splits, valid, rest in (
+        (full, order[:150_000], order[150_000:]),
+        (part, order[:50_000], order[150_000:472_860]),
+    ):
+        assert np.array_equal(splits["valid"], np.sort(valid))
+        assert np.array_equal(splits["train"], np.sort(rest))
+    assert len(full["train"]) == 3_228_606 and len(part["train"]) == 322_860
+
+
+@pytest.mark.parametrize("name, size", [("graphgps", 34), ("subset", 3)])
+def test_splits_of_pcqm4mv2_with_a_labelled_test(name, size, tmp_path, options):
     gaps = np.arange(len(SMILES)) / 8
     write_pcqm(tmp_path, gaps=gaps)
-    whole = get_store(options("pcqm4mv2"))
-    part = get_store(options("pcqm4mv2-subset"))
-    assert {name: len(rows) for name, rows in part.splits.items()} == {
-        "train": len(whole.splits["train"]) // 10,
-        "valid": len(whole.splits["valid"]),
-    }
+    whole, part = get_store(options("pcqm4mv2")), get_store(options(f"pcqm4mv2-{name}"))
+    official = {name: rows.tolist() for name, rows in whole.splits.items()}
     graphs, every = list(graphs_of(part)), list(graphs_of(whole))
-    for name, rows in part.splits.items():
+    found = {}
+    for split, rows in part.splits.items():
         origin = np.searchsorted(gaps, part.target[rows, 0])
-        assert set(origin) <= set(whole.splits[name].tolist())
-        assert len(set(origin)) == len(rows)
         assert [graphs[row] for row in rows] == [every[row] for row in origin]
+        found[split] = origin.tolist()
+    assert found["test"] == official["valid"] and len(official["train"]) == 35
+    assert len(found["train"]) == size and len(found["valid"]) == 1
+    assert not set(found["train"]) & set(found["valid"])
+    assert set(found["train"] + found["valid"]) <= set(official["train"])
 
 
 def test_pcqm_of_real_molecules(tmp_path, options, shared_data):
