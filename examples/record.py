@@ -71,7 +71,9 @@ def measure(checkpoint: Path, subset: str, metric: str) -> str:
     logger.addHandler(numbers)
     logger.setLevel(logging.INFO)
     validate.main(
-        options.parse_args_and_arch(options.get_validation_parser(), arguments)
+        options.parse_args_and_arch(options.get_validation_parser(), arguments),
+        # The recipe that has trained it names this folder.
+        argparse.Namespace(data_root=cfg["task"]["data_root"]),
     )
     logger.removeHandler(numbers)
     found = numbers.values()

@@ -8,8 +8,10 @@ graphormer_plugin`` does the same here, so that both register the same component
 """
 
 from graphormer_plugin import criterions, models, optim, tasks
+from graphormer_plugin.checkpoint_files import replace_fairseq_functions
 from graphormer_plugin.components import import_modules
 
 import_modules(tasks)
+replace_fairseq_functions()
 
 __all__ = ["criterions", "models", "optim", "tasks"]

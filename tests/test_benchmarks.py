@@ -38,10 +38,11 @@ def train(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def validate(monkeypatch):
+def validate(tmp_path, monkeypatch):
     def run_validation(path, task, *more):
         arguments = ["--user-dir", USER_DIR, "--task", task, "--path", str(path)]
         arguments += ["--batch-size", "5", "--log-format", "json", "--num-workers", "0"]
+        arguments += ["--data-root", str(tmp_path)]
         arguments += [str(value) for value in more]
         return run(fairseq_validate.cli_main, arguments, monkeypatch)
 
@@ -261,6 +262,7 @@ def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
     arguments = ["--valid-subset", "valid,test", "--batch-size", str(batch_size)]
     both = ["--user-dir", USER_DIR, "--task", task, "--path", str(checkpoint)]
     both += ["--log-format", "json", "--num-workers", "0", *arguments]
+    both += ["--data-root", str(folder)]
     one = validate(checkpoint, task, *arguments, "--results-path", folder / "one")
     two = two_processes(
         ["fairseq_cli.validate", *both, "--results-path", str(folder / "two")]

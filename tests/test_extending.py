@@ -35,6 +35,7 @@ def test_train_validate_predict(name, options, data, tmp_path, monkeypatch):
     path = str(tmp_path / name / "checkpoint_best.pt")
     arguments = ["--user-dir", MY_GRAPHS, "--task", "graph_prediction"]
     arguments += ["--path", path, "--batch-size", "5", "--log-format", "json"]
+    arguments += ["--data-root", str(data)]
     log = run(
         fairseq_validate.cli_main, [*arguments, "--num-workers", "0"], monkeypatch
     )

@@ -18,7 +18,10 @@ NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 @contextlib.contextmanager
 def atomic_write(
-    path: str | os.PathLike[str], mode: str = "wb", **options: Any
+    path: str | os.PathLike[str],
+    mode: str = "wb",
+    temporary: Optional[Path] = None,
+    **options: Any,
 ) -> Iterator[IO[Any]]:
     """Opens a file that gets its name when it is complete; otherwise none is left.
 
@@ -27,13 +30,16 @@ def atomic_write(
     Args:
         path: Of the file; one of that name is replaced.
         mode: ``wb`` or ``w``.
+        temporary: Its name until then; by default one that no other process uses. After
+            a kill, the next writer replaces a file of a fixed name.
         **options: As for `open`, for example ``encoding``.
 
     Raises:
         OSError: It cannot be written; the message names it.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    if temporary is None:
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with named_in_errors(path):
             with open(temporary, mode, **options) as file:

@@ -10,6 +10,7 @@ from typing import Any
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.finetune.published import NONE, load_pretrained
+from graphormer_plugin.finetune.resume import read_last
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
 from graphormer_plugin.models import GraphModel
 
@@ -92,6 +93,8 @@ def starting_point(cfg: Any) -> StartingPoint | None:
         )
     if restore == "checkpoint_last.pt":  # fairseq's default, in the save folder
         restore = os.path.join(save_dir, f"checkpoint_last{suffix or ''}.pt")
+        if os.path.exists(restore):
+            return StartingPoint(read_last(restore), resumes=True)
     if restore and os.path.exists(restore):
         return StartingPoint(read_pretrained(restore), resumes=True)
     if not (path or name):

@@ -28,6 +28,10 @@ IMPORT_HINT = (
 TRAINING_STATE = ("metrics", "ema", "ema_fp32_params")
 
 
+class UnreadableFileError(ValueError):
+    """A file that is damaged, or that ``torch.save`` has not written."""
+
+
 class Checkpoint(NamedTuple):
     """A checkpoint of this package.
 
@@ -115,14 +119,19 @@ def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def read_file(path: str | os.PathLike[str]) -> Any:
+def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
     """Read plain values and tensors that ``torch.save`` has written.
 
     Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have.
 
+    Args:
+        path: the file.
+        mmap: leave tensors on disk until they are used.
+
     Raises:
         OSError: there is no such file.
-        ValueError: it is damaged, of another kind, or holds objects that could run code.
+        UnreadableFileError: it is damaged, of another kind, or holds objects that could
+            run code.
     """
     path = Path(path)
     if path.is_dir():
@@ -135,24 +144,41 @@ def read_file(path: str | os.PathLike[str]) -> Any:
         start = file.read(len(ZIP_START))
     archive = start == ZIP_START
     try:
+        if archive:
+            check_archive(path)
         # torch warns about files of other programs, which are refused below.
         with (
             warnings.catch_warnings(action="ignore"),
             torch.serialization.safe_globals([Namespace]),
         ):
-            state = torch.load(
-                path, map_location="cpu", weights_only=True, mmap=archive
+            return torch.load(
+                path, map_location="cpu", weights_only=True, mmap=mmap and archive
             )
-        if archive:  # torch compares no checksums, so a flipped bit changes a weight
-            with zipfile.ZipFile(path) as file:
-                if file.testzip():
-                    raise ValueError("wrong checksum")
-        return state
-    except OSError:
+    except (OSError, UnreadableFileError):
         raise
     except Exception as error:  # torch has no class of its own for a bad file
         # Not torch's message: it suggests to turn the safe loader off.
-        raise ValueError(f"{path} {_defect(path, archive, str(error))}") from error
+        text = f"{path} {_defect(path, archive, str(error))}"
+        raise UnreadableFileError(text) from error
+
+
+def check_archive(path: Path) -> None:
+    """Compare the checksums of a zip archive, which torch does not do.
+
+    Raises:
+        UnreadableFileError: tensors are compressed; torch would take the compressed bytes
+            of a memory-mapped one for its numbers.
+        ValueError, zipfile.BadZipFile: it is damaged.
+    """
+    with zipfile.ZipFile(path) as file:
+        tensors = [entry for entry in file.infolist() if "/data/" in entry.filename]
+        if any(entry.compress_type for entry in tensors):
+            raise UnreadableFileError(
+                f"{path} was packed again with compression, which torch.save does not "
+                "use; copy the original file"
+            )
+        if file.testzip():
+            raise ValueError("wrong checksum")
 
 
 def _defect(path: Path, archive: bool, message: str) -> str:

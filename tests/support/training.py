@@ -116,10 +116,11 @@ def train(data, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def validate(monkeypatch):
+def validate(data, monkeypatch):
     def run_validation(path, *more):
         # the shortest command: fairseq itself demands the task and a batch size
         arguments = ["--user-dir", USER_DIR, "--task", "graph_prediction"]
+        arguments += ["--data-root", str(data)]
         arguments += ["--batch-size", "5", "--path", str(path), *more]
         arguments += ["--log-format", "json", "--num-workers", "0"]
         return run(fairseq_validate.cli_main, arguments, monkeypatch)

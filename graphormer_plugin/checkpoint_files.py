@@ -1,0 +1,117 @@
+"""How fairseq's commands read and write checkpoints, with this package loaded."""
+
+import logging
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.dataclass.utils import overwrite_args_by_name
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf
+
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.finetune.resume import copy_checkpoint
+from graphormer_plugin.inference.checkpoint import invalid_checkpoint_errors, read_file
+from graphormer_plugin.tasks._errors import one_line_errors
+
+logger = logging.getLogger(__name__)
+
+# Options of a task that name files to import or to write.
+PATH_OPTIONS = ("user_data_dir", "data_root", "results_path", "pretrained_dir")
+
+fairseq_copy = PathManager.copy
+fairseq_save = checkpoint_utils.torch_persistent_save
+
+
+def replace_fairseq_functions() -> None:
+    """Replace fairseq's functions that read, write and copy checkpoints.
+
+    fairseq reads without comparing checksums, with the safe loader only where no
+    environment variable switches it off, and believes the paths in a file. It copies
+    into the file of the last checkpoint, which a kill or a full disk then cuts off.
+    """
+    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint
+    checkpoint_utils.torch_persistent_save = save_checkpoint
+    PathManager.copy = staticmethod(copy)
+
+
+def load_checkpoint(
+    path: str, arg_overrides: dict[str, Any] | None = None, *_: Any, **__: Any
+) -> dict[str, Any]:
+    """Read a checkpoint for fairseq to resume from, or to evaluate.
+
+    Paths in its options are dropped: nothing is imported from and written to a folder
+    that only the file names.
+
+    Args:
+        path: the file.
+        arg_overrides: options of the command line and of ``--model-overrides``.
+
+    Raises:
+        SystemExit: the file is damaged or of another kind.
+    """
+    overrides = arg_overrides or {}
+    with one_line_errors():
+        # A memory-mapped optimiser state would depend on the file during training.
+        state = read_file(PathManager.get_local_path(path), mmap=False)
+        with invalid_checkpoint_errors(path):
+            if state.get("args") is not None:
+                vars(state["args"]).update(overrides)
+            if state.get("cfg") is not None:
+                dropped = drop_paths(state["cfg"].get("task") or {})
+                cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+                overwrite_args_by_name(cfg, overrides)
+                state["cfg"] = cfg
+                missing = [text for name, text in dropped if name not in overrides]
+                if arg_overrides is not None and missing:
+                    logger.warning(
+                        "paths that %s names are not used; to use them, give %s",
+                        path,
+                        " ".join(missing),
+                    )
+            return checkpoint_utils._upgrade_state_dict(state)
+
+
+def drop_paths(task: dict[str, Any]) -> list[tuple[str, str]]:
+    """Remove the paths from a task's options; returns their names and flags."""
+    dropped = []
+    for name in PATH_OPTIONS:
+        if task.get(name):
+            dropped.append((name, f"--{name.replace('_', '-')} {task[name]}"))
+            task[name] = None
+    return dropped
+
+
+def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
+    """Write a checkpoint; its name has the old content or all of the new.
+
+    Raises:
+        SystemExit: it cannot be written.
+    """
+    if async_write or not PathManager.supports_rename(path):
+        return fairseq_save(state, path, async_write)
+    with one_line_errors():
+        try:
+            with atomic_write(path, temporary=Path(f"{path}.tmp")) as file:
+                torch.save(state, file)
+        except RuntimeError as error:  # torch's, in place of the OSError
+            raise OSError(
+                f"cannot write {path}: {error.__context__ or error}"
+            ) from error
+
+
+def copy(source: str, path: str, overwrite: bool = False) -> bool:
+    """Copy a file for fairseq, as a whole or not at all.
+
+    Raises:
+        SystemExit: the copy cannot be written.
+    """
+    if not PathManager.supports_rename(path):
+        return fairseq_copy(source, path, overwrite)
+    with one_line_errors():
+        if not overwrite and os.path.exists(path):
+            raise FileExistsError(f"{path} exists")
+        copy_checkpoint(source, Path(path))
+    return True

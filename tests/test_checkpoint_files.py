@@ -1,0 +1,240 @@
+"""Checkpoints as fairseq's commands read and write them."""
+
+import os
+import pickle
+import re
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from support.training import assert_same_weights, weights
+
+pytestmark = pytest.mark.usefixtures("fresh_fairseq")
+
+
+@pytest.fixture
+def trained(train, tmp_path):
+    train("run", "--max-epoch", 2)
+    return tmp_path / "run"
+
+
+def changed(path, target, **options):
+    """A copy of a checkpoint with other options of its task."""
+    state = weights(path)
+    state["cfg"]["task"].update(options)
+    torch.save(state, target)
+    return target
+
+
+def one_line(capsys, *texts):
+    """The error of a command that has exited."""
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("graphormer_plugin: error: ")
+    for text in texts:
+        assert str(text) in line
+    return line
+
+
+def flipped(content, place):
+    """Content with one bit turned."""
+    return content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :]
+
+
+class Evil:
+    """Creates a file when it is unpickled without the safe loader."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+# Paths in a checkpoint
+
+
+def test_nothing_is_imported_from_a_folder_that_a_checkpoint_names(
+    trained, validate, tmp_path, data
+):
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    (folder / "code.py").write_text("open(__file__ + '.ran', 'w')\n")
+    path = changed(
+        trained / "checkpoint_last.pt",
+        tmp_path / "evil.pt",
+        user_data_dir=str(folder),
+        data_root=str(tmp_path / "elsewhere"),
+        results_path=str(tmp_path / "results"),
+    )
+    log = validate(path)
+    assert not (folder / "code.py.ran").exists()
+    assert not (tmp_path / "elsewhere").exists()
+    assert not (tmp_path / "results").exists()
+    (warning,) = re.findall("paths that .* names are not used.*", log)
+    assert f"give --user-data-dir {folder} --results-path {tmp_path}" in warning
+
+    log = validate(path, "--user-data-dir", str(folder))
+    assert (folder / "code.py.ran").exists()
+    assert "--user-data-dir" not in log
+
+    (folder / "code.py.ran").unlink()
+    overrides = {"data_root": str(tmp_path / "asked"), "user_data_dir": str(folder)}
+    log = validate(path, "--model-overrides", repr(overrides))
+    assert (tmp_path / "asked").exists()
+
+
+# Nothing runs
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_no_environment_variable_switches_the_safe_loader_off(
+    archive, train, validate, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    path = tmp_path / "run/checkpoint_last.pt"
+    path.parent.mkdir()
+    torch.save(Evil(tmp_path / "ran"), path, _use_new_zipfile_serialization=archive)
+    with pytest.raises(SystemExit, match="2"):
+        validate(path)
+    one_line(capsys, path, "nothing in it was run")
+    with pytest.raises(SystemExit, match="2"):
+        train("run")
+    one_line(capsys, path, "nothing in it was run")
+    with pytest.raises(SystemExit, match="2"):
+        train("other", "--restore-file", path)
+    one_line(capsys, path, "nothing in it was run")
+    assert not (tmp_path / "ran").exists()
+    pickle.loads(pickle.dumps(Evil(tmp_path / "ran")))  # the trap works
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_compressed_checkpoint_is_refused(trained, train, validate, tmp_path, capsys):
+    source, path = trained / "checkpoint_last.pt", tmp_path / "packed.pt"
+    with zipfile.ZipFile(source) as old:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+            for name in old.namelist():
+                new.writestr(name, old.read(name))
+    with pytest.raises(SystemExit, match="2"):
+        validate(path)
+    one_line(capsys, path, "compression")
+    with pytest.raises(SystemExit, match="2"):
+        train("other", "--restore-file", path)
+    one_line(capsys, path, "compression")
+
+
+def test_what_is_not_a_checkpoint_gets_one_line(validate, tmp_path, capsys):
+    for content in ([1, 2], {"cfg": [3]}, {"cfg": {"task": [4]}}, {}):
+        torch.save(content, tmp_path / "other.pt")
+        with pytest.raises(SystemExit, match="2"):
+            validate(tmp_path / "other.pt")
+        one_line(capsys, tmp_path / "other.pt")
+
+
+# Torn files
+
+
+def test_a_kill_while_copying_leaves_the_old_file(tmp_path):
+    """The process dies after half of the copy, and also before the new name."""
+    old, new = tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint2.pt"
+    old.write_bytes(b"old")
+    new.write_bytes(b"new" * 1_000_000)
+    for function, replaced in [
+        (
+            "shutil.copyfileobj",
+            "lambda a, b, n: (b.write(a.read(9)), b.flush(), die())",
+        ),
+        ("os.fsync", "lambda number: die()"),
+        ("os.replace", "lambda a, b: die()"),
+    ]:
+        code = f"""
+import os, shutil, signal
+import graphormer_plugin
+from fairseq.file_io import PathManager
+die = lambda: os.kill(os.getpid(), signal.SIGKILL)
+{function} = {replaced}
+PathManager.copy({str(new)!r}, {str(old)!r}, overwrite=True)
+"""
+        status = subprocess.run([sys.executable, "-c", code]).returncode
+        assert status == -signal.SIGKILL
+        assert old.read_bytes() == b"old"
+    assert PathManager.copy(str(new), str(old), overwrite=True)
+    assert old.read_bytes() == new.read_bytes()
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint2.pt", "checkpoint_last.pt"]
+
+
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, capsys):
+    path = tmp_path / "checkpoint_last.pt"
+    path.write_bytes(b"old")
+    (tmp_path / "large").write_bytes(b"new" * 100_000)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        with pytest.raises(SystemExit, match="2"):
+            checkpoint_utils.torch_persistent_save(torch.zeros(100_000), str(path))
+        one_line(capsys, f"cannot write {path}", "File too large")
+        with pytest.raises(SystemExit, match="2"):
+            PathManager.copy(str(tmp_path / "large"), str(path), overwrite=True)
+        one_line(capsys, f"cannot write {path}", "File too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == b"old"
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint_last.pt", "large"]
+
+
+@pytest.mark.parametrize("damage", ["cut off", "empty", "zeros", "bit"])
+def test_training_goes_on_from_the_newest_intact_checkpoint(
+    damage, trained, train, tmp_path
+):
+    path = trained / "checkpoint_last.pt"
+    content = path.read_bytes()
+    torn = {
+        "cut off": content[: len(content) // 2],
+        "empty": b"",
+        "zeros": bytes(len(content)),
+        "bit": flipped(content, len(content) // 2),
+    }[damage]
+    path.write_bytes(torn)
+    (trained / "checkpoint_best.pt").write_bytes(torn)
+    log = train("run")
+    (warning,) = re.findall(".*goes on from.*", log)
+    assert str(path) in warning and str(trained / "checkpoint2.pt") in warning
+    assert path.with_name("checkpoint_last.pt.damaged").read_bytes() == torn
+    train("whole")
+    assert_same_weights(path, tmp_path / "whole/checkpoint_last.pt")
+
+
+def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, capsys):
+    content = (trained / "checkpoint_last.pt").read_bytes()
+    with zipfile.ZipFile(trained / "checkpoint_last.pt") as file:
+        entries = [entry for entry in file.infolist() if entry.file_size]
+    for entry in entries[:: len(entries) // 6]:
+        lengths = content[entry.header_offset + 26 : entry.header_offset + 30]
+        start = entry.header_offset + 30 + sum(struct.unpack("<HH", lengths))
+        bad = flipped(content, start + entry.file_size // 2)
+        (tmp_path / "bad.pt").write_bytes(bad)
+        with pytest.raises(SystemExit, match="2"):
+            validate(tmp_path / "bad.pt")
+        one_line(capsys, tmp_path / "bad.pt", "is damaged")
+    with pytest.raises(SystemExit, match="2"):
+        train("other", "--restore-file", tmp_path / "bad.pt")
+    one_line(capsys, tmp_path / "bad.pt", "is damaged")
+
+
+def test_without_an_intact_checkpoint_one_line_says_so(trained, train, capsys):
+    for path in trained.glob("checkpoint*.pt"):
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(SystemExit, match="2"):
+        train("run")
+    one_line(capsys, trained / "checkpoint_last.pt", "no intact checkpoint")
+    assert not list(trained.glob("*.damaged"))
