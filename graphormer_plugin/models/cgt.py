@@ -27,7 +27,7 @@ Here differently:
   of nodes (PATTERN, CLUSTER) have an embedding, not a linear map with bias. Columns of
   bonds are averaged, not summed.
 - The bias of the last map of the head for graphs is added once a graph, after the sum
-  over its nodes.
+  over its nodes (`--head-before-readout`: once a node).
 - "Attention dropout" of Table 6 drops connections (`--attention-dropout`).
 - `--neighbours-only` leaves each node itself among its neighbours.
 """
@@ -90,6 +90,14 @@ class CGTConfig(PairConfig):
         metadata={
             "help": "hidden layers of the head for nodes are not divided by their L2 "
             "norm"
+        },
+    )
+    head_before_readout: bool = field(
+        default=False,
+        metadata={
+            "help": "nodes pass through the head's last map, too, before they are read "
+            "out, as in the released code, so that a sum has its bias once a node; for "
+            "checkpoints imported from it"
         },
     )
     node_dropout: float = field(
@@ -187,7 +195,13 @@ class CGTConfig(PairConfig):
 
 @register_model("cgt", dataclass=CGTConfig)
 class CGTModel(GraphModel):
-    """`CGTEncoder` with a head on each node, whose results are read out for a graph."""
+    """`CGTEncoder` with a head on each node, whose results are read out for a graph.
+
+    Attributes:
+        head_before_readout: see `CGTConfig`.
+    """
+
+    head_before_readout = False
 
     options_before = {"head_layers": 3, "no_head_unit_norm": True}
 
@@ -230,7 +244,9 @@ class CGTModel(GraphModel):
             head = MLPHead(widths, cfg.activation_fn, not cfg.no_head_unit_norm)
         else:
             head = MLPHead.halving(width, cfg.head_layers, outputs, cfg.activation_fn)
-        return cls(encoder, head, level, cfg.readout)
+        model = cls(encoder, head, level, cfg.readout)
+        model.head_before_readout = cfg.head_before_readout
+        return model
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
@@ -238,7 +254,10 @@ class CGTModel(GraphModel):
         """See `GraphModel`."""
         if self.level == "node":
             return super().forward(batch, perturb)
-        x = self.head.hidden(self.encoder(batch, perturb))
+        x = self.encoder(batch, perturb)
+        if self.head_before_readout:
+            return self.graphs(self.head(x), batch["node_mask"])
+        x = self.head.hidden(x)
         return self.head.projection(self.graphs(x, batch["node_mask"]))
 
 

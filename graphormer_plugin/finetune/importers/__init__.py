@@ -14,6 +14,7 @@ from torch import Tensor
 from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers._shared import Imported
+from graphormer_plugin.finetune.importers.csa import import_csa
 from graphormer_plugin.finetune.importers.graph_transformer import (
     import_graph_transformer,
 )
@@ -25,12 +26,14 @@ from graphormer_plugin.models import build_model
 IMPORTERS = {
     "microsoft-graphormer": import_graphormer,
     "lenscloth-grpe": import_grpe,
+    "csa": import_csa,
     "graphtransformer": import_graph_transformer,
 }
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """Weights of a published checkpoint: the whole file, or its entry ``model``.
+    """Weights of a published checkpoint: the whole file, or its entry ``model`` (fairseq)
+    or ``model_state`` (GraphGym).
 
     Raises:
         OSError: there is no such file.
@@ -41,12 +44,16 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         if "schema" in (state.get("task_state") or {}):
             raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
         state = state["model"]
+    if isinstance(state, Mapping) and isinstance(state.get("model_state"), Mapping):
+        state = state["model_state"]
     if not (
         isinstance(state, Mapping)
         and state
         and all(isinstance(value, Tensor) for value in state.values())
     ):
-        raise ValueError(f"{path} holds no weights, alone or under 'model'")
+        raise ValueError(
+            f"{path} holds no weights, alone, under 'model' or under 'model_state'"
+        )
     return dict(state)
 
 

@@ -1,0 +1,234 @@
+"""Checkpoints of CSA's released code (inria-thoth/csa), models of whole graphs.
+
+What is told apart by the names of its weights: bonds in one column (``TypeDictEdge``) or
+in several (``Bond``), atoms in the same way, random walks or distances of pairs
+(``encoder2`` of the edges), maps of pairs in each layer or shared by all, and additive
+rings.
+
+Biases that CGT does not have become part of other weights, and the result stays the same
+in evaluation:
+
+- That of the map of random walks is added to the vectors of bonds, of "self" and of "no
+  bond"; every pair has one of them. For that pair features are summed, not concatenated
+  (``--pair-combine sum``), with zeros in the columns of the other half.
+- That of the shared map to E^att is the same for all senders, and the softmax takes it
+  out. That of the shared map to E^val is added to every message; the filters of a channel
+  sum to 1, so it goes through the map after the attention into its bias.
+- That of the last map of the head counts once a node: nodes are read out after it
+  (``--head-before-readout``).
+
+The class of the return probabilities of nodes (``raw_norm``, ``pe_encoder``) is that of
+GraphGPS (rampasek/GraphGPS, kernel_pos_encoder.py).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.finetune.importers._shared import (
+    Imported,
+    Weights,
+    check_config,
+)
+
+POOLING = {"add": "sum", "mean": "mean", "max": "max"}
+NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
+
+
+def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Imported:
+    """Convert weights of CSA's released code.
+
+    Args:
+        state: the weights.
+        config: ``n_heads`` and ``graph_pooling``, which the weights do not show, and
+            with rings ``rings_max_length``; ``act``, if it is not relu; ``dropout``,
+            ``attn_dropout``. Further entries of the released configs are compared with
+            the weights.
+
+    Raises:
+        ValueError: an entry is missing; weights are missing or unknown, or contradict
+            the config; or a model that this package does not have.
+    """
+    for name, example in (("n_heads", 8), ("graph_pooling", '"add"')):
+        if name not in config:
+            raise ValueError(
+                f"the weights of CSA do not show {name}: give --config with "
+                f'{{"{name}": {example}, ...}}'
+            )
+    if config["graph_pooling"] not in POOLING:
+        raise ValueError(
+            f"unknown graph_pooling {config['graph_pooling']!r}, expected "
+            f"{'|'.join(POOLING)}"
+        )
+    if config.get("rings_coalesce_edges"):
+        raise ValueError(
+            "rings_coalesce_edges: walks and distances of that model run over pairs in "
+            "rings, those of this package over bonds only"
+        )
+    weights = Weights(
+        {name.removeprefix("model."): value for name, value in state.items()}
+    )
+    if "post_mp.FC_layers.0.weight" not in weights:
+        raise ValueError(
+            "the checkpoint has no head san_graph (post_mp.FC_layers): only models of "
+            "whole graphs are converted"
+        )
+    new: dict[str, Tensor] = {}
+    node_dims, walk_options = _nodes(weights, new)
+    bond_dims, pair_options = _pairs(weights, config, new)
+    value_bias = _shared_maps(weights, new)
+    layers = 0
+    while f"layers.{layers}.linear_attn.weight" in weights:
+        _move_layer(weights, layers, value_bias, new)
+        layers += 1
+    hidden = 0
+    while f"post_mp.FC_layers.{hidden + 1}.weight" in weights:
+        weights.move(f"post_mp.FC_layers.{hidden}", f"head.hidden.{2 * hidden}", new)
+        hidden += 1
+    weights.move(f"post_mp.FC_layers.{hidden}", "head.projection", new)
+    weights.finish()
+
+    width = len(new["encoder.layers.0.attention.out_proj.bias"])
+    read = {"layers": layers, "dim_hidden": width, "dim_inner": width}
+    check_config(config, read | {"edge_encoder_shared": value_bias is not None})
+    options = {
+        "encoder_layers": layers,
+        "encoder_embed_dim": width,
+        "encoder_ffn_embed_dim": len(new["encoder.layers.0.fc1.weight"]),
+        "encoder_attention_heads": int(config["n_heads"]),
+        "share_edge_encoding": value_bias is not None,
+        "readout": POOLING[config["graph_pooling"]],
+        "head_layers": hidden,
+        "head_before_readout": True,
+        "activation_fn": str(config.get("act", "relu")),
+        "dropout": float(config.get("dropout", 0.0)),
+        "attention_dropout": float(config.get("attn_dropout", 0.0)),
+        **walk_options,
+        **pair_options,
+    }
+    schema = FeatureSchema(len(node_dims), node_dims, bond_dims)
+    outputs = len(new["head.projection.bias"])
+    return Imported("cgt", options, schema, outputs, new)
+
+
+def _tables(weights: Weights, one: str, several: str) -> list[Tensor]:
+    """Embeddings of columns: one table, or a numbered one per column."""
+    if f"{one}.weight" in weights:
+        return [weights.take(f"{one}.weight")]
+    tables = [weights.take(f"{several}.0.weight")]
+    while f"{several}.{len(tables)}.weight" in weights:
+        tables.append(weights.take(f"{several}.{len(tables)}.weight"))
+    return tables
+
+
+def _nodes(
+    weights: Weights, new: dict[str, Tensor]
+) -> tuple[list[int], dict[str, Any]]:
+    """Node input: vocabularies, and the options of return probabilities."""
+    walks = f"{NODES}encoder2.pe_encoder.weight" in weights
+    prefix = f"{NODES}encoder1." if walks else NODES
+    tables = _tables(weights, f"{prefix}encoder", f"{prefix}atom_embedding_list")
+    new["encoder.node_encoder.embedding.weight"] = torch.cat(tables)
+    options = {"rwse_steps": 0}
+    if walks:
+        weights.move(f"{NODES}encoder2.pe_encoder", "encoder.rwse_proj", new)
+        weights.move_norm(f"{NODES}encoder2.raw_norm", "encoder.rwse_norm", new)
+        channels, steps = new["encoder.rwse_proj.weight"].shape
+        options = {"rwse_steps": steps, "rwse_dim": channels}
+    return [len(table) for table in tables], options
+
+
+def _pairs(
+    weights: Weights, config: Mapping[str, Any], new: dict[str, Tensor]
+) -> tuple[list[int], dict[str, Any]]:
+    """Pair features: vocabularies of bonds, and options of the encodings.
+
+    The released features are [type, relative encoding] side by side. Here both are as
+    wide as the whole and summed.
+    """
+    types = f"{EDGES}type_encoder."
+    bonds = _tables(weights, f"{types}0.encoder", f"{types}0.bond_embedding_list")
+    no_bonds = weights.take(f"{types}1.encoder.weight")[1:]  # without that of padding
+    rings = f"{types}2.encoder.weight" in weights
+    options = {"pair_combine": "sum", "relative_encoding": "none"}
+    half = no_bonds.shape[1]
+    after = offset = no_bonds.new_zeros(0)
+    relative = f"{EDGES}encoder2.encoder."
+    if f"{relative}bias" in weights:
+        walk_map, offset = (
+            weights.take(relative + kind) for kind in ("weight", "bias")
+        )
+        after = torch.zeros_like(offset)
+        before = walk_map.new_zeros(half, walk_map.shape[1])
+        new["encoder.pairs.walks.weight"] = torch.cat([before, walk_map])
+        options["relative_encoding"] = "rwse"
+        options["relative_steps"] = walk_map.shape[1]
+    elif f"{relative}weight" in weights:
+        # Released: self, a row that nothing reads, 1 .. p. Beyond p it has zero.
+        table = weights.take(f"{relative}weight")
+        table = torch.cat([table[:1], table[2:], torch.zeros_like(table[:1])])
+        after = offset = torch.zeros_like(table[0])
+        before = table.new_zeros(len(table), half)
+        new["encoder.pairs.distances.weight"] = torch.cat([before, table], 1)
+        options["relative_encoding"] = "spde"
+        options["relative_steps"] = len(table) - 2
+
+    def wide(table: Tensor, rest: Tensor) -> Tensor:
+        return torch.cat([table, rest.expand(len(table), -1)], 1)
+
+    # Columns of bonds are averaged here, and summed in the released code.
+    table = wide(len(bonds) * torch.cat(bonds), offset)
+    new["encoder.pairs.bonds.0.embedding.weight"] = table
+    new["encoder.pairs.no_bonds.weight"] = wide(no_bonds, offset)
+    if rings:
+        if "rings_max_length" not in config:
+            raise ValueError(
+                "the weights of CSA do not show how long rings are: give --config with "
+                '{"rings_max_length": ..., ...}'
+            )
+        ring = weights.take(f"{types}2.encoder.weight")[1:]  # without that of no ring
+        new["encoder.pairs.ring.weight"] = wide(ring, after)
+        options["rings"] = "additive"
+        options["max_ring_size"] = int(config["rings_max_length"])
+    return [len(table) for table in bonds], options
+
+
+def _shared_maps(weights: Weights, new: dict[str, Tensor]) -> Tensor | None:
+    """Maps of pairs that all layers share: the bias of that to E^val; None without."""
+    shared = f"{EDGES}shared_edge_encoder."
+    if f"{shared}value_encoder.weight" not in weights:
+        return None
+    for theirs, ours in (("attention", "att"), ("value", "val")):
+        name = f"encoder.projections.0.{ours}.weight"
+        new[name] = weights.take(f"{shared}{theirs}_encoder.weight")
+    weights.drop(f"{shared}attention_encoder.bias")
+    return weights.take(f"{shared}value_encoder.bias")
+
+
+def _move_layer(
+    weights: Weights, number: int, value_bias: Tensor | None, new: dict[str, Tensor]
+) -> None:
+    """Rename the weights of one layer."""
+    old, layer = f"layers.{number}.", f"encoder.layers.{number}."
+    maps = [weights.take(f"{old}self_attn.{part}.weight") for part in "QKV"]
+    new[f"{layer}attention.qkv_proj.weight"] = torch.cat(maps)
+    weights.move(f"{old}linear_attn", f"{layer}attention.out_proj", new)
+    if value_bias is None:
+        for theirs, ours in (("E_att", "att"), ("E_value", "val")):
+            name = f"encoder.projections.{number}.{ours}.weight"
+            new[name] = weights.take(f"{old}self_attn.{theirs}.weight")
+    else:
+        weight, bias = (
+            new[f"{layer}attention.out_proj.{kind}"] for kind in ("weight", "bias")
+        )
+        new[f"{layer}attention.out_proj.bias"] = bias + weight @ value_bias
+    weights.move_norm(f"{old}norm1_attn", f"{layer}attention_norm", new)
+    weights.move_norm(f"{old}norm2", f"{layer}ffn_norm", new)
+    weights.move(f"{old}ff_linear1", f"{layer}fc1", new)
+    weights.move(f"{old}ff_linear2", f"{layer}fc2", new)
+    # Of the local model, which CSA does not have.
+    kinds = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    weights.drop(*(f"{old}norm1_local.{kind}" for kind in kinds))
