@@ -28,7 +28,8 @@ class Published:
 
     Attributes:
         file: the authors' name of the file.
-        address: URL of the file.
+        address: URL of the file, or of the page that has it.
+        by_hand: the address is a page, from which a browser downloads the file.
         source: the code that wrote it, a choice of ``graphormer-convert --from``.
         config: options that the weights do not show, as for ``graphormer-convert
             --config``.
@@ -40,6 +41,7 @@ class Published:
     source: str = "microsoft-graphormer"
     config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     sha256: str = ""
+    by_hand: bool = False
 
 
 MICROSOFT = "https://ml2md.blob.core.windows.net/graphormer-ckpts"
@@ -49,13 +51,29 @@ def _microsoft(file: str) -> Published:
     return Published(file, f"{MICROSOFT}/{file}")
 
 
-# Names and addresses of Graphormer v2's own table; its authors publish no checksums.
+# The folder that GRPE's README names; its scripts name the files.
+GRPE = "https://drive.google.com/drive/folders/1Oc3Ox0HAoJ5Hrihfp5-jFvStPIfFQAf9"
+
+
+def _grpe(file: str) -> Published:
+    heads = MappingProxyType({"nhead": 32})
+    return Published(file, GRPE, "lenscloth-grpe", heads, by_hand=True)
+
+
+# Names and addresses of Graphormer v2's own table, and the files that GRPE's scripts load
+# (hiv.sh, pcba.sh, pretrained.py); their authors publish no checksums.
 PUBLISHED = {
     "pcqm4mv1_graphormer_base": _microsoft("checkpoint_best_pcqm4mv1.pt"),
     "pcqm4mv2_graphormer_base": _microsoft("checkpoint_best_pcqm4mv2.pt"),
     "pcqm4mv1_graphormer_base_for_molhiv": _microsoft(
         "checkpoint_base_preln_pcqm4mv1_for_hiv.pt"
     ),
+    "pcqm4m_pretrained_standard": _grpe("pcqm4m_pretrained_standard.pt"),
+    "pcqm4m_pretrained_standard_underfit": _grpe(
+        "pcqm4m_pretrained_standard_underfit.pt"
+    ),
+    "pcqm4m_pretrained_large": _grpe("pcqm4m_pretrained_large.pt"),
+    "pcqm4mv2_pretrained_standard": _grpe("pcqm4mv2_pretrained_standard.pt"),
 }
 
 
@@ -113,7 +131,8 @@ def download(
     one is known. Several processes may ask at once: one downloads, the others wait.
 
     Raises:
-        ValueError: unknown name, no answer, or a file that is damaged or another one.
+        ValueError: unknown name, a file to download by hand, no answer, or a file that
+            is damaged or another one.
     """
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
@@ -122,6 +141,11 @@ def download(
             f"{looked}, and known names are {', '.join(PUBLISHED)}"
         )
     published = PUBLISHED[name]
+    if published.by_hand:
+        raise ValueError(
+            f"{name} is in none of {looked}: download {published.file} by hand from "
+            f"{published.address} and put it there"
+        )
     path = folders(folder, data_root)[-1] / f"{name}.pt"
     with file_lock(path), tempfile.TemporaryDirectory(dir=path.parent) as scratch:
         if path.is_file():

@@ -25,7 +25,12 @@ from dataclasses import dataclass, field
 from fairseq.models import register_model, register_model_architecture
 
 from graphormer_plugin.models._base import GraphModel, VirtualNodeConfig, set_defaults
-from graphormer_plugin.modules import GRPEEncoder, LinearHead, make_pair_encodings
+from graphormer_plugin.modules import (
+    GRPEEncoder,
+    LinearHead,
+    MLPHead,
+    make_pair_encodings,
+)
 
 
 @dataclass
@@ -43,6 +48,13 @@ class GRPEConfig(VirtualNodeConfig):
     independent_encodings: bool = field(
         default=False,
         metadata={"help": "own topology and edge vectors in every layer (Table 10)"},
+    )
+    head_layers: int = field(
+        default=0,
+        metadata={
+            "help": "hidden layers of the head, as wide as the nodes, with GELU, >= 0 "
+            "(last_mlp of the released code)"
+        },
     )
     no_topology_attention: bool = field(
         default=False, metadata={"help": "no distances in the scores (Eq. 6, Table 9)"}
@@ -97,7 +109,10 @@ class GRPEModel(GraphModel):
             virtual_node=not cfg.no_virtual_node,
             pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
         )
-        head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
+        width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
+        head = LinearHead(width, outputs)
+        if cfg.head_layers:
+            head = MLPHead([width] * (cfg.head_layers + 1) + [outputs], "gelu")
         return cls(encoder, head, task.targets.level)
 
 

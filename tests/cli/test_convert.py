@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from ogb.utils import smiles2graph
+from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
@@ -84,6 +86,56 @@ def test_the_preset_is_the_published_network(norm, edges):
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
     tie_free = archive["tie_free"] if "tie_free" in archive else slice(None)
     assert difference[tie_free].max() <= 1e-9
+
+
+@torch.no_grad()
+def test_grpe_with_a_last_mlp(tmp_path):
+    """Linear maps with GELU between the final LayerNorm and the last map."""
+    archive = load_golden("grpe_shared")
+    state = golden_state(archive)
+    maps = 0.2 * torch.randn(2, 32, 33, generator=torch.Generator().manual_seed(1))
+    for number, one in enumerate(maps.double()):
+        state[f"last_mlp.{number}.0.weight"] = one[:, :-1]
+        state[f"last_mlp.{number}.0.bias"] = one[:, -1]
+    config = json.loads(str(archive["config"])) | {"num_last_mlp": 2}
+    code, out = run(tmp_path, "lenscloth-grpe", state, config)
+    assert code == 0
+    smiles = [str(text) for text in archive["smiles"]]
+    predictor = hub.load(out)
+    x = torch.from_numpy(predictor.embed(smiles))  # after the final LayerNorm
+    for one in maps.double():
+        x = torch.nn.functional.gelu(x @ one[:, :-1].T + one[:, -1])
+    expected = x @ state["linear.weight"].T + state["linear.bias"]
+    assert np.abs(predictor.predict(smiles) - expected.numpy()).max() <= 1e-9
+
+
+def test_grpe_with_a_linear_map_of_nodes(tmp_path):
+    """Of one-hot atomic numbers: the golden model, whose other columns are zero."""
+    archive = load_golden("grpe_shared")
+    config = json.loads(str(archive["config"]))
+    graphs = [smiles2graph(str(text)) for text in archive["smiles"]]
+    state = golden_state(archive)
+    table, bias = state["node_emb.weight"], torch.arange(32.0).double() / 9
+    table[513:] = 0
+    linear = {"node_emb.weight": table[1:120].T - bias[:, None], "node_emb.bias": bias}
+    predictions = []
+    for one, more in ((state, {}), (state | linear, {"bond_dims": feature_dims()[1]})):
+        code, out = run(tmp_path, "lenscloth-grpe", one, config | more)
+        assert code == 0
+        data = [
+            Data(
+                x=torch.from_numpy(graph["node_feat"]),
+                edge_index=torch.from_numpy(graph["edge_index"]),
+                edge_attr=torch.from_numpy(graph["edge_feat"]),
+            )
+            for graph in graphs
+        ]
+        if more:
+            for item in data:
+                item.x = torch.nn.functional.one_hot(item.x[:, 0], 119).float()
+        predictions.append(hub.load(out).predict(data))
+        out.unlink()
+    assert np.abs(predictions[0] - predictions[1]).max() <= 1e-9
 
 
 @torch.no_grad()

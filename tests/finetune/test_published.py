@@ -13,6 +13,7 @@ import torch
 from graphormer_plugin.data import files as data_files
 from graphormer_plugin.finetune import published as pretrained
 from graphormer_plugin.finetune.published import Published, find_file, load_pretrained
+from support.golden import golden_state, load_golden
 
 
 @pytest.fixture
@@ -120,8 +121,32 @@ def test_the_page_has_all_of_them():
     page = Path(__file__).parents[2] / "examples/published/README.md"
     text = page.read_text(encoding="utf-8")
     for name, model in pretrained.PUBLISHED.items():
-        assert model.address.endswith(f"/{model.file}")
-        assert f"| `{name}` | {model.address} |" in text
+        if model.by_hand:
+            assert f"| `{name}` | `{model.file}` in {model.address} |" in text
+        else:
+            assert model.address.endswith(f"/{model.file}")
+            assert f"| `{name}` | {model.address} |" in text
+
+
+def test_grpe_is_downloaded_by_hand(places):
+    name = "pcqm4m_pretrained_standard_underfit"
+    with pytest.raises(ValueError) as error:
+        load_pretrained(name)
+    assert f"download {name}.pt by hand from {pretrained.GRPE} and" in str(error.value)
+
+
+def test_a_published_grpe_is_converted(places, caplog):
+    """Its heads are in the table; its files begin names with `module.`, and have 30 edge
+    types where OGB's bonds would make 41."""
+    state = golden_state(load_golden("grpe_shared"))
+    for part in ("query", "key", "value"):
+        table = state[f"{part}_edge_emb.weight"]
+        state[f"{part}_edge_emb.weight"] = torch.cat([table[:30], table[-4:]])
+    state = {f"module.{name}": value for name, value in state.items()}
+    torch.save(state, places[0] / "pcqm4mv2_pretrained_standard.pt")
+    found = load_pretrained("pcqm4mv2_pretrained_standard", str(places[0]))
+    assert found.options["encoder_attention_heads"] == 32
+    assert "13 of 60 kinds of bonds have no vector in the checkpoint" in caplog.text
 
 
 def test_unknown_name(places):
