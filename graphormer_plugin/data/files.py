@@ -20,7 +20,7 @@ NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 def atomic_write(
     path: str | os.PathLike[str],
     mode: str = "wb",
-    temporary: Optional[Path] = None,
+    temporary: Path | None = None,
     **options: Any,
 ) -> Iterator[IO[Any]]:
     """Opens a file that gets its name when it is complete; otherwise none is left.
