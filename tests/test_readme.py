@@ -312,6 +312,7 @@ def test_every_flag_exists(monkeypatch):
         "summarise",
         "plot_training",
         *(ROOT / "examples/speed").glob("*.py"),
+        "pretraining/prepare",
     ):
         text = (ROOT / "examples" / script).with_suffix(".py").read_text()
         known |= set(re.findall(r"\"(--[a-z-]+)\"", text))

@@ -122,7 +122,7 @@ def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
     bar = (
         r"epoch 002: .* [12]/3 \[\d\d:\d\d<\d\d:\d\d, +[\d.]+(it/s|s/it), loss=[\d.]+, "
     )
-    assert re.search(bar + r"mae=[\d.]+, rmse=[\d.]+, mae_gap=", terminal.getvalue())
+    assert re.search(bar + r"mae=[\d.]+, rmse=[\d.]+, wps=", terminal.getvalue())
 
     out = tmp_path / "curves.png"
     log = str(tmp_path / "train.log")

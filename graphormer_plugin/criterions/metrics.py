@@ -5,7 +5,10 @@ an interrupted epoch by class name from its own module. Ranking metrics need all
 at once and have their own meter, `OutputsMeter`. No checkpoint holds it, because
 fairseq never resumes an evaluation.
 
-fairseq keeps a meter whose name starts with an underscore, but does not print it.
+fairseq keeps a meter whose name starts with an underscore, but does not print it. It
+computes the values of its aggregators after every update, although it prints only some
+of them: what is dear, or has a value per target, belongs to `whole_split` only.
+
 Shares, such as accuracy and ROC-AUC, are fractions from 0 to 1. An undefined metric is
 NaN, and a log line says why.
 """
@@ -26,6 +29,19 @@ from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation,
 
 logger = logging.getLogger(__name__)
 
+
+def whole_split() -> list[MetersDict]:
+    """The aggregator of the epoch or of the evaluated split, if there is one, in a list.
+
+    It is the outermost one: fairseq's commands open it for a split and read it at the
+    end. The trainer opens more inside it, one for every batch and one for the updates
+    since the last line of the log. The aggregator called default is always active.
+    """
+    # By name: a resumed run has another object of that name in `metrics.get_meters`.
+    active = metrics._active_aggregators.items()
+    return [found for name, found in active if name != "default"][:1]
+
+
 # ----------------------------------------------------------------- sums and counts
 
 
@@ -33,6 +49,7 @@ def log_sums(
     prefix: str,
     sums: Mapping[str, Tensor],
     derived: Mapping[str, Callable[..., float]],
+    at_the_end: Mapping[str, Callable[..., float]] | None = None,
 ) -> None:
     """Log metrics that are functions of sums over everything seen so far.
 
@@ -40,6 +57,7 @@ def log_sums(
         prefix: of the names under which the sums are kept.
         sums: float tensors, the same shapes every time.
         derived: function of the summed tensors, as keyword arguments, by metric name.
+        at_the_end: further ones that only `whole_split` has.
     """
     shapes = {}
     for name, value in sums.items():
@@ -59,6 +77,13 @@ def log_sums(
         metrics.log_derived(
             name, lambda meters, f=function: f(**state(meters)), priority
         )
+    for aggregator in whole_split():
+        for priority, (name, function) in enumerate((at_the_end or {}).items(), 16):
+            if name not in aggregator:
+                meter = MetersDict._DerivedMeter(
+                    lambda meters, f=function: f(**state(meters))
+                )
+                aggregator.add_meter(name, meter, priority)
 
 
 def mean_per_column(totals: Tensor, counts: Tensor) -> list[float]:
@@ -101,8 +126,8 @@ def log_mean_error(
     """Log an error that is averaged per target over everything seen so far.
 
     Logs ``name``, the mean over targets of each target's own mean. With several targets
-    also logs ``name_<target>`` for each, spelt as in `metric_names`. A target without
-    any value is NaN and does not count in the mean.
+    also logs ``name_<target>`` for each, spelt as in `metric_names`, at the end of a
+    split. A target without any value is NaN and does not count in the mean.
 
     Args:
         name: of the metric, e.g. ``mae``.
@@ -116,13 +141,18 @@ def log_mean_error(
         means = mean_per_column(total, count)
         return [math.sqrt(mean) for mean in means] if root else means
 
-    derived = {name: lambda total, count: mean_of_defined(per_target(total, count))}
-    if len(columns) > 1:
-        for index, column in enumerate(metric_names(columns)):
-            derived[f"{name}_{column}"] = lambda total, count, index=index: per_target(
-                total, count
-            )[index]
-    log_sums(name, {"total": totals, "count": counts}, derived)
+    single = {
+        f"{name}_{column}": lambda total, count, index=index: per_target(
+            total[index : index + 1], count[index : index + 1]
+        )[0]
+        for index, column in enumerate(metric_names(columns))
+    }
+    log_sums(
+        name,
+        {"total": totals, "count": counts},
+        {name: lambda total, count: mean_of_defined(per_target(total, count))},
+        single if len(columns) > 1 else None,
+    )
 
 
 def log_accuracy(hits: Tensor, labelled: Tensor) -> None:
@@ -272,16 +302,10 @@ RANKING_METRICS = {"roc_auc": roc_auc, "ap": average_precision}
 def log_ranking(evaluation: Evaluation) -> None:
     """Log ROC-AUC and average precision of all graphs seen so far in this evaluation.
 
-    Only the outermost aggregator gets them: fairseq's commands open it for a split and
-    read it. The trainer opens two more inside it. One is never reset and is written to
-    checkpoints. The other is opened for every batch, and its values are computed
-    although nobody reads them: ranking single batches would cost more than the model
-    and would warn of classes that a batch lacks. The aggregator called default is
-    always active.
+    Only `whole_split` gets them: ranking single batches would cost more than the model
+    and would warn of classes that a batch lacks.
     """
-    active = metrics.get_active_aggregators()
-    default = metrics.get_meters("default")
-    for aggregator in [found for found in active if found is not default][:1]:
+    for aggregator in whole_split():
         if "_outputs" not in aggregator:
             aggregator.add_meter("_outputs", OutputsMeter(), priority=15)
             for priority, (name, function) in enumerate(RANKING_METRICS.items(), 16):

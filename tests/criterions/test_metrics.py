@@ -73,6 +73,23 @@ def test_errors_equal_ogb(ogb, rng):
     assert values["rmse"] == pytest.approx(expected, abs=1e-12)
 
 
+def test_single_targets_are_logged_at_the_end_of_a_split_only():
+    """Not after every update nor in the lines between, as fairseq nests them."""
+    names = [f"t{index}" for index in range(200)]
+    with metrics.aggregate("split", new_root=True) as split:
+        for update in range(1, 4):
+            totals = torch.arange(200.0) * update
+            with metrics.aggregate("lines") as lines, metrics.aggregate() as step:
+                log_mean_error("mae", names, totals, torch.ones(200))
+                assert step.get_smoothed_values() == {"mae": 99.5 * update}
+            if update == 2:
+                assert lines.get_smoothed_values() == {"mae": 1.5 * 99.5}
+                metrics.reset_meters("lines")
+    values = split.get_smoothed_values()
+    assert list(values) == ["mae", *(f"mae_{name}" for name in names)]
+    assert [values[f"mae_{name}"] for name in names] == [2.0 * k for k in range(200)]
+
+
 def test_names_of_metrics_are_words_and_stay_different():
     assert metric_names(["gap (eV)", "mu/D", "α"]) == ["gap_eV", "mu_D", "α"]
     for columns in (["a/b", "a b"], ["a", "%"]):

@@ -1,0 +1,337 @@
+"""A table for pre-training: any molecules with about 200 RDKit descriptors as targets.
+
+    python examples/pretraining/prepare.py runs/pretraining a.csv b.smi --leave-out c.csv
+
+writes molecules.csv.gz (smiles, split, a column per descriptor), targets.txt (the
+columns, as --target-columns takes them) and descriptors.csv (which descriptors were
+kept, which not, and why) to the folder. Interrupted, it goes on where it was when the
+same command is typed again: finished parts stay in the folder ``parts``.
+
+Our choices:
+
+- Two molecules are the same if their largest fragments have the same constitution: the
+  first block of the InChIKey, which does not depend on stereo, isotopes, counter-ions
+  or protonation. The first of equal molecules is kept. Those of --leave-out are not.
+- Descriptors become normal scores: the standard normal quantile of the share of
+  training rows with a smaller value, plus half of the rows with the same value.
+  (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
+  99 % of the molecules have it, as with counts of rare groups.)
+- A descriptor is left out if it stands in `LEFT_OUT`, is nearly constant, is often not
+  finite, or repeats an earlier one; the limits are constants below. A single value that
+  is not finite (partial charges of some metals) becomes an empty cell: no target.
+- A hash of seed and constitution draws the validation rows, so that a molecule stays in
+  its split when others are added.
+"""
+
+import argparse
+import contextlib
+import csv
+import gzip
+import hashlib
+import io
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rdkit import Chem, RDLogger, rdBase
+from rdkit.Chem import Descriptors
+from scipy.special import ndtri
+
+from graphormer_plugin.data.datasets.csv_file import CsvTable
+from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+
+LEFT_OUT = {
+    "Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite",
+}
+MIN_SHARE = 0.001  # of training rows that differ from the commonest value
+MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
+MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
+COMPARED = 20_000  # training rows, the first ones, for that correlation
+PART = 1000  # molecules that a process computes at a time
+
+
+# ----------------------------------------------------------------- molecules
+
+
+def molecules(path: Path) -> Iterator[str]:
+    """SMILES of a CSV with a header (.csv, .csv.gz), else the first word of each line."""
+    if path.name.endswith((".csv", ".csv.gz")):
+        table = CsvTable(path)
+        for _, _, (smiles,) in table.rows([table.find_smiles("")]):
+            yield smiles.strip()
+        return
+    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
+        yield from (line.split()[0] for line in file if line.strip())
+
+
+def constitution(mol: Chem.Mol) -> str:
+    """First block of the InChIKey of the largest fragment.
+
+    Where InChI refuses the fragment: its canonical SMILES without stereo and isotopes.
+    """
+    fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
+    largest = max(fragments, key=lambda part: part.GetNumHeavyAtoms(), default=mol)
+    key = Chem.MolToInchiKey(largest)
+    return key[:14] or Chem.MolToSmiles(largest, isomericSmiles=False)
+
+
+def constitutions(paths: Sequence[Path]) -> set[str]:
+    """Those of all molecules of some files that RDKit can parse."""
+    found = set()
+    for smiles in (smiles for path in paths for smiles in molecules(path)):
+        try:
+            found.add(constitution(mol_of_smiles(smiles)))
+        except ValueError:
+            pass  # nor can it be among the molecules of the table
+    return found
+
+
+def compute(smiles: list[str], folder: Path) -> Path:
+    """Descriptors of some molecules as a file, which is named after them.
+
+    Returns:
+        Path of arrays smiles [n], key [n] (`constitution`), value float64
+        [n, descriptors], without the molecules that RDKit refuses (their number is
+        ``refused``), and the seconds that it took.
+    """
+    RDLogger.DisableLog("rdApp.*")
+    names = [name for name, _ in Descriptors.descList]
+    text = "\n".join([rdBase.rdkitVersion, *names, *smiles])
+    digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+    path = folder / f"{digest}.npz"
+    if path.exists():
+        return path
+    started = time.perf_counter()
+    kept, keys, values = [], [], []
+    for text in smiles:
+        try:
+            mol = mol_of_smiles(text)
+        except ValueError:
+            continue
+        row = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
+        kept.append(text)
+        keys.append(constitution(mol))
+        values.append([row[name] for name in names])
+    temporary = path.with_suffix(".tmp")
+    with open(temporary, "wb") as file:
+        np.savez(
+            file,
+            smiles=np.array(kept, str),
+            key=np.array(keys, str),
+            value=np.array(values, np.float64).reshape(len(kept), len(names)),
+            refused=len(smiles) - len(kept),
+            seconds=time.perf_counter() - started,
+        )
+    os.replace(temporary, path)
+    return path
+
+
+def compute_all(sources: Sequence[Path], folder: Path, processes: int) -> list[Path]:
+    """`compute` for all molecules, part by part, in some processes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    everything = (smiles for path in sources for smiles in molecules(path))
+    paths: list[Path] = []
+    started, waiting = time.perf_counter(), deque()
+
+    def finish() -> None:
+        paths.append(waiting.popleft().result())
+        seconds = time.perf_counter() - started
+        print(f"part {len(paths)}: {seconds:.0f} s", flush=True)
+
+    with ProcessPoolExecutor(processes) as pool:
+        while part := list(islice(everything, PART)):
+            waiting.append(pool.submit(compute, part, folder))
+            if len(waiting) > 2 * processes:  # so that few parts are in memory
+                finish()
+        while waiting:
+            finish()
+    return paths
+
+
+# ----------------------------------------------------------------- the table
+
+
+def is_valid(key: str, seed: int, fraction: float) -> bool:
+    """Whether a molecule is a validation row."""
+    digest = hashlib.blake2b(f"{seed} {key}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") < fraction * 2**64
+
+
+def normal_scores(values: np.ndarray, train: np.ndarray) -> np.ndarray:
+    """Standard normal quantiles of the mid-ranks among the training rows.
+
+    Between two training values the score is interpolated, beyond them it is that of the
+    last one. A value that is not finite is NaN.
+
+    Args:
+        values: float64 [n].
+        train: bool [n].
+    """
+    finite = np.isfinite(values)
+    known, counts = np.unique(values[finite & train], return_counts=True)
+    shares = (np.cumsum(counts) - counts / 2) / counts.sum()
+    scores = np.interp(np.where(finite, values, np.nan), known, ndtri(shares))
+    return np.where(finite, scores, np.nan)
+
+
+def reason_against(name: str, values: np.ndarray, train: np.ndarray) -> str:
+    """Why a descriptor is left out, looked at alone; empty if it is kept."""
+    finite = np.isfinite(values)
+    _, counts = np.unique(values[finite & train], return_counts=True)
+    differ = 1 - counts.max(initial=0) / max(counts.sum(), 1)
+    if name in LEFT_OUT:
+        return LEFT_OUT[name]
+    if (missing := 1 - finite.mean()) > MAX_MISSING:
+        return f"not finite for {missing:.2%} of the molecules"
+    if len(counts) < 2 or differ < MIN_SHARE:
+        return f"nearly constant: {differ:.3%} of the training rows differ"
+    return ""
+
+
+def repeats(scores: dict[str, np.ndarray]) -> dict[str, str]:
+    """Descriptors whose scores [n] repeat those of an earlier one, and which."""
+    names = list(scores)
+    filled = np.array([np.nan_to_num(scores[name]) for name in names])
+    correlation = np.abs(np.corrcoef(filled)) if names else np.zeros((0, 0))
+    found: dict[str, str] = {}
+    for index, name in enumerate(names):
+        for earlier in range(index):
+            if names[earlier] not in found and (
+                correlation[index, earlier] > MAX_CORRELATION
+            ):
+                found[name] = names[earlier]
+    return found
+
+
+def select(
+    paths: Sequence[Path], leave_out: set[str]
+) -> tuple[list[np.ndarray], list[str], Counter]:
+    """Rows of each part that the table takes, their keys, and counts of the others."""
+    seen: set[str] = set()
+    rows, counts = [], Counter()
+    keys: list[str] = []
+    for path in paths:
+        part = np.load(path)
+        chosen = []
+        for row, key in enumerate(part["key"].tolist()):
+            if key in leave_out:
+                counts["left out"] += 1
+            elif key in seen:
+                counts["repeated"] += 1
+            else:
+                seen.add(key)
+                keys.append(key)
+                chosen.append(row)
+        counts["refused by RDKit"] += int(part["refused"])
+        rows.append(np.array(chosen, np.int64))
+    return rows, keys, counts
+
+
+def write_lines(path: Path, rows: Iterator[list[Any]] | list[list[Any]]) -> None:
+    """A CSV file, gzipped by its name; it is there only when it is complete."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with contextlib.ExitStack() as stack:
+        file: Any = stack.enter_context(open(temporary, "wb"))
+        if path.suffix == ".gz":  # without a time: equal tables are equal files
+            file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+        text = stack.enter_context(io.TextIOWrapper(file, "utf-8", newline=""))
+        csv.writer(text, lineterminator="\n").writerows(rows)
+    os.replace(temporary, path)
+
+
+def write_table(
+    paths: Sequence[Path], folder: Path, leave_out: set[str], seed: int, fraction: float
+) -> Counter:
+    """The files of the folder, from the parts; memory for the rows of one descriptor.
+
+    Raises:
+        SystemExit: There are no molecules for one of the splits.
+    """
+    rows, keys, counts = select(paths, leave_out)
+    train = np.array([not is_valid(key, seed, fraction) for key in keys], bool)
+    counts["train"], counts["valid"] = int(train.sum()), int((~train).sum())
+    if not counts["train"] or not counts["valid"]:
+        raise SystemExit(f"error: {len(keys)} molecules are too few for two splits")
+    names = [name for name, _ in Descriptors.descList]
+    shape = (len(names), len(keys))
+    scratch = folder / "columns.tmp"
+    columns = np.memmap(scratch, np.float64, "w+", shape=shape)
+    start = 0
+    for path, chosen in zip(paths, rows, strict=True):
+        columns[:, start : start + len(chosen)] = np.load(path)["value"][chosen].T
+        start += len(chosen)
+    reasons, compared = {}, {}
+    for name, values in zip(names, columns, strict=True):
+        reasons[name] = reason_against(name, values, train)
+        if not reasons[name]:
+            values[:] = normal_scores(values, train)
+            compared[name] = values[train][:COMPARED].copy()
+    for name, earlier in repeats(compared).items():
+        reasons[name] = f"has the ranks of {earlier}"
+    kept = [index for index, name in enumerate(names) if not reasons[name]]
+    counts["descriptors"] = len(kept)
+
+    def table() -> Iterator[list[Any]]:
+        yield ["smiles", "split", *(names[index] for index in kept)]
+        start = 0
+        for path, chosen in zip(paths, rows, strict=True):
+            smiles = np.load(path)["smiles"][chosen].tolist()
+            block = columns[kept, start : start + len(chosen)].T.tolist()
+            for text, is_train, row in zip(smiles, train[start:], block):
+                cells = ["" if value != value else f"{value:.4f}" for value in row]
+                yield [text, "train" if is_train else "valid", *cells]
+            start += len(chosen)
+
+    decisions = [[name, "no" if why else "yes", why] for name, why in reasons.items()]
+    write_lines(folder / "descriptors.csv", [["name", "kept", "reason"], *decisions])
+    write_lines(folder / "targets.txt", [[names[index] for index in kept]])
+    write_lines(folder / "molecules.csv.gz", table())
+    scratch.unlink()
+    return counts
+
+
+def parser() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    found.add_argument("folder", type=Path, help="where the table is written")
+    found.add_argument(
+        "sources",
+        type=Path,
+        nargs="+",
+        help="CSV files with a header and a column of SMILES (.csv, .csv.gz), or files "
+        "with a SMILES at the start of each line",
+    )
+    found.add_argument(
+        "--leave-out",
+        type=Path,
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="files of molecules that the table must not hold",
+    )
+    found.add_argument("--valid-fraction", type=float, default=0.02, help="0.02")
+    found.add_argument("--seed", type=int, default=1, help="of the split")
+    found.add_argument("--processes", type=int, default=1, help="1")
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    args = parser().parse_args(arguments)
+    RDLogger.DisableLog("rdApp.*")
+    leave_out = constitutions(args.leave_out)
+    paths = compute_all(args.sources, args.folder / "parts", args.processes)
+    counts = write_table(paths, args.folder, leave_out, args.seed, args.valid_fraction)
+    seconds = sum(float(np.load(path)["seconds"]) for path in paths)
+    counts["computed"] = sum(len(np.load(path)["key"]) for path in paths)
+    print(", ".join(f"{name}: {count:,}" for name, count in counts.items()))
+    each = 1000 * seconds / max(counts["computed"], 1)
+    print(f"{each:.1f} ms a molecule; wrote {args.folder / 'molecules.csv.gz'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""examples/pretraining: the table of descriptors that it makes of molecules."""
+
+import csv
+import gzip
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pretraining import prepare
+from rdkit import Chem
+from rdkit.Chem import Descriptors
+from scipy.stats import norm, rankdata
+
+from graphormer_plugin.data.datasets.csv_file import csv_dataset
+
+STARTS = ["C", "NC", "CC(=O)O", "c1ccccc1", "N#CC", "O=C(N)C", "FC(F)(F)C", "BrC"]
+SMILES = [start + "C" * more for start in STARTS for more in range(8)]
+SMILES = [Chem.CanonSmiles(smiles) for smiles in SMILES]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """A CSV with the molecules and one that is no molecule, and a list of repeats."""
+    molecules = tmp_path / "molecules.csv"
+    molecules.write_text("\n".join(["id,smiles", *(f"1,{s}" for s in SMILES), "2,C(C"]))
+    repeats = tmp_path / "repeats.smi"
+    repeats.write_text(f"{SMILES[3]} name\n\nC[NH3+].[Cl-] salt\nC[Hg]C metal\n")
+    judged = tmp_path / "judged.csv.gz"
+    judged.write_bytes(gzip.compress(b"smiles,y\nCC(=O)[O-],1\nC(C,0\n"))
+    return SimpleNamespace(found=[molecules, repeats], judged=judged)
+
+
+def make(folder, sources, *more):
+    words = [folder, *sources.found, "--leave-out", sources.judged, *more]
+    prepare.main([*map(str, words), "--valid-fraction", "0.3"])
+    with gzip.open(folder / "molecules.csv.gz", "rt") as file:
+        return list(csv.DictReader(file))
+
+
+def test_table(tmp_path, sources):
+    rows = make(tmp_path / "table", sources)
+    smiles = [row["smiles"] for row in rows]
+    assert len(smiles) == len(set(smiles)) and "CC(=O)O" not in smiles
+    assert smiles[-1] == "C[Hg]C"  # the salt and the repeat are there already
+    expected = list(dict.fromkeys(SMILES))
+    assert smiles[:-1] == [one for one in expected if one != "CC(=O)O"]
+    names = list(rows[0])[2:]
+    targets = (tmp_path / "table/targets.txt").read_text().strip().split(",")
+    assert targets == names and 90 < len(names) < 217
+    assert 5 < sum(row["split"] == "valid" for row in rows) < 30
+    # The training rows hold the normal scores of their ranks.
+    train = [row for row in rows if row["split"] == "train"]
+    weights = [Descriptors.MolWt(Chem.MolFromSmiles(row["smiles"])) for row in train]
+    scores = norm.ppf((rankdata(weights) - 0.5) / len(train))
+    assert [float(row["MolWt"]) for row in train] == pytest.approx(scores, abs=1e-4)
+
+
+def test_reasons(tmp_path, sources):
+    make(tmp_path / "table", sources)
+    with open(tmp_path / "table/descriptors.csv") as file:
+        reasons = {row["name"]: row["reason"] for row in csv.DictReader(file)}
+    assert list(reasons) == [name for name, _ in Descriptors.descList]
+    assert reasons["ExactMolWt"] == "has the ranks of MolWt"
+    assert reasons["fr_azide"].startswith("nearly constant: 0.000%")
+    assert reasons["Ipc"].startswith("grows") and reasons["qed"] == ""
+
+
+def test_it_goes_on_and_makes_equal_tables(tmp_path, sources, monkeypatch):
+    monkeypatch.setattr(prepare, "PART", 9)
+    first = make(tmp_path / "one", sources)
+    table = tmp_path / "one/molecules.csv.gz"
+    bytes_before = table.read_bytes()
+    parts = sorted((tmp_path / "one/parts").iterdir())
+    times = [os.stat(part).st_mtime_ns for part in parts]
+    table.unlink()
+    parts[0].unlink()
+    assert make(tmp_path / "one", sources) == first
+    assert table.read_bytes() == bytes_before
+    assert [os.stat(part).st_mtime_ns for part in parts[1:]] == times[1:]
+    make(tmp_path / "two", sources, "--processes", "2")
+    assert (tmp_path / "two/molecules.csv.gz").read_bytes() == bytes_before
+
+
+def test_the_package_reads_it(tmp_path, sources):
+    make(tmp_path / "table", sources)
+    options = SimpleNamespace(
+        name=str(tmp_path / "table/molecules.csv.gz"),
+        smiles_column="",
+        target_columns=("MolWt", "MaxPartialCharge"),
+        split="",
+        seed=1,
+        target_kind="regression",
+        target_unit="",
+    )
+    source = csv_dataset(options)
+    assert set(source.splits) == {"train", "valid"}
+    missing = np.isnan(source.targets)
+    assert not missing[:, 0].any() and not missing[:-1, 1].any() and missing[-1, 1]
+
+
+def test_scores_beyond_the_training_rows():
+    values = np.array([0.0, 0.0, 1.0, 4.0, 9.0, -3.0, 2.5, np.inf, np.nan])
+    train = np.arange(9) < 4
+    scores = prepare.normal_scores(values, train)
+    low, middle, high = norm.ppf([1 / 4, 5 / 8, 7 / 8])
+    half = (middle + high) / 2
+    expected = [low, low, middle, high, high, low, half, np.nan, np.nan]
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+def test_too_few_molecules(tmp_path):
+    Path(tmp_path / "one.smi").write_text("CCO\n")
+    with pytest.raises(SystemExit, match="1 molecules are too few for two splits"):
+        prepare.main([str(tmp_path / "table"), str(tmp_path / "one.smi")])
