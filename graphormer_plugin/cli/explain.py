@@ -67,6 +67,11 @@ def build_parser() -> argparse.ArgumentParser:
         "attention, the atom of the largest gradient x input)",
     )
     add(
+        "--max-atoms",
+        type=int,
+        help="atoms of the largest molecule, >= 1 (default: that of the training)",
+    )
+    add(
         "--user-data-dir",
         help="folder with modules that register what the model needs: its architecture, "
         "pair encodings or substructures",
@@ -85,13 +90,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"{output}: expected a name that ends in .svg, .png or .html")
     if not output.parent.is_dir():
         raise ValueError(f"{output}: there is no folder {output.parent}")
+    if arguments.max_atoms is not None and arguments.max_atoms < 1:
+        raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     smiles = read_molecules(
         arguments.molecules,
         arguments.smiles_column,
-        parser_of(predictor.featuriser),
+        parser_of(predictor.featuriser, arguments.max_atoms or predictor.max_atoms),
     )
     if kind != "html" and len(smiles) > 1:
         raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")

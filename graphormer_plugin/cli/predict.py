@@ -88,6 +88,12 @@ def build_parser() -> argparse.ArgumentParser:
         default=128,
         help="molecules per batch; a batch of large molecules has fewer (default: 128)",
     )
+    add(
+        "--max-atoms",
+        type=int,
+        help="atoms of the largest molecule, >= 1; a larger one gets a reason instead of "
+        "a prediction (default: that of the training)",
+    )
     add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
     add(
         "--workers",
@@ -186,6 +192,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             raise ValueError(
                 f"{flag} {getattr(arguments, name)}, expected {least} or more"
             )
+    if arguments.max_atoms is not None and arguments.max_atoms < 1:
+        raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
     if arguments.seed < 0:
         raise ValueError(f"--seed {arguments.seed}, expected 0 or more")
     belongs = arguments.nodes or arguments.layers != 1 or arguments.grpe_fingerprint
@@ -233,6 +241,7 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
         batch_size=arguments.batch_size,
         mc_dropout=arguments.mc_dropout,
         seed=arguments.seed,
+        max_atoms=arguments.max_atoms,
         vectors=vectors,
     )
 

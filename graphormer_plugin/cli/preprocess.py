@@ -49,7 +49,7 @@ def kind_of_argument(option: dataclasses.Field) -> dict[str, Any]:
     if option.type is bool:
         return {"action": "store_true"}
     return {
-        "type": int if option.type == Optional[int] else str,
+        "type": int if option.type in (int, Optional[int]) else str,
         "default": option.default,
         "required": option.name == "dataset_name",
     }

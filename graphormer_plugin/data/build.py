@@ -18,9 +18,13 @@ from rdkit import rdBase
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets import csv_file, smiles
 from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
-from graphormer_plugin.data.featurise import featurise, part_rows
+from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
 from graphormer_plugin.data.files import atomic_write, file_lock
-from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.options import (
+    MAX_ATOMS,
+    DatasetOptions,
+    data_root_folder,
+)
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.registry import (
@@ -98,6 +102,8 @@ def locate(
         used[name] = list(value) if isinstance(value, tuple) else value
     if "seed" in used and used.get("split", "") not in ("", "random"):
         del used["seed"]
+    if options.max_atoms != MAX_ATOMS:
+        used["max_atoms"] = options.max_atoms
     content = dataset.content(options)
     identity = {
         "source": {"name": dataset.source, **content},
@@ -252,7 +258,7 @@ def _build_from_smiles(
     ):
         for piece in featurise(
             source.smiles,
-            parser,
+            LimitedParser(parser, options.max_atoms),
             workers=options.workers,
             progress=options.progress,
             description=label,

@@ -4,12 +4,14 @@ import contextlib
 import logging
 import multiprocessing
 import os
+import re
 import signal
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 
 import numpy as np
 from rdkit import rdBase
@@ -31,6 +33,36 @@ PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 # Workers take seconds to start, because they import this package. One core featurises
 # thousands of molecules in that time.
 MIN_ROWS_FOR_WORKERS = 16384
+
+
+# Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
+ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+
+
+@dataclass(frozen=True)
+class LimitedParser:
+    """A parser that refuses large molecules, before their graph is made.
+
+    Attributes:
+        parser: See `featurise`.
+        max_atoms: Atoms of the largest molecule.
+    """
+
+    parser: Parser
+    max_atoms: int
+
+    def __call__(self, smiles: str) -> MoleculeGraph:
+        """Raises ValueError for a larger molecule."""
+        if len(smiles) > self.max_atoms:  # an atom has at least one character
+            written, *_ = smiles.split(maxsplit=1) or [""]
+            self.check(sum(1 for _ in ATOM.finditer(written)))
+        graph = self.parser(smiles)
+        self.check(len(graph.x))
+        return graph
+
+    def check(self, atoms: int) -> None:
+        if atoms > self.max_atoms:
+            raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 
 
 def num_workers(asked: int | None, rows: int) -> int:

@@ -13,6 +13,9 @@ from typing import Any, Optional
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TARGET_KINDS
 
+# Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
+MAX_ATOMS = 1000
+
 
 @dataclass
 class DatasetConfig:
@@ -84,6 +87,13 @@ class DatasetConfig:
             "preparation stops and says how many and where"
         },
     )
+    max_atoms: int = field(
+        default=MAX_ATOMS,
+        metadata={
+            "help": "atoms of the largest molecule that is read from SMILES, >= 1 "
+            f"(default: {MAX_ATOMS}); a larger one counts as one that cannot be parsed"
+        },
+    )
     prepare_workers: Optional[int] = field(
         default=None,
         metadata={
@@ -120,6 +130,7 @@ class DatasetOptions:
     target_kind: str = "regression"
     target_unit: str = ""
     skip_invalid: bool = False
+    max_atoms: int = MAX_ATOMS
     workers: int | None = None
     user_data_dir: str | None = None
     rebuild: bool = False
@@ -142,6 +153,8 @@ class DatasetOptions:
                 f"unknown target kind {self.target_kind!r}, "
                 f"expected {'|'.join(TARGET_KINDS)}"
             )
+        if self.max_atoms < 1:
+            raise DatasetError(f"--max-atoms {self.max_atoms}: expected 1 or more")
         if not self.name:
             raise DatasetError("no dataset name is given")
 

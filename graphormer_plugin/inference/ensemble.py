@@ -105,6 +105,8 @@ class Ensemble:
         batch_size: graphs per batch.
         mc_dropout: samples with dropout switched on; 0 for one prediction without.
         seed: of these samples.
+        max_atoms: atoms of the largest molecule; None for the smallest limit of the
+            models.
         vectors: vectors to compute too; for a single model.
 
     Attributes:
@@ -124,6 +126,7 @@ class Ensemble:
         batch_size: int = 128,
         mc_dropout: int = 0,
         seed: int = 1,
+        max_atoms: int | None = None,
         vectors: Vectors | None = None,
     ) -> None:
         self.predictors = [predictor for _, predictor in predictors]
@@ -136,7 +139,9 @@ class Ensemble:
             _check_agreement(predictors[0], (path, predictor))
         first = self.predictors[0]
         self.featuriser = Featuriser(
-            first.featuriser, [predictor.schema for predictor in self.predictors]
+            first.featuriser,
+            [predictor.schema for predictor in self.predictors],
+            max_atoms or min(predictor.max_atoms for predictor in self.predictors),
         )
         self.targets: TargetSchema = first.targets
         self.has_spread = len(predictors) > 1 or mc_dropout > 0

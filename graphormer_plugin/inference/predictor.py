@@ -15,6 +15,7 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.dataset import cut_batches
 from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.user_code import import_user_data
@@ -52,6 +53,8 @@ class Predictor:
         targets: names, kind, unit and standardisation of its outputs.
         featuriser: key of `FEATURISERS`, the function that made graphs of SMILES for the
             training; empty if the model takes graphs only.
+        max_atoms: atoms of the largest molecule that the commands read. The methods have
+            no limit.
     """
 
     def __init__(
@@ -60,11 +63,13 @@ class Predictor:
         schema: FeatureSchema,
         targets: TargetSchema,
         featuriser: str = "",
+        max_atoms: int = MAX_ATOMS,
     ) -> None:
         self.model = model.eval()
         self.schema = schema
         self.targets = targets
         self.featuriser = featuriser
+        self.max_atoms = max_atoms
 
     def to(self, device: torch.device | str) -> "Predictor":
         """Move the model; returns this object."""
@@ -312,7 +317,11 @@ def load(
     checkpoint = read_checkpoint(path)
     model = load_model(checkpoint, path)
     featuriser = checkpoint.state["task_state"].get("featuriser", "")
-    return Predictor(model, checkpoint.schema, checkpoint.targets, featuriser)
+    with invalid_checkpoint_errors(path):
+        max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
+    return Predictor(
+        model, checkpoint.schema, checkpoint.targets, featuriser, max_atoms
+    )
 
 
 def load_model(
