@@ -274,7 +274,7 @@ def points():
     more += ["--dataset-name", "end_to_end_points", "--user-data-dir", tmp_path]
     # The read-out sees pairs of nodes from the second layer on.
     more += ["--encoder-layers", 2]
-    train("run", *more, "--max-epoch", 2)
+    train("run", *more, "--max-epoch", 4)
     # Distances reach the bias: its Gaussians have moved.
     state = weights(tmp_path / "run/checkpoint_last.pt")["model"]
     centre = state["encoder.attn_bias.distance.centre"]

@@ -219,6 +219,7 @@ def provide(page, clone, environment):
         state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
         torch.save({"model": state}, clone / "pcqm4mv2_graphormer_base.pt")
         torch.save(weights_of("grpe_shared"), clone / "last.pt")
+        torch.save(weights_of("gt_edges_layernorm"), clone / "weights.pt")
 
 
 def as_shell(language, code):

@@ -69,7 +69,8 @@ def test_without_weight_they_change_nothing(arch, registered):
     both.load_state_dict(plain.state_dict(), strict=False)
     batch = make_batch(both, range(6))
     expected = plain(make_batch(plain, range(6)))
-    assert torch.equal(both(batch), expected)
+    # The sums of the maps have more terms, so the last bit may differ.
+    torch.testing.assert_close(both(batch), expected, rtol=0, atol=1e-13)
     for weight in weights:
         before = both(batch)
         weight.normal_(std=9)
