@@ -125,6 +125,8 @@ class _Picture:
     def __init__(self, width: int, height: int, image_format: str) -> None:
         self.format = image_format
         self.figure = Figure((width / 72, height / 72), dpi=72)
+        # One image per map: matplotlib would join all of them into one, in quadratic time.
+        self.figure.suppressComposite = True
         self.axes = self.figure.add_axes(
             (0, 0, 1, 1), xlim=(0, width), ylim=(height, 0)
         )
