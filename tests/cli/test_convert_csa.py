@@ -273,7 +273,7 @@ def test_equals_loops_over_the_released_model(case, tmp_path):
         ({}, {"graph_pooling": None}, "do not show graph_pooling"),
         ({}, {"graph_pooling": "sum"}, "unknown graph_pooling 'sum', expected add|"),
         ({}, {"rings_max_length": None}, "how long rings are"),
-        ({}, {"rings_coalesce_edges": True}, "run over pairs in rings"),
+        ({}, {"rings_coalesce_edges": True}, "adds pairs in rings to its edges"),
         ({}, {"layers": 5}, "the config says layers 5, the weights have 2"),
         ({"model.post_mp.FC_layers.0.weight": None}, {}, "only models of whole graphs"),
         ({"model.pre_mp.weight": torch.zeros(1)}, {}, "are unknown: pre_mp.weight"),

@@ -65,8 +65,8 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
         )
     if config.get("rings_coalesce_edges"):
         raise ValueError(
-            "rings_coalesce_edges: walks and distances of that model run over pairs in "
-            "rings, those of this package over bonds only"
+            "rings_coalesce_edges: that model adds pairs in rings to its edges, which "
+            "this package does not"
         )
     weights = Weights(
         {name.removeprefix("model."): value for name, value in state.items()}
