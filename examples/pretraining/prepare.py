@@ -16,9 +16,10 @@ Our choices:
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
   99 % of the molecules have it, as with counts of rare groups.)
-- A descriptor is left out if it stands in `LEFT_OUT`, is nearly constant, is often not
-  finite, or repeats an earlier one; the limits are constants below. A single value that
-  is not finite (partial charges of some metals) becomes an empty cell: no target.
+- A descriptor is left out if it stands in `LEFT_OUT` of data/descriptors.py, is nearly
+  constant, is often not finite, or repeats an earlier one; the limits are constants
+  below. A single value that is not finite (partial charges of some metals) becomes an
+  empty cell: no target.
 - A hash of seed and constitution draws the validation rows, so that a molecule stays in
   its split when others are added.
 """
@@ -40,15 +41,16 @@ from typing import Any
 
 import numpy as np
 from rdkit import Chem, RDLogger, rdBase
-from rdkit.Chem import Descriptors
 from scipy.special import ndtri
 
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.descriptors import (
+    DESCRIPTORS,
+    LEFT_OUT,
+    descriptors_of_mol,
+)
 
-LEFT_OUT = {
-    "Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite",
-}
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
 MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
 MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
@@ -101,8 +103,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
         ``refused``), and the seconds that it took.
     """
     RDLogger.DisableLog("rdApp.*")
-    names = [name for name, _ in Descriptors.descList]
-    text = "\n".join([rdBase.rdkitVersion, *names, *smiles])
+    text = "\n".join([rdBase.rdkitVersion, *DESCRIPTORS, *smiles])
     digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     path = folder / f"{digest}.npz"
     if path.exists():
@@ -114,17 +115,16 @@ def compute(smiles: list[str], folder: Path) -> Path:
             mol = mol_of_smiles(text)
         except ValueError:
             continue
-        row = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
         kept.append(text)
         keys.append(constitution(mol))
-        values.append([row[name] for name in names])
+        values.append(descriptors_of_mol(mol))
     temporary = path.with_suffix(".tmp")
     with open(temporary, "wb") as file:
         np.savez(
             file,
             smiles=np.array(kept, str),
             key=np.array(keys, str),
-            value=np.array(values, np.float64).reshape(len(kept), len(names)),
+            value=np.array(values, np.float64).reshape(len(kept), len(DESCRIPTORS)),
             refused=len(smiles) - len(kept),
             seconds=time.perf_counter() - started,
         )
@@ -258,7 +258,7 @@ def write_table(
     counts["train"], counts["valid"] = int(train.sum()), int((~train).sum())
     if not counts["train"] or not counts["valid"]:
         raise SystemExit(f"error: {len(keys)} molecules are too few for two splits")
-    names = [name for name, _ in Descriptors.descList]
+    names = DESCRIPTORS
     shape = (len(names), len(keys))
     scratch = folder / "columns.tmp"
     columns = np.memmap(scratch, np.float64, "w+", shape=shape)

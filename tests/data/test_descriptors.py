@@ -1,0 +1,44 @@
+"""Morgan fingerprints and RDKit's descriptors as arrays."""
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from rdkit.Chem import Descriptors
+
+from graphormer_plugin.data.descriptors import (
+    DESCRIPTORS,
+    LEFT_OUT,
+    morgan_counts,
+    rdkit_descriptors,
+)
+
+
+def test_fingerprints_count_environments():
+    ethane, butane = morgan_counts(["CC", "CCCC"])
+    assert ethane.sum() == 2 + 1  # two CH3, and one environment of both
+    assert ethane.max() == 2
+    assert butane.sum() == 4 + 4 + 1  # radius 2 is the whole molecule, once
+    assert morgan_counts([]).shape == (0, 2048)
+    assert morgan_counts(["CC"], bits=64, radius=0).sum() == 2
+
+
+def test_descriptors_in_their_order():
+    values = rdkit_descriptors(["CCO", "c1ccccc1"])
+    names = [name for name in DESCRIPTORS if name not in LEFT_OUT]
+    assert values.shape == (2, len(names))
+    mol = Chem.MolFromSmiles("CCO")
+    assert values[0, names.index("MolWt")] == Descriptors.MolWt(mol)
+    assert values[1, names.index("RingCount")] == 1
+
+
+def test_what_is_not_finite_is_nan():
+    values = rdkit_descriptors(["[Na+].[Cl-]", "CCO"])
+    assert np.isnan(values[0]).any()  # partial charges of sodium
+    assert not np.isinf(values).any()
+    assert np.nanmax(np.abs(values)) <= np.finfo(np.float32).max
+
+
+@pytest.mark.parametrize("function", [morgan_counts, rdkit_descriptors])
+def test_a_molecule_that_rdkit_refuses(function):
+    with pytest.raises(ValueError, match="RDKit refuses"):
+        function(["CC", "C1CC"])
