@@ -71,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.verify:
         store = GraphStore.open(store.path, verify=True)
     print(describe(store))
+    for text in store.warnings:
+        print(f"warning: {text}", file=sys.stderr)
     print(store.path)
     return 0
 

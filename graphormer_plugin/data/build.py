@@ -302,6 +302,7 @@ def _build_from_smiles(
             splits=splits,
             target=target,
             skipped=len(failures),
+            molecules=extras.get("identity"),
             featuriser=source.featuriser or ("" if source.parser else "ogb"),
             **_description(source, label, options, target.shape[1]),
             **identity,

@@ -74,6 +74,8 @@ class GraphStore:
         splits: Graph ids, int64 arrays by split name, in the source's order.
         manifest: As written; ``options``, ``source`` and ``counts`` say where the
             store comes from.
+        warnings: What is probably a mistake in the data, one line each (see
+            `checks.warnings_about`).
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
@@ -98,6 +100,7 @@ class GraphStore:
         self.targets = TargetSchema.from_dict(manifest["targets"])
         self.featuriser: str = manifest["featuriser"]
         self.fingerprint: str = manifest["fingerprint"]
+        self.warnings: list[str] = manifest.get("warnings", [])
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], verify: bool = False) -> GraphStore:

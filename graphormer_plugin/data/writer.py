@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from cython_ext import edge_order
 from graphormer_plugin.data.bond_numbers import BondNumbers
+from graphormer_plugin.data.checks import warnings_about
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.column_file import ColumnFile
 from graphormer_plugin.data.files import (
@@ -155,6 +156,7 @@ class StoreWriter:
         options: Mapping[str, Any] | None = None,
         skipped: int = 0,
         featuriser: str = "",
+        molecules: Sequence[int] | None = None,
     ) -> Path:
         """Completes the store and puts it in place.
 
@@ -171,6 +173,7 @@ class StoreWriter:
             options: Options that it was made with; the same holds for them.
             skipped: Number of rows of the source that could not be parsed.
             featuriser: See `GraphStore`.
+            molecules: `molecule_key` of each graph, to warn of duplicates.
 
         Returns:
             The store's folder.
@@ -235,6 +238,8 @@ class StoreWriter:
             "targets": targets.to_dict(),
             "files": files,
         }
+        if molecules is not None and target is not None:
+            manifest["warnings"] = warnings_about(targets, target, splits, molecules)
         manifest["fingerprint"] = _fingerprint(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
         with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:

@@ -199,6 +199,8 @@ class GraphPredictionTask(FairseqTask):
                 )
             self._store = store
             logger.info(describe(store))
+            for text in store.warnings:
+                logger.warning(text)
         return self._store
 
     def dataset_options(self) -> DatasetOptions:

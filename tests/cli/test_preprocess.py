@@ -43,7 +43,7 @@ def test_debug_shows_the_traceback(csv):
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
     from graphormer_plugin.data.datasets import smiles
 
-    def interrupted(smiles):
+    def interrupted(smiles, **_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(smiles, "parse_smiles", interrupted)

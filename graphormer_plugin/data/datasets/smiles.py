@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem
 
+from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
 
@@ -65,21 +66,26 @@ def edges_of_mol(mol: Any) -> np.ndarray:
     return np.stack([edges, edges[:, ::-1]], axis=1).reshape(-1, 2).T
 
 
-def parse_smiles(smiles: str, scaffold: bool = False) -> MoleculeGraph:
+def parse_smiles(
+    smiles: str, scaffold: bool = False, identity: bool = False
+) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; see `graph_of_mol`.
 
     Args:
         smiles: One molecule; several fragments make one disconnected graph.
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
+        identity: Also put `molecule_key` into ``extras["identity"]``.
 
     Raises:
         ValueError: RDKit refuses it.
     """
     mol = mol_of_smiles(smiles)
-    graph = graph_of_mol(mol)
+    extras: dict[str, Any] = {}
     if scaffold:
-        graph = graph._replace(extras={"scaffold": murcko_scaffold(mol)})
-    return graph
+        extras["scaffold"] = murcko_scaffold(mol)
+    if identity:
+        extras["identity"] = molecule_key(Chem.MolToSmiles(mol))
+    return graph_of_mol(mol)._replace(extras=extras)
 
 
 def parse_any_smiles(smiles: str) -> MoleculeGraph:
@@ -107,8 +113,8 @@ def parse_any_smiles(smiles: str) -> MoleculeGraph:
 
 
 def smiles_parser(scaffold: bool = False) -> Parser:
-    """The default parser, which workers can receive."""
-    return functools.partial(parse_smiles, scaffold=True) if scaffold else parse_smiles
+    """The default parser, which workers can receive; see `parse_smiles`."""
+    return functools.partial(parse_smiles, scaffold=scaffold, identity=True)
 
 
 def mol_of_smiles(smiles: str) -> Any:

@@ -1,0 +1,143 @@
+"""Warnings about data that can be trained on but that probably are a mistake."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from graphormer_plugin.data.schema import TargetSchema
+
+SAME = 1e-6  # relative difference of two labels that are equal as float32
+TRAIN = "train"
+
+
+def warnings_about(
+    targets: TargetSchema,
+    target: np.ndarray,
+    splits: Mapping[str, np.ndarray],
+    molecules: Sequence[int],
+) -> list[str]:
+    """All warnings about a table of molecules, one line each.
+
+    Args:
+        targets: What the labels are.
+        target: Float [G, C], NaN = missing.
+        splits: Numbers of the molecules by split name.
+        molecules: `molecule_key` of each molecule [G].
+    """
+    target = np.asarray(target, dtype=np.float64)
+    _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
+    found = [
+        classes_as_regression(targets, target),
+        contradicting_labels(targets, target, groups),
+        shared_molecules(splits, groups),
+    ]
+    return [text for text in found if text]
+
+
+def molecule_key(canonical_smiles: str) -> int:
+    """Key of a molecule, equal for equal canonical SMILES; below 2**64."""
+    digest = hashlib.blake2b(canonical_smiles.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
+def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
+    """Warning about regression targets whose labels are 0 and 1 only; else empty.
+
+    Args:
+        targets: What the labels are.
+        target: Float [G, C], NaN = missing.
+    """
+    if targets.kind != "regression":
+        return ""
+    found = []
+    for name, values in zip(targets.names, target.T, strict=True):
+        values = values[~np.isnan(values)]
+        if {*np.unique(values).tolist()} == {0.0, 1.0}:
+            found.append(f"{name} ({len(values):,} labels)")
+    if not found:
+        return ""
+    return (
+        f"{listed(found)} has only the labels 0 and 1 and is learned as a number; for "
+        "classes give --target-kind binary --criterion binary_logloss"
+    )
+
+
+def contradicting_labels(
+    targets: TargetSchema, target: np.ndarray, groups: np.ndarray
+) -> str:
+    """Warning about molecules with several rows that differ in a label; else empty.
+
+    Args:
+        targets: What the labels are.
+        target: Float [G, C], NaN = missing.
+        groups: Number of the molecule of each row [G], from 0.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    differs = np.zeros(count, dtype=bool)
+    largest, where = 0.0, ""
+    for name, values in zip(targets.names, target.T, strict=True):
+        labelled = ~np.isnan(values)
+        low, high = np.full(count, np.inf), np.full(count, -np.inf)
+        np.minimum.at(low, groups[labelled], values[labelled])
+        np.maximum.at(high, groups[labelled], values[labelled])
+        present = high >= low
+        gap = np.where(present, high - low, 0.0)
+        size = np.where(present, np.maximum(np.abs(low), np.abs(high)), 0.0)
+        contradicts = gap > SAME * size
+        differs |= contradicts
+        if contradicts.any() and gap.max() > largest:
+            largest, where = float(gap.max()), name
+    if not differs.any():
+        return ""
+    molecules, rows = int(differs.sum()), int(differs[groups].sum())
+    details = f"{rows:,} rows"
+    if targets.kind == "regression":
+        details += f"; {where} differs by up to {largest:.4g} {targets.unit}".rstrip()
+    return (
+        f"{molecules:,} molecule{_s(molecules)} with several rows and contradicting "
+        f"labels ({details}); keep one row of each, or their mean"
+    )
+
+
+def shared_molecules(splits: Mapping[str, np.ndarray], groups: np.ndarray) -> str:
+    """Warning about molecules of the training split that another split has too; else
+    empty.
+
+    Args:
+        splits: Row numbers by split name.
+        groups: Number of the molecule of each row [G], from 0.
+    """
+    if TRAIN not in splits:
+        return ""
+    trained_on = np.zeros(int(groups.max(initial=-1)) + 1, dtype=bool)
+    trained_on[groups[splits[TRAIN]]] = True
+    counts = {
+        name: int(trained_on[groups[rows]].sum())
+        for name, rows in splits.items()
+        if name != TRAIN
+    }
+    shared = [
+        f"{count:,} of {len(splits[name]):,} rows of {name}"
+        for name, count in counts.items()
+        if count
+    ]
+    if not shared:
+        return ""
+    return (
+        f"{' and '.join(shared)} are molecules that train has too, so that metrics look "
+        "better than they are; drop the duplicates, or give --split scaffold"
+    )
+
+
+def listed(names: Iterable[str], most: int = 3) -> str:
+    """The first names, and how many more there are."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,87 @@
+"""Warnings about data that probably are a mistake."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import DatasetOptions, TargetSchema, get_store
+from graphormer_plugin.data.checks import warnings_about
+
+SPLITS = {"train": np.array([0, 1, 2, 3]), "valid": np.array([4]), "test": [5]}
+NAN = float("nan")
+
+
+def warnings(columns, molecules=range(6), splits=SPLITS, **targets):
+    target = np.array(columns, dtype=float).T
+    names = [f"y{number}" for number in range(len(columns))]
+    return warnings_about(TargetSchema(names, **targets), target, splits, molecules)
+
+
+def test_nothing_to_say():
+    assert warnings([[0, 1, 2, 3, 4, 5]]) == []
+
+
+@pytest.mark.parametrize(
+    "column, expected", [([0, 1, 1, 0, NAN, 1], 5), ([0, 1, 1, 0, 2, 1], 0)]
+)
+def test_zero_and_one_as_regression(column, expected):
+    found = warnings([[5, 4, 3, 2, 1, 0], column])
+    if not expected:
+        assert found == []
+        return
+    (text,) = found
+    assert f"y1 ({expected} labels) has only the labels 0 and 1" in text
+    assert "--target-kind binary" in text
+    assert warnings([column], kind="binary") == []
+
+
+def test_contradicting_labels():
+    molecules = [7, 7, 7, 8, 8, 9]
+    same = {"train": np.arange(6)}
+    (text,) = warnings([[1, 1, 3, 5, 5, 6]], molecules, same, unit="eV")
+    assert text.startswith("1 molecule with several rows and contradicting labels (3 ")
+    assert "y0 differs by up to 2 eV" in text
+    (text,) = warnings([[1, 1, 0, 0, 1, 1]], molecules, same, kind="binary")
+    assert text.startswith("2 molecules") and "(5 rows)" in text
+    # Missing labels, and float32's rounding, contradict nothing.
+    assert warnings([[1, 1 + 1e-7, NAN, 5, NAN, 6]], molecules, same) == []
+
+
+def test_same_molecule_in_train_and_elsewhere():
+    (text,) = warnings([[1, 2, 3, 4, 1, 6]], [1, 2, 3, 4, 1, 6])
+    assert text.startswith("1 of 1 rows of valid are molecules that train has too")
+    assert "test" not in text.split(",")[0]
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    def make(*rows, **changes):
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join(["smiles,y", *rows]) + "\n")
+        options = dict(data_root=str(tmp_path), workers=0, progress=False, **changes)
+        return get_store(DatasetOptions(name=str(path), **options))
+
+    return make
+
+
+def test_molecules_are_compared_not_strings(prepared):
+    rows = ["CCO,1", "OCC,2", *(f"{'C' * n},{n}" for n in range(3, 12))]
+    store = prepared(*rows)
+    assert any("1 molecule with several rows" in text for text in store.warnings)
+    assert store.warnings == prepared(*rows).warnings  # an open store says it again
+
+
+def test_task_logs_them(prepared, tmp_path, caplog):
+    from graphormer_plugin.tasks.graph_prediction import (
+        GraphPredictionConfig,
+        GraphPredictionTask,
+    )
+
+    prepared(*(f"{'C' * n},{n % 2}" for n in range(1, 21)))
+    cfg = GraphPredictionConfig(
+        dataset_name=str(tmp_path / "table.csv"), data_root=str(tmp_path), seed=1
+    )
+    with caplog.at_level(logging.WARNING):
+        assert GraphPredictionTask(cfg).store
+    assert [r.getMessage() for r in caplog.records if "only the labels" in r.msg]
