@@ -193,7 +193,7 @@ smoke_flags() {
     smoke+=(--prepare-workers 1 --encoder-layers 2)
     case $ARCH in
         gat) smoke+=(--encoder-embed-dim 16 --encoder-attention-heads 2) ;;
-        gcn* | gatedgcn | graphsage | pna | mpnn) smoke+=(--encoder-embed-dim 20) ;;
+        gcn* | gatedgcn | graphsage | pna* | mpnn) smoke+=(--encoder-embed-dim 20) ;;
         *) smoke+=(--encoder-embed-dim 16 --encoder-ffn-embed-dim 16) ;;
     esac
     [[ $TASK != node_prediction ]] || smoke+=(--dataset-source generated:20)

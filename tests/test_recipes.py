@@ -507,6 +507,21 @@ def test_settings_of_the_baselines(recipe, batch, patience, more, flags):
     assert "--maximize" not in train and "/checkpoint_last.pt --subset test" in tested
 
 
+def test_settings_of_pna_on_molhiv(flags):
+    """The command in PNA's README and its config, section 10 of released.md."""
+    train, tested, *_ = flags("molhiv/pna", {}).replace("\n", " \n").split("\n")
+    expected = [f"{ADAM_L2} --weight-decay 3e-6", "--batch-size 128"]
+    expected += [
+        "--best-checkpoint-metric roc_auc",
+        "--maximize-best-checkpoint-metric",
+    ]
+    expected += ["--lr 0.01 --lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5"]
+    expected += ["--lr-patience 20 --stop-min-lr 1e-4 --max-epoch 200"]
+    for part in expected:
+        assert f" {part} " in train, part
+    assert "/checkpoint_best.pt --subset test" in tested
+
+
 @pytest.mark.parametrize("data, largest", [("pcqm4m", 50), ("pcqm4mv2", 20)])
 def test_settings_of_ogb(data, largest, flags):
     line = flags(f"{data}/gin_vn", {})

@@ -7,7 +7,7 @@ when a layer is made, because that takes seconds.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -229,18 +229,11 @@ AGGREGATORS = ("mean", "max", "min", "std", "sum")
 SCALERS = ("identity", "amplification", "attenuation")
 
 
-class PrincipalAggregation(nn.Module):
-    """Aggregates of the messages U [x_j, x_i, e_ij] of the neighbours, scaled by degree
-    (Corso et al. 2020, arXiv:2004.05718), in the released code's order: each tower maps
-    the node and its aggregates, divides by the root of the graph's number of nodes and
-    normalises; a last map with LeakyReLU mixes the towers.
-
-    A node without neighbours has aggregates of zero.
+class DegreeScaledAggregates(nn.Module):
+    """Aggregates of messages, scaled by degree (Corso et al. 2020, arXiv:2004.05718).
+    Those of a node without neighbours are zero.
 
     Args:
-        layer: settings of its layer; dropout comes before the last map.
-        edge_dim: width of the vectors of bond types; 0: bonds are not read.
-        num_towers: independent parts of a layer, divides D.
         mean_log_degree: mean of log(d + 1) over the training nodes.
         aggregators: out of `AGGREGATORS`.
         scalers: out of `SCALERS`.
@@ -248,63 +241,22 @@ class PrincipalAggregation(nn.Module):
 
     def __init__(
         self,
-        layer: LayerSettings,
-        edge_dim: int,
-        num_towers: int,
         mean_log_degree: float = 1.0,
         aggregators: Sequence[str] = ("mean", "max", "min", "std"),
         scalers: Sequence[str] = SCALERS,
     ) -> None:
         super().__init__()
-        embed_dim = layer.embed_dim
-        _check_divides("num_towers", num_towers, embed_dim)
         self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
         for name in self.aggregators:
             check_choice("aggregator", name, AGGREGATORS)
         for name in self.scalers:
             check_choice("scaler", name, SCALERS)
-        width = embed_dim // num_towers
-        self.num_towers = num_towers
-        fan_in = 2 * width + edge_dim
-        self.source = _tower_maps(num_towers, width, width, fan_in)
-        self.target = _tower_maps(num_towers, width, width, fan_in)
-        self.edge = None
-        if edge_dim:
-            self.edge = _tower_maps(num_towers, edge_dim, width, fan_in)
-        self.bias = nn.Parameter(torch.zeros(num_towers, width))
-        fan_in = (1 + len(self.aggregators) * len(self.scalers)) * width
-        self.post = _tower_maps(num_towers, fan_in, width, fan_in)
-        self.post_bias = nn.Parameter(torch.zeros(num_towers, width))
-        self.norm = NORMS[layer.norm](embed_dim)
-        self.dropout = Dropout(layer.dropout)
-        self.mix = nn.Linear(embed_dim, embed_dim)
-        _small_uniform(self.mix.weight, embed_dim, embed_dim)
-        nn.init.zeros_(self.mix.bias)
         self.register_buffer("mean_log_degree", torch.tensor(mean_log_degree))
 
-    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
-        source, target = edges.index
-        nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
-        sent, table = _per_tower(nodes, self.source), None
-        if self.edge is not None:
-            table = torch.einsum("ke,tew->ktw", edges.table, self.edge)
-        own = _per_tower(nodes, self.target) + self.bias
-        degree = _count(target, len(x), x.dtype).view(-1, 1, 1)
-        found = message_statistics(
-            sent, table, source, target, edges.bond, self.statistics
-        )
-        aggregates = self.aggregate(dict(zip(self.statistics, found)), own, degree)
-        scales = {"identity": torch.ones_like(degree)}
-        log_degree = degree.clamp(min=1).log1p()
-        scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
-        scales["attenuation"] = 1 / scales["amplification"]
-        scaled = [aggregates * scales[name].to(x.dtype) for name in self.scalers]
-        out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
-        # At most as many graphs as nodes; graphs without nodes do not matter.
-        sizes = _count(edges.node_graph, len(x), x.dtype)[edges.node_graph]
-        out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
-        out = self.dropout(self.norm(out))
-        return F.leaky_relu(self.mix(out)), edges
+    @property
+    def per_channel(self) -> int:
+        """Numbers that a channel of the messages becomes."""
+        return len(self.aggregators) * len(self.scalers)
 
     @property
     def statistics(self) -> tuple[str, ...]:
@@ -342,6 +294,109 @@ class PrincipalAggregation(nn.Module):
                 value = value / count if name == "mean" else value
             aggregates[name] = value.to(own.dtype)
         return torch.cat([aggregates[name] for name in self.aggregators], -1)
+
+    def scaled(
+        self,
+        sent: Tensor,
+        edges: Edges,
+        table: Tensor | None = None,
+        own: Tensor | None = None,
+    ) -> list[Tensor]:
+        """Aggregates of the messages sent_j + table_bond + own_i, once per scaler.
+
+        Args:
+            sent: [S, towers, width].
+            edges: of all graphs.
+            table: [K + 1, towers, width] of bond types.
+            own: [S, towers, width]; None: 0.
+
+        Returns:
+            [S, towers, aggregators * width] per scaler.
+        """
+        source, target = edges.index
+        found = message_statistics(
+            sent, table, source, target, edges.bond, self.statistics
+        )
+        degree = _count(target, len(sent), sent.dtype).view(-1, 1, 1)
+        own = torch.zeros_like(sent) if own is None else own
+        aggregates = self.aggregate(dict(zip(self.statistics, found)), own, degree)
+        scales = {"identity": torch.ones_like(degree)}
+        log_degree = degree.clamp(min=1).log1p()
+        scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
+        scales["attenuation"] = 1 / scales["amplification"]
+        return [aggregates * scales[name].to(sent.dtype) for name in self.scalers]
+
+
+class PrincipalAggregation(DegreeScaledAggregates):
+    """Aggregates of the messages U [x_j, x_i, e_ij] of the neighbours, scaled by degree
+    (Corso et al. 2020, arXiv:2004.05718), in the released code's order: each tower maps
+    the node and its aggregates, divides by the root of the graph's number of nodes and
+    normalises; a last map with LeakyReLU mixes the towers.
+
+    Args:
+        layer: settings of its layer; dropout comes before the last map.
+        edge_dim: width of the vectors of bond types; 0: bonds are not read.
+        num_towers: independent parts of a layer, divides D.
+        **aggregates: those of `DegreeScaledAggregates`.
+    """
+
+    def __init__(
+        self,
+        layer: LayerSettings,
+        edge_dim: int,
+        num_towers: int,
+        **aggregates: Any,
+    ) -> None:
+        super().__init__(**aggregates)
+        embed_dim = layer.embed_dim
+        _check_divides("num_towers", num_towers, embed_dim)
+        width = embed_dim // num_towers
+        self.num_towers = num_towers
+        fan_in = 2 * width + edge_dim
+        self.source = _tower_maps(num_towers, width, width, fan_in)
+        self.target = _tower_maps(num_towers, width, width, fan_in)
+        self.edge = None
+        if edge_dim:
+            self.edge = _tower_maps(num_towers, edge_dim, width, fan_in)
+        self.bias = nn.Parameter(torch.zeros(num_towers, width))
+        fan_in = (1 + self.per_channel) * width
+        self.post = _tower_maps(num_towers, fan_in, width, fan_in)
+        self.post_bias = nn.Parameter(torch.zeros(num_towers, width))
+        self.norm = NORMS[layer.norm](embed_dim)
+        self.dropout = Dropout(layer.dropout)
+        self.mix = nn.Linear(embed_dim, embed_dim)
+        _small_uniform(self.mix.weight, embed_dim, embed_dim)
+        nn.init.zeros_(self.mix.bias)
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
+        sent, table = _per_tower(nodes, self.source), None
+        if self.edge is not None:
+            table = torch.einsum("ke,tew->ktw", edges.table, self.edge)
+        own = _per_tower(nodes, self.target) + self.bias
+        scaled = self.scaled(sent, edges, table, own)
+        out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
+        # At most as many graphs as nodes; graphs without nodes do not matter.
+        sizes = _count(edges.node_graph, len(x), x.dtype)[edges.node_graph]
+        out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
+        out = self.dropout(self.norm(out))
+        return F.leaky_relu(self.mix(out)), edges
+
+
+class SimplePrincipalAggregation(DegreeScaledAggregates):
+    """A linear map of the scaled aggregates of the neighbours' vectors: the simple layer
+    of PNA's released code, without a map of the messages, towers and bonds."""
+
+    def __init__(self, layer: LayerSettings, **aggregates: Any) -> None:
+        super().__init__(**aggregates)
+        fan_in = self.per_channel * layer.embed_dim
+        self.post = nn.Linear(fan_in, layer.embed_dim)
+        _small_uniform(self.post.weight, fan_in, layer.embed_dim)
+        nn.init.zeros_(self.post.bias)
+
+    def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        scaled = self.scaled(x.unsqueeze(1), edges)  # one tower
+        return self.post(torch.cat(scaled, -1).squeeze(1)), edges
 
 
 def _tower_maps(num_towers: int, width: int, out: int, fan_in: int) -> nn.Parameter:

@@ -16,6 +16,7 @@ from graphormer_plugin.modules.convolutions import (
     GatedGraphConvolution,
     LayerSettings,
     PrincipalAggregation,
+    SimplePrincipalAggregation,
     gat,
     gcn,
     gin,
@@ -42,12 +43,14 @@ class Convolution(NamedTuple):
         activation: behind it.
         order: "norm first", "activation first", or "neither" where the convolution has
             both.
+        drop_sum: dropout is on the sum with the input, not on what is added.
     """
 
     build: Callable[..., nn.Module]
     bonds: str = "none"
     activation: Callable[[Tensor], Tensor] = F.relu
     order: str = "norm first"
+    drop_sum: bool = False
 
 
 CONVOLUTIONS = {
@@ -60,6 +63,7 @@ CONVOLUTIONS = {
     "gatedgcn": Convolution(GatedGraphConvolution, "state"),
     "graphsage": Convolution(graphsage, order="activation first"),
     "pna": Convolution(PrincipalAggregation, "shared", order="neither"),
+    "pna_simple": Convolution(SimplePrincipalAggregation, drop_sum=True),
 }
 
 
@@ -85,7 +89,7 @@ class MessagePassingLayer(nn.Module):
         **conv_options: Any,
     ) -> None:
         super().__init__()
-        build, _, activation, order = CONVOLUTIONS[conv]
+        build, _, activation, order, self.drop_sum = CONVOLUTIONS[conv]
         dim, norm = layer.embed_dim, NORMS[layer.norm]
         self.convolution = build(layer, **conv_options)
         self.activation = None if linear or order == "neither" else activation
@@ -119,12 +123,14 @@ class MessagePassingLayer(nn.Module):
             out = self.norm(self.activate(out))
         else:
             out = self.activate(self.norm(out))
-        out = self.dropout(out)
+        if not self.drop_sum:
+            out = self.dropout(out)
         if self.virtual_update is not None:
             nodes = scatter_sum(x, edges.node_graph, len(virtual)).to(x.dtype)
             update = self.virtual_dropout(self.virtual_update(nodes + virtual))
             virtual = virtual + update if self.residual else update
-        return x + out if self.residual else out, virtual, edges
+        out = x + out if self.residual else out
+        return self.dropout(out) if self.drop_sum else out, virtual, edges
 
     def activate(self, x: Tensor) -> Tensor:
         return x if self.activation is None else self.activation(x)

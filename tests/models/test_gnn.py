@@ -24,6 +24,7 @@ ZINC = FeatureSchema(1, [28], [4])
 GRAPHS = TargetSchema(["y"])
 ROWS = np.arange(6)  # one of them a single node
 ARCHS = ["gcn", "gin", "gine", "gat", "gatedgcn", "graphsage", "pna", "mpnn"]
+ARCHS += ["pna_simple"]
 
 
 @torch.no_grad()
@@ -110,6 +111,30 @@ def test_size_for_pcqm4m(arch, virtual_node, paper):
     assert isinstance(model.head, nn.Linear)
 
 
+def test_pna_of_molhiv():
+    """The sum over the released code's modules; Table 3 of Ying et al. 2021: 326K."""
+    model = build_model("pna_molhiv", OGB, GRAPHS)
+    layer = (12 * 80 + 1) * 80 + 2 * 80
+    head = 81 * 40 + 41 * 20 + 21
+    assert count(model) == 174 * 80 + 4 * layer + head == 326_161
+    assert model.readout == "mean" and len(model.encoder.layers) == 4
+    assert node_bound(model) < 0.3  # Xavier
+
+
+def test_simple_pna_drops_from_the_sum():
+    """h' = dropout(h + ReLU(norm(conv(h))))."""
+    torch.manual_seed(0)
+    model = tiny_model("pna_simple", dropout=0.5).train()
+    layer = model.encoder.layers[0]
+    x = torch.rand(50, model.encoder.embed_dim) + 1
+    edges = Edges(torch.tensor([[0, 1], [1, 0]]), torch.zeros(50, dtype=torch.long))
+    out, *_ = layer(x, None, edges)
+    added = layer.norm(layer.convolution(x, edges)[0]).relu()
+    kept = out != 0
+    assert 0.4 < kept.float().mean() < 0.6
+    assert torch.allclose(out[kept], 2 * (x + added)[kept])
+
+
 def test_gin_reads_out_all_layers():
     """The sum of 17 heads, each on the pooled output of a layer or the input."""
     torch.manual_seed(0)
@@ -170,6 +195,7 @@ def count(model):
         ("gat", "attention_dropout", 0.3, lambda m: conv(m).conv.dropout),
         ("gat", "edge_features", True, lambda m: sorted(m.batch_spec.fields)),
         ("pna", "towers", 2, lambda m: conv(m).num_towers),
+        ("pna_simple", "dropout", 0.3, lambda m: m.encoder.layers[0].dropout.p),
     ],
 )
 def test_options_reach_the_model(arch, option, value, seen):

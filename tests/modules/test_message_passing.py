@@ -22,6 +22,7 @@ OPTIONS = {
     "gat": {"num_heads": 4},
     "gat_bonds": {"num_heads": 4},
     "pna": {"edge_dim": 5, "num_towers": 4, "mean_log_degree": 0.8},
+    "pna_simple": {"mean_log_degree": 0.8},
 }
 CASES = [(conv, OPTIONS.get(conv, {})) for conv in CONVOLUTIONS]
 CASES += [
@@ -177,8 +178,10 @@ def naive(kind, module, x, batch, vectors, state, sizes, options, last):
         if not last:
             state = state + batch_norm(module.norm, raw).relu()
         return stack(node, len(x)), state
-    assert kind == "pna"
-    towers, width = module.num_towers, x.shape[1] // module.num_towers
+    assert kind in ("pna", "pna_simple")
+    simple = kind == "pna_simple"
+    towers = 1 if simple else module.num_towers
+    width = x.shape[1] // towers
     aggregators = options.get("aggregators", ["mean", "max", "min", "std"])
 
     def tower(t):
@@ -189,6 +192,9 @@ def naive(kind, module, x, batch, vectors, state, sizes, options, last):
             if arrive[i]:
                 messages = []
                 for j, e in arrive[i]:
+                    if simple:
+                        messages.append(h[j])
+                        continue
                     message = h[j] @ module.source[t] + h[i] @ module.target[t]
                     if options["edge_dim"]:
                         message = message + vectors[e] @ module.edge[t]
@@ -206,12 +212,16 @@ def naive(kind, module, x, batch, vectors, state, sizes, options, last):
             log = math.log(max(len(arrive[i]), 1) + 1) / module.mean_log_degree.item()
             scales = {"identity": 1, "amplification": log, "attenuation": 1 / log}
             scaled = [found * scales[name] for name in module.scalers]
+            if simple:
+                return module.post(torch.cat(scaled))
             out = torch.cat([h[i], *scaled]) @ module.post[t] + module.post_bias[t]
             return out / sizes[i] ** 0.5
 
         return stack(node, len(x))
 
     parts = [tower(t) for t in range(towers)]
+    if simple:
+        return parts[0], state
     out = batch_norm(module.norm, torch.cat(parts, 1))
     return F.leaky_relu(module.mix(out), 0.01), state
 
@@ -363,6 +373,11 @@ def spread(weight):
                 "post_bias": 0,
                 "mix.bias": 0,
             },
+        ),
+        (
+            "pna_simple",
+            {},
+            {"post.weight": (6 / (1440 + 120)) ** 0.5 / 1440, "post.bias": 0},
         ),
         ("gcn_bonds", {}, {"linear.weight": 120**-0.5, "root": ("normal", 1)}),
     ],
