@@ -15,12 +15,20 @@ from graphormer_plugin.data.errors import DatasetError
 logger = logging.getLogger(__name__)
 
 
-def random_split(rows: int, seed: int) -> dict[str, np.ndarray]:
-    """A tenth (at least one row) for valid and for test each, the rest for train.
+Ratios = tuple[float, float, float]
+
+RATIOS: Ratios = (0.8, 0.1, 0.1)  # train, valid, test
+
+
+def random_split(
+    rows: int, seed: int, ratios: Ratios = RATIOS
+) -> dict[str, np.ndarray]:
+    """Random rows for valid and test, at least one for each, the rest for train.
 
     Args:
         rows: At least 3.
         seed: 0 or more. Equal seeds give equal splits, on every platform.
+        ratios: Shares of train, valid and test; their sum is 1.
 
     Raises:
         DatasetError: There are fewer than 3 rows, or the seed is negative.
@@ -30,43 +38,118 @@ def random_split(rows: int, seed: int) -> dict[str, np.ndarray]:
         raise DatasetError(
             f"{rows} row{plural} cannot be split into train, valid and test"
         )
-    if seed < 0:
-        raise DatasetError(f"seed {seed} for a random split, expected 0 or more")
+    check_seed(seed)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
-    part = max(1, rows // 10)
+    valid, test = (max(1, int(ratio * rows)) for ratio in ratios[1:])
     return {
-        "train": np.sort(order[2 * part :]),
-        "valid": np.sort(order[:part]),
-        "test": np.sort(order[part : 2 * part]),
+        "train": np.sort(order[valid + test :]),
+        "valid": np.sort(order[:valid]),
+        "test": np.sort(order[valid : valid + test]),
     }
 
 
-def scaffold_split(scaffolds: Sequence[str]) -> dict[str, np.ndarray]:
-    """Split by Bemis-Murcko scaffold: 80 / 10 / 10 %, no scaffold in two splits.
+def check_seed(seed: int) -> None:
+    """DatasetError if a seed is negative."""
+    if seed < 0:
+        raise DatasetError(f"seed {seed} for a random split, expected 0 or more")
 
-    MoleculeNet's and OGB's rule, which reproduces the official ogbg-molhiv split:
-    groups of equal scaffold, sorted by size and then by first molecule, both
-    descending, fill train up to 80 %, then valid up to 90 %; the rest is test.
+
+def scaffold_split(
+    scaffolds: Sequence[str], ratios: Ratios = RATIOS, seed: int | None = None
+) -> dict[str, np.ndarray]:
+    """Split by Bemis-Murcko scaffold, no scaffold in two splits.
+
+    Groups of equal scaffold, one after another, fill train up to its share, then valid
+    up to its own; the rest is test.
+
+    Without a seed, the groups are sorted by size and then by first molecule, both
+    descending: MoleculeNet's and OGB's rule, which reproduces the official ogbg-molhiv
+    split. With a seed, groups with more than half as many molecules as valid or test
+    may have come first, and the others after them, both in random order (our choice: a
+    large group that comes late would make a large test set).
 
     Args:
         scaffolds: One per molecule.
+        ratios: Shares of train, valid and test; their sum is 1.
+        seed: Of the order; 0 or more. Equal seeds give equal splits.
 
     Returns:
         Molecule numbers by split, ascending.
+
+    Raises:
+        DatasetError: The seed is negative.
     """
-    groups: dict[str, list[int]] = defaultdict(list)
-    for number, scaffold in enumerate(scaffolds):
-        groups[scaffold].append(number)
-    order = sorted(groups.values(), key=lambda g: (len(g), g[0]), reverse=True)
+    order = _scaffold_groups(scaffolds)
+    if seed is not None:
+        check_seed(seed)
+        random = np.random.Generator(np.random.PCG64(seed))
+        order = [order[number] for number in random.permutation(len(order))]
+        large = min(ratios[1:]) * len(scaffolds) / 2
+        order.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
+    up_to_train, up_to_valid = ratios[0], ratios[0] + ratios[1]
     splits: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
     for group in order:
-        if len(splits["train"]) + len(group) <= 0.8 * len(scaffolds):
+        if len(splits["train"]) + len(group) <= up_to_train * len(scaffolds):
             splits["train"] += group
-        elif len(splits["train"] + splits["valid"] + group) <= 0.9 * len(scaffolds):
+        elif len(splits["train"] + splits["valid"] + group) <= up_to_valid * len(
+            scaffolds
+        ):
             splits["valid"] += group
         else:
             splits["test"] += group
     return {name: np.sort(np.array(g, np.int64)) for name, g in splits.items()}
+
+
+def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
+    """Molecules of each scaffold, by size and then by first molecule, both descending."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, scaffold in enumerate(scaffolds):
+        groups[scaffold].append(number)
+    return sorted(groups.values(), key=lambda g: (len(g), g[0]), reverse=True)
+
+
+def folds(
+    rows: int, count: int, seed: int, scaffolds: Sequence[str] | None = None
+) -> list[dict[str, np.ndarray]]:
+    """Splits of a cross-validation: each fold is test once, the next one valid.
+
+    Args:
+        rows: Number of molecules.
+        count: Number of folds, 3 or more.
+        seed: Of the random order; 0 or more.
+        scaffolds: One per molecule: no scaffold is in two folds. Each group, the largest
+            first and groups of one size in random order, joins the smallest fold.
+
+    Raises:
+        DatasetError: There are fewer rows or scaffolds than folds, or a negative seed.
+    """
+    check_seed(seed)
+    if count < 3:
+        raise DatasetError(f"{count} folds, expected 3 or more: train, valid and test")
+    groups = [[row] for row in range(rows)]
+    if scaffolds is not None:
+        groups = _scaffold_groups(scaffolds)
+    if len(groups) < count:
+        what = "rows" if scaffolds is None else "scaffolds"
+        raise DatasetError(f"{len(groups)} {what} cannot make {count} folds")
+    random = np.random.Generator(np.random.PCG64(seed))
+    groups = [groups[number] for number in random.permutation(len(groups))]
+    members: list[list[int]] = [[] for _ in range(count)]
+    for group in sorted(groups, key=len, reverse=True):
+        min(members, key=len).extend(group)
+    arrays = [np.sort(np.array(fold, np.int64)) for fold in members]
+    return [
+        {
+            "train": np.sort(
+                np.concatenate(
+                    [arrays[(test + more) % count] for more in range(2, count)]
+                )
+            ),
+            "valid": arrays[(test + 1) % count],
+            "test": arrays[test],
+        }
+        for test in range(count)
+    ]
 
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:

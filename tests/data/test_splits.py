@@ -5,8 +5,9 @@ import pytest
 
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.datasets.smiles import murcko_scaffold
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.featurise import captured_rdkit_log
-from graphormer_plugin.data.splits import random_split, scaffold_split
+from graphormer_plugin.data.splits import folds, random_split, scaffold_split
 
 
 def test_random_split():
@@ -20,6 +21,40 @@ def test_random_split():
     assert np.array_equal(np.sort(joined), np.arange(101))
 
 
+def test_random_split_with_ratios():
+    splits = random_split(50, 1, (0.6, 0.2, 0.2))
+    assert [len(rows) for rows in splits.values()] == [30, 10, 10]
+    assert [len(rows) for rows in random_split(3, 1).values()] == [1, 1, 1]
+
+
+class TestFolds:
+    def test_each_row_is_tested_once(self):
+        found = folds(23, 5, seed=2)
+        tested = np.concatenate([splits["test"] for splits in found])
+        assert np.array_equal(np.sort(tested), np.arange(23))
+        for splits, after in zip(found, [*found[1:], found[0]]):
+            rows = np.concatenate(list(splits.values()))
+            assert np.array_equal(np.sort(rows), np.arange(23))
+            assert np.array_equal(splits["valid"], after["test"])
+        assert not np.array_equal(folds(23, 5, seed=3)[0]["test"], found[0]["test"])
+
+    def test_scaffolds_stay_together(self):
+        scaffolds = list("aaaabbbccddeefgh")
+        found = folds(16, 4, 1, scaffolds)
+        assert [len(splits["test"]) for splits in found] == [4, 4, 4, 4]
+        for splits in found:
+            groups = [{scaffolds[row] for row in rows} for rows in splits.values()]
+            assert sum(map(len, groups)) == 8
+
+    def test_refused(self):
+        with pytest.raises(DatasetError, match="3 scaffolds cannot make 4 folds"):
+            folds(5, 4, 1, list("aabbc"))
+        with pytest.raises(DatasetError, match="2 folds, expected 3 or more"):
+            folds(5, 2, 1)
+        with pytest.raises(DatasetError, match="seed -1"):
+            folds(5, 3, -1)
+
+
 class TestScaffoldSplit:
     def test_rule(self):
         # Groups by size, then by first molecule, both descending: b, d, c, a.
@@ -28,6 +63,27 @@ class TestScaffoldSplit:
         assert splits["train"].tolist() == [1, 2, 3, 4, 5, 6, 8, 9]
         assert splits["valid"].tolist() == [7]
         assert splits["test"].tolist() == [0]
+
+    def test_ratios(self):
+        scaffolds = [str(number) for number in range(20)]
+        splits = scaffold_split(scaffolds, (0.5, 0.2, 0.3))
+        assert [len(rows) for rows in splits.values()] == [10, 4, 6]
+
+    def test_seeds_order_the_groups(self, rng):
+        scaffolds = [*"a" * 60, *"b" * 15, *map(str, rng.integers(0, 60, 125))]
+        found = [scaffold_split(scaffolds, seed=seed) for seed in range(5)]
+        for splits in found:
+            rows = np.concatenate(list(splits.values()))
+            assert np.array_equal(np.sort(rows), np.arange(200))
+            groups = [{scaffolds[row] for row in rows} for rows in splits.values()]
+            assert not (groups[0] & groups[1] or groups[0] & groups[2])
+            assert not groups[1] & groups[2]
+            assert {"a", "b"} <= groups[0]  # more than half of the 20 in test
+            assert 150 <= len(splits["train"]) <= 160
+            assert 10 <= len(splits["valid"]) and 20 <= len(splits["test"]) <= 30
+        assert len({tuple(splits["test"]) for splits in found}) == 5
+        again = scaffold_split(scaffolds, seed=3)
+        assert np.array_equal(again["test"], found[3]["test"])
 
     @pytest.mark.slow
     def test_official_molhiv_split(self, shared_data):
