@@ -5,8 +5,9 @@
     python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
 
 `papers.tsv` holds what the papers report. A table stands between the lines
-`<!-- results: zinc -->` and `<!-- end -->` of a README, and the order of the models of
-each benchmark at `<!-- results: order -->`.
+`<!-- results: zinc -->` and `<!-- end -->` of a README, the order of the models of each
+benchmark at `<!-- results: order -->`, and the random forests on all data at
+`<!-- results: forests -->`.
 """
 
 import argparse
@@ -29,7 +30,7 @@ MARKED = re.compile(
 SYSTEMS = {"graphormer", "grpe", "cgt", "gt"}
 PERCENT = {"weighted_accuracy", "accuracy", "roc_auc", "ap"}
 NAMES = {"mae": "MAE", "weighted_accuracy": "weighted accuracy, %"}
-NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %"}
+NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %", "rmse": "RMSE"}
 
 COLUMNS = (
     "recipe variant dataset source fingerprint commit arch parameters seed epochs "
@@ -74,22 +75,34 @@ def plus_minus(values: list[float], metric: str) -> str:
 
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Runs that differ in nothing but the seed; the last one of each seed."""
-    same = "recipe variant fingerprint arch parameters batch epochs subset metric"
+    same = "recipe variant fingerprint arch batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
-        # Where the schedule says when to end, each seed has its own number of updates.
+        # Where the schedule says when to end, each seed has its own number of updates,
+        # and each random forest has its own number of nodes.
         updates = "" if row["epochs"].startswith("<") else row["updates"]
-        key = (*(row[name] for name in same.split()), updates)
+        size = "" if row["arch"] == "random_forest" else row["parameters"]
+        key = (*(row[name] for name in same.split()), size, updates)
         found.setdefault(key, {})[row["seed"]] = row
     return {key: list(by_seed.values()) for key, by_seed in found.items()}
 
 
 def budget(rows: list[Row]) -> str:
     row = rows[0]
+    if row["updates"] == "0":  # a random forest
+        return f"{mean_seconds(rows):.0f} s, {row['device']}"
     updates = statistics.fmean(int(row["updates"]) for row in rows)
-    minutes = statistics.fmean(float(row["seconds"]) for row in rows) / 60
+    minutes = mean_seconds(rows) / 60
     where = row["device"] + (f" x {row['devices']}" if row["devices"] != "1" else "")
     return f"{training(row)}, {updates:.0f} updates, {minutes:.0f} min, {where}"
+
+
+def parameters(rows: list[Row]) -> str:
+    return f"{statistics.fmean(int(row['parameters']) for row in rows):,.0f}"
+
+
+def mean_seconds(rows: list[Row]) -> float:
+    return statistics.fmean(float(row["seconds"]) for row in rows)
 
 
 def epochs(row: Row) -> int:
@@ -150,7 +163,7 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
         cells = [
             [
                 plus_minus([float(row["value"]) for row in group], group[0]["metric"]),
-                f"{int(group[0]['parameters']):,}",
+                parameters(group),
                 str(len(group)),
                 budget(group),
             ]
@@ -205,12 +218,30 @@ def orders(papers: list[Row], results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def forests(results: list[Row]) -> str:
+    """Random forests (`random_forest.py`), one row per data set."""
+    head = "| data | split | metric | test | seeds | nodes of the trees | time |"
+    lines = [head, "|---" * 7 + "|"]
+    found = groups(row for row in results if row["arch"] == "random_forest")
+    for group in sorted(found.values(), key=lambda group: group[0]["recipe"]):
+        row, values = group[0], [float(row["value"]) for row in group]
+        cells = [f"`{row['recipe'].split('/')[0]}`", row["source"] or "official"]
+        cells += [NAMES[row["metric"]], plus_minus(values, row["metric"])]
+        cells += [str(len(group)), parameters(group), budget(group)]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     """A page with its tables made anew."""
 
     def made(found: re.Match) -> str:
         what = found[2]
-        new = orders(papers, results) if what == "order" else None
+        new = None
+        if what == "order":
+            new = orders(papers, results)
+        elif what == "forests":
+            new = forests(results)
         return found[1] + (new or table(what, papers, results)) + found[3]
 
     return MARKED.sub(made, text)

@@ -214,7 +214,8 @@ def test_values_are_those_of_the_papers(shared_data):
 
 
 def test_every_row_of_the_table_of_papers_has_a_recipe():
-    assert {row["recipe"] for row in PAPERS} <= set(RECIPES)
+    forests = {"molhiv/random_forest"}  # examples/random_forest.py
+    assert {row["recipe"] for row in PAPERS} <= {*RECIPES, *forests}
     for row in PAPERS:
         assert row["metric"] == measured(row["recipe"])[0]
 

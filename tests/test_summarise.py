@@ -68,8 +68,22 @@ def test_pages_are_up_to_date():
     for row in papers + results:
         what = row["recipe"] if row["variant"] else row["recipe"].split("/")[0]
         folder = "ablations" if row["variant"] else what
+        if row.get("arch") == "random_forest" and what not in marked:
+            what, folder = "forests", "."
         assert marked[what] == EXAMPLES / folder / "README.md"
     assert marked["order"] == EXAMPLES / "README.md"
+
+
+def test_forests_of_several_seeds():
+    """One row per data set, whatever the number of nodes."""
+    forest = dict(arch="random_forest", epochs="0", updates="0", metric="rmse")
+    forest |= dict(recipe="esol/random_forest", source="random split", seconds="90")
+    rows = [result(1.1, 1, parameters="100", **forest)]
+    rows += [result(1.3, 2, parameters="300", **forest), result(0.1)]
+    (row,) = cells(summarise.forests(rows))
+    assert row == ["`esol`", "random split", "RMSE", "1.2000 ± 0.1414", "2", "200"] + [
+        "90 s, 2 threads"
+    ]
 
 
 def test_mean_and_deviation_over_seeds():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,10 @@ LEFT_OUT = {
 
 
 def morgan_counts(
-    smiles: Sequence[str], bits: int = MORGAN_BITS, radius: int = MORGAN_RADIUS
+    smiles: Sequence[str],
+    bits: int = MORGAN_BITS,
+    radius: int = MORGAN_RADIUS,
+    parse: Callable[[str], Chem.Mol] = mol_of_smiles,
 ) -> np.ndarray:
     """Morgan fingerprints with counts, folded.
 
@@ -30,6 +33,7 @@ def morgan_counts(
         smiles: Molecules.
         bits: Length of the folded fingerprint.
         radius: Bonds from the centre of an environment; 2 is ECFP4.
+        parse: SMILES -> molecule with known rings.
 
     Returns:
         uint32 [n, bits], how often each environment occurs.
@@ -40,7 +44,7 @@ def morgan_counts(
     generator = GetMorganGenerator(radius=radius, fpSize=bits)
     counts = np.zeros((len(smiles), bits), np.uint32)
     for row, text in zip(counts, smiles, strict=True):
-        row[:] = generator.GetCountFingerprintAsNumPy(mol_of_smiles(text))
+        row[:] = generator.GetCountFingerprintAsNumPy(parse(text))
     return counts
 
 

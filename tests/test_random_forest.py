@@ -1,0 +1,107 @@
+"""examples/random_forest.py: a forest per target, and its line in the table."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import random_forest
+import summarise
+
+from support.benchmark_files import REFUSED, SMILES, splits_of, write_ogbg
+
+LABELS = np.arange(len(SMILES) + 1)[:, None] // 10 % 2.0
+
+
+def run(tmp_path, *words):
+    results = tmp_path / "results.tsv"
+    random_forest.main([*map(str, words), "--trees", "5", "--results", str(results)])
+    return summarise.read_results(results) if results.exists() else []
+
+
+def test_molhiv(tmp_path, capsys):
+    """OGB's list of SMILES and splits, also with a molecule that RDKit refuses."""
+    write_ogbg(tmp_path, "ogbg-molhiv", [*SMILES, REFUSED], LABELS)
+    where = ("--dataset-name", "ogbg-molhiv", "--data-root", tmp_path)
+    (row,) = run(tmp_path, *where)
+    assert row["recipe"] == "molhiv/random_forest" and row["arch"] == "random_forest"
+    assert row["metric"] == "roc_auc" and 0 <= float(row["value"]) <= 1
+    assert int(row["parameters"]) >= 5 and row["updates"] == "0"
+    assert (
+        "valid 0." in capsys.readouterr().out or "valid 1." in capsys.readouterr().out
+    )
+    rows = run(tmp_path, *where, "--seed", 2)
+    assert [row["seed"] for row in rows] == ["1", "2"]
+    assert "| 2 |" in summarise.forests(rows)
+
+
+def test_molpcba_is_skipped_where_it_is_absent(tmp_path, capsys):
+    assert not run(tmp_path, "--dataset-name", "ogbg-molpcba", "--data-root", tmp_path)
+    expected = "skipped: ogbg-molpcba is not there: no mapping/mol.csv.gz\n"
+    assert capsys.readouterr().out == expected
+
+
+def test_molpcba(tmp_path, monkeypatch):
+    """Missing labels, a target without positive ones, and average precision."""
+    benchmark = dataclasses.replace(random_forest.MOLPCBA, tasks=8)
+    monkeypatch.setitem(random_forest.BENCHMARKS, "ogbg-molpcba", benchmark)
+    labels = np.repeat(LABELS[:-1], 8, axis=1)
+    labels[::3, ::2] = np.nan
+    labels[:, 5] = 0
+    names = [f"task{number}" for number in range(8)]
+    write_ogbg(tmp_path, "ogbg-molpcba", SMILES, labels, tasks=names)
+    words = ("--dataset-name", "ogbg-molpcba", "--data-root", tmp_path, "--trees", 1)
+    (row,) = run(tmp_path, *words)
+    assert row["metric"] == "ap" and 0 < float(row["value"]) <= 1
+
+
+@pytest.mark.parametrize(
+    "kind, metric", [("regression", "rmse"), ("binary", "roc_auc")]
+)
+def test_csv(kind, metric, tmp_path):
+    table = tmp_path / "mine.csv"
+    lines = [f"{smiles},{len(smiles) % 2}" for smiles in SMILES]
+    table.write_text("smiles,y\n" + "\n".join(lines) + "\n")
+    words = ("--dataset-name", table, "--target-kind", kind)
+    (row,) = run(tmp_path, *words)
+    assert (row["recipe"], row["source"]) == ("mine/random_forest", "random split")
+    assert row["metric"] == metric
+    again = run(tmp_path, *words)[-1]
+    assert again["value"] == row["value"] and again["seed"] == row["seed"]
+
+
+def test_scaffolds(tmp_path, capsys):
+    table = tmp_path / "mine.csv"
+    rings = [f"C1{'C' * n}C1" + "C" * k for n in range(1, 9) for k in range(9 - n)]
+    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in rings))
+    words = ("--dataset-name", table, "--split", "scaffold")
+    (row,) = run(tmp_path, *words)
+    assert row["source"] == "scaffold split"
+    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in SMILES))
+    assert len(run(tmp_path, *words)) == 1
+    assert "error: mine: no molecules in split" in capsys.readouterr().err
+
+
+def test_negatives_that_train():
+    """The released code's rule: 50,000, or 20 for each positive one."""
+    labels = np.zeros(60_000)
+    labels[:3000], labels[-10:] = 1, np.nan
+    rows = random_forest.training_rows(labels, "binary", 1)
+    assert len(rows) == 59_990  # 20 x 3,000 negatives may stay
+    labels[1000:3000] = 0
+    rows = random_forest.training_rows(labels, "binary", 1)
+    assert len(rows) == 51_000 and (labels[rows] == 1).sum() == 1000
+    assert len(random_forest.training_rows(labels, "regression", 1)) == 59_990
+
+
+def test_forest_equals_scikit_learn_on_bits():
+    """Bits are those of counts, and the probability is that of class 1."""
+    bits = random_forest.morgan_bits(SMILES)
+    assert bits.dtype == bool and bits.shape == (len(SMILES), 2048)
+    assert 3 < bits.sum(1).mean() < 40
+    train = splits_of(len(SMILES))["train"]
+    forest = random_forest.fit(bits[train], LABELS[train, 0], "binary", 3, 1, 1)
+    found = random_forest.scores(forest, bits)
+    assert np.array_equal(found, forest.predict_proba(bits)[:, 1])
+    assert forest.min_samples_leaf == 2 and forest.max_features == "sqrt"
+    one = random_forest.fit(bits[train], np.zeros(len(train)), "binary", 3, 1, 1)
+    assert not random_forest.scores(one, bits).any()
