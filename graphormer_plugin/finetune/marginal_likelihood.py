@@ -1,0 +1,131 @@
+"""Hyper-parameters of a Gaussian process, by its marginal likelihood.
+
+scikit-learn's `GaussianProcessRegressor` maximises the same function, but compares all
+molecules anew in each step; here this is done once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.optimize import minimize
+
+from graphormer_plugin.inference.kernels import Floats, kernel
+
+JITTER = 1e-8  # added to the diagonal, relative to the labels' variance
+# Of the standardised labels' variance, and of mean differences of standardised features.
+WEIGHT, LENGTH, NOISE = (1e-3, 1e3), (0.05, 50.0), (1e-4, 10.0)
+MAX_STEPS = 60
+
+
+@dataclass
+class Hyperparameters:
+    """Of one target, whose labels have mean 0 and variance 1.
+
+    Attributes:
+        weights: [B] weight of each block's kernel.
+        lengths: [B] its length; 1 where the kernel has none.
+        noise: variance of the noise.
+    """
+
+    weights: Floats
+    lengths: Floats
+    noise: float
+
+
+def fit(
+    blocks: Sequence[str],
+    compared: Sequence[Floats],
+    labels: Sequence[tuple[NDArray[np.int64], Floats]],
+    has_length: Sequence[bool],
+) -> Hyperparameters:
+    """Maximise the sum of the log marginal likelihoods of some targets.
+
+    Args:
+        blocks: B keys of `KERNELS`.
+        compared: what each kernel is a function of [n, n], see `Reference.compare`.
+        labels: rows and their standardised labels, for each target.
+        has_length: whether a block's kernel has a length.
+    """
+    count = len(blocks)
+    long = np.flatnonzero(has_length)
+    lengths = [np.log(_median_root(compared[block])) for block in long]
+    start = np.array([np.log(1 / count)] * count + lengths + [np.log(0.1)])
+    limits = [WEIGHT] * count + [LENGTH] * len(long) + [NOISE]
+    bounds = np.log(limits)
+
+    def unpack(theta: Floats) -> Hyperparameters:
+        found = np.ones(count)
+        found[long] = np.exp(theta[count:-1])
+        return Hyperparameters(np.exp(theta[:count]), found, float(np.exp(theta[-1])))
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        values = unpack(theta)
+        total, gradient = 0.0, np.zeros_like(theta)
+        parts, slopes = _parts(blocks, compared, values)
+        matrix = np.sum(parts, 0)
+        for rows, target in labels:
+            if len(rows) == len(matrix):
+                pick = (slice(None), slice(None))
+            else:
+                pick = np.ix_(rows, rows)
+            value, outer = log_likelihood(matrix[pick], target, values.noise)
+            total -= value
+            gradient[:count] -= [np.vdot(outer, part[pick]) for part in parts]
+            gradient[count:-1] -= [np.vdot(outer, slopes[at][pick]) for at in long]
+            gradient[-1] -= values.noise * np.trace(outer)
+        return total, gradient
+
+    found = minimize(
+        loss,
+        np.clip(start, *bounds.T),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
+        options={"maxiter": MAX_STEPS},
+    )
+    return unpack(found.x)
+
+
+def log_likelihood(
+    matrix: Floats, target: Floats, noise: float
+) -> tuple[float, Floats]:
+    """Log marginal likelihood, and its derivative by each entry of the kernel's matrix.
+
+    Args:
+        matrix: kernel between the molecules [n, n].
+        target: [n].
+        noise: variance.
+    """
+    size = len(target)
+    noisy = matrix + (noise + JITTER) * np.eye(size)
+    factor = cho_factor(noisy, lower=True, overwrite_a=True)
+    alpha = cho_solve(factor, target)
+    value = -0.5 * target @ alpha - np.log(np.diag(factor[0])).sum()
+    value -= 0.5 * size * np.log(2 * np.pi)
+    inverse, _ = lapack.dpotri(factor[0], lower=True, overwrite_c=True)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+    return float(value), 0.5 * (np.outer(alpha, alpha) - inverse)
+
+
+def _parts(
+    blocks: Sequence[str], compared: Sequence[Floats], values: Hyperparameters
+) -> tuple[list[Floats], list[Floats | None]]:
+    """Weighted kernels [n, n], and their derivatives by the logarithm of the length."""
+    parts: list[Floats] = []
+    slopes: list[Floats | None] = []
+    for block, matrix, weight, length in zip(
+        blocks, compared, values.weights, values.lengths, strict=True
+    ):
+        value, slope = kernel(block, matrix, length)
+        parts.append(weight * value)
+        slopes.append(None if slope is None else weight * slope)
+    return parts, slopes
+
+
+def _median_root(squares: Floats) -> float:
+    """Median distance of pairs, from mean squared differences; 1 if all are equal."""
+    found = float(np.sqrt(np.median(squares)))
+    return found if found > 1e-6 else 1.0

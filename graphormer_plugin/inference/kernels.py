@@ -1,0 +1,161 @@
+"""Kernels between molecules over blocks of features: 1 for equal features, down to 0."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+
+# Kernel of each block of features.
+KERNELS = {"vectors": "matern52", "fingerprint": "tanimoto", "descriptors": "rbf"}
+MAX_COUNT = 255  # of a bit of the fingerprint
+MAX_SCALED = 5.0  # of a standardised feature, in absolute value
+
+Floats = NDArray[np.float64]
+
+
+def raw_features(block: str, vectors: NDArray, smiles: Sequence[str]) -> NDArray:
+    """Features of molecules, as a head stores them.
+
+    Args:
+        block: key of `KERNELS`.
+        vectors: frozen vectors of the molecules [n, D], the features of that block.
+        smiles: the molecules, for the other blocks.
+
+    Returns:
+        ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
+        ``descriptors`` float64 [n, descriptors] with NaN.
+
+    Raises:
+        ValueError: RDKit refuses a molecule.
+    """
+    if block == "vectors":
+        return np.asarray(vectors, np.float32)
+    if block == "fingerprint":
+        return np.minimum(morgan_counts(smiles), MAX_COUNT).astype(np.uint8)
+    return rdkit_descriptors(smiles)
+
+
+@dataclass
+class Reference:
+    """Features of the training molecules, against which others are compared.
+
+    Attributes:
+        block: key of `KERNELS`.
+        raw: see `raw_features`.
+    """
+
+    block: str
+    raw: NDArray
+
+    def __post_init__(self) -> None:
+        if self.block == "fingerprint":
+            unary = _unary(self.raw)
+            self.columns = np.unique(unary.indices)  # those that occur in training
+            self.unary = unary[:, self.columns]
+            self.total = self.raw.sum(1, dtype=np.float64)
+            return
+        if self.block == "descriptors":
+            self.scores = [_mid_ranks(column) for column in self.raw.T]
+        else:
+            raw = self.raw.astype(np.float64)
+            spread = raw.std(0)
+            self.mean = raw.mean(0)
+            self.spread = np.where(spread > 1e-6 * np.abs(self.mean), spread, 1.0)
+        self.scaled = self.scale(self.raw)
+
+    def scale(self, raw: NDArray) -> Floats:
+        """Scaled features [n, F].
+
+        Vectors: standardised, cut at +-5. Descriptors: normal scores of the mid-ranks
+        among the training molecules, 0 for NaN.
+        """
+        if self.block == "descriptors":
+            columns = [
+                np.interp(column, *scores) if len(scores[0]) > 1 else 0 * column
+                for column, scores in zip(raw.T, self.scores, strict=True)
+            ]
+            return np.nan_to_num(np.stack(columns, 1), nan=0.0)
+        scaled = (raw.astype(np.float64) - self.mean) / self.spread
+        return np.clip(scaled, -MAX_SCALED, MAX_SCALED)
+
+    def compare(self, raw: NDArray) -> Floats:
+        """What the kernel is a function of, between molecules and the training ones.
+
+        Returns:
+            [q, n]: for the fingerprint Tanimoto similarity of counts, sum of minima over
+            sum of maxima (1 for two empty ones); else the mean squared difference of the
+            scaled features.
+        """
+        if self.block == "fingerprint":
+            other = _unary(raw)[:, self.columns].T.toarray()
+            shared = (self.unary @ other).T.astype(np.float64)
+            union = raw.sum(1, dtype=np.float64)[:, None] + self.total - shared
+            return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
+        return mean_squared_differences(self.scale(raw), self.scaled)
+
+
+def mean_squared_differences(a: Floats, b: Floats) -> Floats:
+    """[q, n] of [q, F] and [n, F]."""
+    squares = (a * a).sum(1)[:, None] + (b * b).sum(1) - 2 * (a @ b.T)
+    return np.maximum(squares, 0, out=squares) / a.shape[1]
+
+
+def kernel(block: str, compared: Floats, length: float) -> tuple[Floats, Floats | None]:
+    """A kernel, and its derivative by the logarithm of its length (None: it has none).
+
+    Args:
+        block: key of `KERNELS`.
+        compared: see `Reference.compare`.
+        length: of an RBF or Matern 5/2 kernel.
+    """
+    name = KERNELS[block]
+    if name == "tanimoto":
+        return compared, None
+    if name == "rbf":
+        value = np.exp(-0.5 / length**2 * compared)
+        return value, value * compared / length**2
+    s = np.sqrt(5 * compared) / length
+    decay = np.exp(-s)
+    return (1 + s + s * s / 3) * decay, s * s * (1 + s) / 3 * decay
+
+
+def weighted_sum(
+    blocks: Sequence[str],
+    compared: Sequence[Floats],
+    weights: Sequence[float],
+    lengths: Sequence[float],
+) -> Floats:
+    """Sum of weight x kernel over the blocks."""
+    result = np.zeros_like(compared[0])
+    for block, matrix, weight, length in zip(
+        blocks, compared, weights, lengths, strict=True
+    ):
+        if weight:
+            result += weight * kernel(block, matrix, length)[0]
+    return result
+
+
+def _unary(counts: NDArray) -> Any:
+    """Sparse float32 [n, bits x MAX_COUNT]: a bit counted c times gives c ones, so that a
+    product of rows is the sum of the minima of their counts."""
+    rows, bits = np.nonzero(counts)
+    times = counts[rows, bits].astype(np.int64)
+    rows, bits = np.repeat(rows, times), np.repeat(bits, times)
+    starts = np.repeat(np.cumsum(times) - times, times)
+    columns = bits * MAX_COUNT + np.arange(len(bits)) - starts
+    shape = (len(counts), counts.shape[1] * MAX_COUNT)
+    ones = np.ones(len(rows), np.float32)
+    return scipy.sparse.csr_matrix((ones, (rows, columns)), shape=shape)
+
+
+def _mid_ranks(column: Floats) -> tuple[Floats, Floats]:
+    """Distinct finite values, and the normal scores of their mid-ranks."""
+    known, counts = np.unique(column[np.isfinite(column)], return_counts=True)
+    shares = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
+    return known, ndtri(shares)

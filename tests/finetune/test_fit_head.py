@@ -1,0 +1,307 @@
+"""Heads on frozen vectors, against scikit-learn and against their definition."""
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, WhiteKernel
+
+from graphormer_plugin.data.descriptors import morgan_counts
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune import fit_head as module
+from graphormer_plugin.finetune import marginal_likelihood
+from graphormer_plugin.finetune.fit_head import fit_on_features
+from graphormer_plugin.inference.head import read_head
+from graphormer_plugin.inference.kernels import KERNELS, Reference, raw_features
+
+ALL = tuple(KERNELS)
+WIDTH = 6
+
+
+def molecules(count):
+    ends = ("O", "N", "Cl", "C(=O)O", "c1ccccc1", "C#N", "S", "OC")
+    return ["C" * (1 + i // len(ends)) + ends[i % len(ends)] for i in range(count)]
+
+
+def features(count, rng, blocks=ALL):
+    smiles = molecules(count)
+    vectors = rng.normal(size=(count, WIDTH)).astype(np.float32)
+    return smiles, {name: raw_features(name, vectors, smiles) for name in blocks}
+
+
+def labels(raw, rng):
+    x = raw["vectors"].astype(float)
+    return (np.sin(x[:, 0]) + x[:, 1] + 0.2 * rng.normal(size=len(x)))[:, None]
+
+
+class Tanimoto(Kernel):
+    """Written anew, over pairs, for scikit-learn."""
+
+    def __init__(self, columns):
+        self.columns = columns
+
+    def __call__(self, x, y=None, eval_gradient=False):
+        x, y = x[:, self.columns], (x if y is None else y)[:, self.columns]
+        found = np.array(
+            [[np.minimum(a, b).sum() / np.maximum(a, b).sum() for b in y] for a in x]
+        )
+        return (found, np.empty((*found.shape, 0))) if eval_gradient else found
+
+    def diag(self, x):
+        return np.ones(len(x))
+
+    def is_stationary(self):
+        return False
+
+
+class Columns(Kernel):
+    """A kernel on some of the columns."""
+
+    def __init__(self, kernel, columns):
+        self.kernel, self.columns = kernel, columns
+
+    def __call__(self, x, y=None, eval_gradient=False):
+        y = None if y is None else y[:, self.columns]
+        found = self.kernel(x[:, self.columns], y)
+        return (found, np.empty((*found.shape, 0))) if eval_gradient else found
+
+    def diag(self, x):
+        return np.ones(len(x))
+
+    def is_stationary(self):
+        return True
+
+
+def test_equals_scikit_learn(rng):
+    """Mean and standard deviation of a Gaussian process with the same kernel."""
+    blocks = ["vectors", "fingerprint"]
+    smiles, raw = features(48, rng, blocks)
+    y = labels(raw, rng)
+    train, test = slice(0, 40), slice(40, 48)
+    head = fit_on_features(
+        {name: array[train] for name, array in raw.items()},
+        smiles[train],
+        y[train],
+        TargetSchema(["y"]),
+        blocks=blocks,
+    )
+    found = head.predict(raw["vectors"][test], smiles[test])
+    (weights,), (lengths,) = head.weights, head.lengths
+    x = raw["vectors"].astype(np.float64)
+    x = (x - x[train].mean(0)) / x[train].std(0)
+    both = np.concatenate([x, morgan_counts(smiles)], 1)
+    matern = Columns(Matern(lengths[0] * np.sqrt(WIDTH), nu=2.5), np.arange(WIDTH))
+    tanimoto = Tanimoto(np.arange(WIDTH, both.shape[1]))
+    kernel = (
+        ConstantKernel(weights[0]) * matern
+        + ConstantKernel(weights[1]) * tanimoto
+        + WhiteKernel(head.numbers["noise"][0])
+    )
+    process = GaussianProcessRegressor(
+        kernel, optimizer=None, normalize_y=True, alpha=marginal_likelihood.JITTER
+    )
+    process.fit(both[train], y[train, 0])
+    mean, std = process.predict(both[test], return_std=True)
+    np.testing.assert_allclose(found.values[:, 0], mean, rtol=1e-6, atol=1e-6)
+    calibrated = std * head.numbers["spread_scale"]
+    np.testing.assert_allclose(found.std[:, 0], calibrated, rtol=1e-6, atol=1e-6)
+
+
+def test_marginal_likelihood_equals_scikit_learn(rng):
+    """And its gradient; the optimum is as good as scikit-learn's."""
+    x = rng.normal(size=(30, 3))
+    y = np.sin(x[:, 0]) + 0.1 * rng.normal(size=30)
+    y = (y - y.mean()) / y.std()
+    squares = ((x[:, None] - x) ** 2).mean(2)
+    kernel = ConstantKernel(1.0) * Matern(1.0, nu=2.5) + WhiteKernel(0.1)
+    process = GaussianProcessRegressor(kernel, alpha=marginal_likelihood.JITTER)
+    process.fit(x, y)
+    one = marginal_likelihood.fit(["vectors"], [squares], [(np.arange(30), y)], [True])
+    theta = np.log([one.weights[0], one.lengths[0] * np.sqrt(3), one.noise])
+    best = process.log_marginal_likelihood_value_
+    assert process.log_marginal_likelihood(theta) == pytest.approx(best, abs=1e-3)
+    matrix = process.kernel_(x) - process.kernel_.k2.noise_level * np.eye(30)
+    value, outer = marginal_likelihood.log_likelihood(
+        matrix, y, process.kernel_.k2.noise_level
+    )
+    assert value == pytest.approx(best, abs=1e-6)
+    _, gradient = process.log_marginal_likelihood(
+        process.kernel_.theta, eval_gradient=True
+    )
+    noise_slope = process.kernel_.k2.noise_level * np.trace(outer)
+    assert noise_slope == pytest.approx(gradient[-1], abs=1e-6)
+
+
+def test_gradient(rng):
+    """Finite differences of the sum over two targets with missing labels."""
+    smiles, raw = features(24, rng)
+    compared = [Reference(name, raw[name]).compare(raw[name]) for name in ALL]
+    y = rng.normal(size=24)
+    targets = [(np.arange(24), y), (np.arange(5, 20), y[5:20])]
+    seen = {}
+
+    def record(loss, start, **options):
+        step, base = 1e-5, loss(start + 0.1)[1]
+        for at in range(len(start)):
+            moved = np.eye(len(start))[at] * step
+            rise = loss(start + 0.1 + moved)[0] - loss(start + 0.1 - moved)[0]
+            seen[at] = (base[at], rise / (2 * step))
+        return type("Result", (), {"x": start})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(marginal_likelihood, "minimize", record)
+        marginal_likelihood.fit(ALL, compared, targets, [True, False, True])
+    assert len(seen) == 6
+    for exact, numeric in seen.values():
+        assert exact == pytest.approx(numeric, rel=1e-5, abs=1e-5)
+
+
+def naive(head, raw, y, new):
+    """Mean and variance of each target for other molecules, straight from the kernel."""
+    count = len(y)
+    result = []
+    for target, column in enumerate(y.T):
+        rows = np.flatnonzero(~np.isnan(column))
+        total = 0
+        for place, name in enumerate(head.blocks):
+            both = np.concatenate([raw[name], new[name]]).astype(np.float64)
+            if name == "fingerprint":
+                part = np.array(
+                    [
+                        [np.minimum(a, b).sum() / np.maximum(a, b).sum() for b in both]
+                        for a in both
+                    ]
+                )
+            else:
+                scaled = head.references[name].scale(both)
+                r2 = ((scaled[:, None] - scaled) ** 2).mean(2)
+                length = head.lengths[target, place]
+                part = np.exp(-r2 / 2 / length**2)
+                if name == "vectors":
+                    s = np.sqrt(5 * r2) / length
+                    part = (1 + s + s**2 / 3) * np.exp(-s)
+            total = total + head.weights[target, place] * part
+        noise = head.numbers["noise"][target] + marginal_likelihood.JITTER
+        inverse = np.linalg.inv(total[np.ix_(rows, rows)] + noise * np.eye(len(rows)))
+        similar = total[count:, rows]
+        standard = (column[rows] - column[rows].mean()) / column[rows].std()
+        variance = np.diag(total)[count:] - np.diag(similar @ inverse @ similar.T)
+        result.append((similar @ inverse @ standard, variance))
+    return result
+
+
+@pytest.mark.parametrize("own", [16, 1])
+@pytest.mark.parametrize("blocks", [ALL, ("vectors",), ("descriptors", "fingerprint")])
+def test_naive_twin(rng, blocks, own, monkeypatch):
+    """Targets with missing labels and with kernels of their own, or one for all."""
+    monkeypatch.setattr(module, "OWN", own)
+    monkeypatch.setattr(module, "SHARED_SAMPLE", 2)
+    smiles, raw = features(40, rng, {*blocks, "vectors"})
+    train = {name: array[:32] for name, array in raw.items()}
+    new = {name: array[32:] for name, array in raw.items()}
+    y = np.concatenate([labels(train, rng) for _ in range(3)], 1)
+    y[:9, 1], y[20:, 2] = np.nan, np.nan
+    schema = TargetSchema(["a", "b", "c"], "eV")
+    head = fit_on_features(train, smiles[:32], y, schema, blocks=blocks)
+    assert (np.ptp(head.weights, axis=0).max() == 0) == (own == 1)
+    found = head.predict(new["vectors"], smiles[32:])
+    for target, (mean, variance) in enumerate(naive(head, train, y, new)):
+        scale, offset = np.nanstd(y[:, target]), np.nanmean(y[:, target])
+        np.testing.assert_allclose(
+            found.values[:, target], offset + scale * mean, rtol=1e-6, atol=1e-6
+        )
+        std = np.sqrt(variance + head.numbers["noise"][target])
+        std *= scale * head.numbers["spread_scale"][target]
+        np.testing.assert_allclose(found.std[:, target], std, rtol=1e-6)
+
+
+def test_leave_one_out(rng):
+    """The scale of the spread is that of models fitted without each molecule."""
+    smiles, raw = features(20, rng, ["vectors"])
+    y = labels(raw, rng)
+    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
+    standard = (y - y.mean()) / y.std()
+    scores = []
+    for left in range(20):
+        kept = np.arange(20) != left
+        squares = head.references["vectors"].compare(raw["vectors"])
+        s = np.sqrt(5 * squares) / head.lengths[0, 0]
+        matrix = head.weights[0, 0] * (1 + s + s**2 / 3) * np.exp(-s)
+        matrix += (head.numbers["noise"][0] + marginal_likelihood.JITTER) * np.eye(20)
+        solved = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[kept, left])
+        variance = matrix[left, left] - solved @ matrix[kept, left]
+        scores.append((standard[left] - solved @ standard[kept]) / np.sqrt(variance))
+    expected = np.sqrt(np.mean(np.square(scores)))
+    assert head.numbers["spread_scale"][0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_variance_of_a_sample(rng, monkeypatch):
+    """By its formula; near the exact one, and equal to it with all as inducing points."""
+    smiles, raw = features(64, rng, ["vectors"])
+    y = labels(raw, rng)
+    other = rng.normal(size=(10, WIDTH)).astype(np.float32)
+
+    def fitted(rows):
+        monkeypatch.setattr(module, "SPREAD_ROWS", rows)
+        return fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
+
+    exact, few = fitted(64), fitted(40)
+    np.testing.assert_allclose(exact.dual, few.dual)
+    variance, approximate = exact._latent(other, ())[1], few._latent(other, ())[1]
+    np.testing.assert_allclose(approximate, variance, atol=0.02 * exact.weights.sum())
+    root = rng.normal(size=(12, 12))
+    matrix, noise = root @ root.T + np.eye(12), 0.5
+    for at in (np.arange(12), np.array([1, 4, 7])):
+        own, cross = matrix[np.ix_(at, at)], matrix[at]
+        expected = np.linalg.inv(own) - np.linalg.inv(own + cross @ cross.T / noise)
+        factor = module._spread_of_sample(matrix, at, noise)
+        np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-5)
+
+
+def test_classes(rng):
+    smiles, raw = features(60, rng, ["vectors"])
+    y = (raw["vectors"][:, :1] > 0.3).astype(float)
+    y[::7] = np.nan
+    targets = TargetSchema(["active"], kind="binary")
+    head = fit_on_features(raw, smiles, y, targets, blocks=["vectors"])
+    other = rng.normal(size=(200, WIDTH)).astype(np.float32)
+    found = head.predict(other)
+    assert (0 < found.values).all() and (found.values < 1).all()
+    truth = other[:, 0] > 0.3
+    assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
+    assert (found.std > 0).all() and (found.std < 0.5).all()
+
+
+def test_in_domain(rng):
+    smiles, raw = features(60, rng, ["vectors"])
+    head = fit_on_features(
+        raw, smiles, labels(raw, rng), TargetSchema(["y"]), blocks=["vectors"]
+    )
+    far = np.full((1, WIDTH), 30, np.float32)
+    found = head.predict(np.concatenate([raw["vectors"], far])).in_domain
+    np.testing.assert_allclose(found, [1.0] * 60 + [0.0])
+    scaled = head.references["vectors"].scaled
+    apart = np.sqrt(((scaled[:, None] - scaled) ** 2).mean(2))
+    nearest = (apart + 1e9 * np.eye(60)).min(1)
+    np.testing.assert_allclose(head.domain.nearest, np.sort(nearest), rtol=1e-6)
+    expected = np.mean(np.array(nearest) >= 0.5)
+    assert head.domain.score(np.array([0.5]))[0] == pytest.approx(expected)
+    assert head.domain.unseen(Chem.MolFromSmiles("CCBr")) == ([35], False)
+    assert head.domain.unseen(Chem.MolFromSmiles("C" * 40)) == ([], True)
+
+
+def test_saved_and_read(rng, tmp_path):
+    smiles, raw = features(30, rng)
+    y = np.concatenate([labels(raw, rng), labels(raw, rng)], 1)
+    y[4:9, 1] = np.nan
+    schema = TargetSchema(["a", "b"], "eV")
+    head = fit_on_features(raw, smiles, y, schema, "abc", blocks=ALL)
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz", "abc")
+    assert again.targets == schema and str(again) == str(head)
+    for one, other in zip(
+        head.predict(raw["vectors"], smiles), again.predict(raw["vectors"], smiles)
+    ):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="belongs to another checkpoint"):
+        read_head(tmp_path / "head.npz", "abd")
