@@ -9,9 +9,11 @@ graphormer_plugin`` does the same here, so that both register the same component
 
 from graphormer_plugin import criterions, models, optim, tasks
 from graphormer_plugin.checkpoint_files import replace_fairseq_functions
+from graphormer_plugin.command_line import replace_fairseq_parser
 from graphormer_plugin.components import import_modules
 
 import_modules(tasks)
 replace_fairseq_functions()
+replace_fairseq_parser()
 
 __all__ = ["criterions", "models", "optim", "tasks"]

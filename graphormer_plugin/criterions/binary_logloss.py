@@ -10,7 +10,11 @@ from torch.nn import functional as F
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
-from graphormer_plugin.criterions.metrics import log_accuracy, log_ranking
+from graphormer_plugin.criterions.metrics import (
+    RANKING_METRICS,
+    log_accuracy,
+    log_ranking,
+)
 
 
 @dataclass
@@ -56,3 +60,8 @@ class BinaryLogLoss(GraphCriterion):
         log_accuracy(sums["hits"], sums["labelled"])
         if evaluation is not None:
             log_ranking(evaluation)
+
+    def known_metrics(self) -> dict[str, bool]:
+        return super().known_metrics() | dict.fromkeys(
+            ["accuracy", *RANKING_METRICS], True
+        )

@@ -10,7 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.criterions.metrics import log_accuracy, log_mean_error
+from graphormer_plugin.criterions.metrics import (
+    log_accuracy,
+    log_mean_error,
+    metric_names,
+)
 from graphormer_plugin.data.schema import TargetSchema
 
 
@@ -96,6 +100,11 @@ class GraphCriterion(FairseqCriterion):
                 training and where `keeps_outputs` is False.
         """
         raise NotImplementedError
+
+    def known_metrics(self) -> dict[str, bool]:
+        """Names that ``--best-checkpoint-metric`` can have: the loss and what
+        `log_metrics` logs in an evaluation; True where a larger value is better."""
+        return {"loss": False}
 
     def forward(
         self, model, sample: dict[str, Any], reduce: bool = True
@@ -210,6 +219,15 @@ class RegressionCriterion(GraphCriterion):
         log_mean_error("mae", names, sums["abs_error"], count)
         log_mean_error("rmse", names, sums["squared_error"], count, root=True)
 
+    def known_metrics(self) -> dict[str, bool]:
+        names = metric_names(self.targets.names) if len(self.targets.names) > 1 else []
+        errors = [
+            error + end
+            for error in ("mae", "rmse")
+            for end in ("", *(f"_{name}" for name in names))
+        ]
+        return super().known_metrics() | dict.fromkeys(errors, False)
+
 
 class ClassCriterion(GraphCriterion):
     """A loss on classes, one label per graph or per node.
@@ -259,3 +277,6 @@ class ClassCriterion(GraphCriterion):
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
+
+    def known_metrics(self) -> dict[str, bool]:
+        return super().known_metrics() | {"accuracy": True}

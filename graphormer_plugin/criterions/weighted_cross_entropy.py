@@ -58,3 +58,7 @@ class WeightedCrossEntropy(ClassCriterion):
         log_weighted_accuracy(
             sums["hits"], sums["labelled"], sums["batch_recall"], sums["batches"]
         )
+
+    def known_metrics(self) -> dict[str, bool]:
+        more = {"weighted_accuracy": True, "weighted_accuracy_batch": True}
+        return super().known_metrics() | more

@@ -23,7 +23,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.inference.checkpoint import read_checkpoint
+from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.models import GraphModel, count_layers, missing_options
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
@@ -59,6 +59,7 @@ class Pretrained:
         options: options of its model, with the architecture under ``_name``; may be
             empty.
         weights: its model's state dict; None if fairseq loads the weights.
+        progress: how far its training was.
     """
 
     path: str
@@ -66,6 +67,7 @@ class Pretrained:
     targets: TargetSchema
     options: Mapping[str, Any]
     weights: dict[str, Tensor] | None = None
+    progress: Progress | None = None
 
 
 def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
@@ -82,6 +84,7 @@ def read_pretrained(path: str | os.PathLike[str]) -> Pretrained:
         checkpoint.targets,
         {**options, **missing_options(options)},
         checkpoint.weights,
+        checkpoint.progress,
     )
 
 

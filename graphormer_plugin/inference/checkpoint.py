@@ -32,6 +32,22 @@ class UnreadableFileError(ValueError):
     """A file that is damaged, or that ``torch.save`` has not written."""
 
 
+class Progress(NamedTuple):
+    """How far a training was.
+
+    Attributes:
+        updates: number of updates.
+        next_epoch: epoch that a resumed training begins or goes on with, from 1.
+        hours: that it took.
+        validations_without_gain: validations since the best one (see ``--patience``).
+    """
+
+    updates: int
+    next_epoch: int
+    hours: float
+    validations_without_gain: int = 0
+
+
 class Checkpoint(NamedTuple):
     """A checkpoint of this package.
 
@@ -66,6 +82,22 @@ class Checkpoint(NamedTuple):
     def updates(self) -> int:
         """Number of updates."""
         return self.state["optimizer_history"][-1]["num_updates"]
+
+    @property
+    def progress(self) -> Progress:
+        """How far the training was."""
+        extra = self.state["extra_state"]
+        waited = [
+            value["patience"]["validations_without_gain"]
+            for value in extra.values()
+            if isinstance(value, Mapping) and value.get("patience")
+        ]
+        return Progress(
+            self.updates,
+            extra["train_iterator"]["epoch"],
+            extra.get("previous_training_time", 0.0) / 3600,
+            max(waited, default=0),
+        )
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:

@@ -44,6 +44,13 @@ from graphormer_plugin.models import (
 )
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.tasks._errors import one_line_errors
+from graphormer_plugin.tasks._run import (
+    options_of_run,
+    patience_state,
+    restore_patience,
+    settle_metric,
+    stop_if_finished,
+)
 from graphormer_plugin.versions import versions
 
 logger = logging.getLogger(__name__)
@@ -158,6 +165,7 @@ class GraphPredictionTask(FairseqTask):
             logger.info(
                 "--train-epoch-shuffle has no effect: every epoch has new batches"
             )
+        self.run = options_of_run(cfg)
         self._store: GraphStore | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
@@ -344,6 +352,8 @@ class GraphPredictionTask(FairseqTask):
                     cfg.update(missing_options(cfg))
             else:
                 start = starting_point(self.cfg)
+            if start is not None and start.resumes and self.run is not None:
+                stop_if_finished(self.run, start.checkpoint)
             if start is not None:
                 settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
@@ -376,6 +386,8 @@ class GraphPredictionTask(FairseqTask):
                     f"--criterion {cfg._name} is one of fairseq's for text; name one "
                     "for graphs, e.g. l1_loss (python -m graphormer_plugin lists them)"
                 )
+            if self.run is not None and self._trained_on is None:
+                settle_metric(self.run, criterion)
             if self.cfg.results_path:
                 check_results_path(self.cfg.results_path)
                 criterion.keeps_outputs = True
@@ -445,7 +457,11 @@ class GraphPredictionTask(FairseqTask):
 
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """fairseq's hook: the part of the checkpoint that a resumed run sees."""
-        return {type(self).__name__: training_identity(self.cfg, self.store)}
+        state = training_identity(self.cfg, self.store)
+        patience = patience_state()
+        return {
+            type(self).__name__: state | ({"patience": patience} if patience else {})
+        }
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
         """Refuse to resume another training; see `check_same_training`.
@@ -455,3 +471,4 @@ class GraphPredictionTask(FairseqTask):
         """
         with one_line_errors():
             check_same_training(state, self.cfg, self.store)
+        restore_patience(state.get("patience", {}))

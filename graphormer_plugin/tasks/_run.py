@@ -1,0 +1,132 @@
+"""What a task reads and sets in the options of its whole run, and in fairseq's own state."""
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fairseq.criterions import FairseqCriterion
+from omegaconf import DictConfig
+
+from graphormer_plugin.distributed import is_first_process
+from graphormer_plugin.finetune.transfer import Pretrained
+
+logger = logging.getLogger(__name__)
+
+
+def options_of_run(cfg: Any) -> DictConfig | None:
+    """The options that a task's are a part of; None without fairseq's commands."""
+    run = cfg._get_parent() if isinstance(cfg, DictConfig) else None
+    return run if run is not None and "checkpoint" in run else None
+
+
+# Metric that selects the best checkpoint
+
+
+def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
+    """Check ``--best-checkpoint-metric``, and set whether a larger value is better.
+
+    Args:
+        run: options; ``--maximize-best-checkpoint-metric`` is set for a metric that
+            should rise, such as ROC-AUC.
+        criterion: has `known_metrics`; metrics of others are not checked.
+
+    Raises:
+        ValueError: there is no such metric, or it should fall although the flag is given.
+    """
+    if not hasattr(criterion, "known_metrics"):
+        return
+    name, known = run.checkpoint.best_checkpoint_metric, criterion.known_metrics()
+    if name not in known:
+        logs_others = type(criterion).log_metrics.__module__.partition(".")[0]
+        if logs_others != __name__.partition(".")[0]:
+            return  # a user's own metrics
+        raise ValueError(
+            f"--best-checkpoint-metric {name}: {run.criterion._name} has "
+            f"{', '.join(known)}"
+        )
+    maximize = run.checkpoint.maximize_best_checkpoint_metric
+    if maximize and not known[name]:
+        raise ValueError(
+            f"--maximize-best-checkpoint-metric: {name} is better when it is smaller; "
+            "leave the flag out"
+        )
+    if known[name] and not maximize:
+        run.checkpoint.maximize_best_checkpoint_metric = True
+        logger.info(
+            "%s is better when it is larger: --maximize-best-checkpoint-metric is set",
+            name,
+        )
+
+
+# A training that is started again
+
+
+def stop_if_finished(run: DictConfig, start: Pretrained) -> None:
+    """End the command if a training that is resumed has nothing left to do.
+
+    fairseq would make one more update before it compares the limits.
+
+    Args:
+        run: options.
+        start: the last checkpoint.
+
+    Raises:
+        SystemExit: with code 0, after a message.
+    """
+    reason = why_finished(run, start)
+    if not reason:
+        return
+    if is_first_process():
+        logger.info(
+            "%s: this training is finished (%s); nothing was changed. To train on, raise "
+            "the limit; for a new training, give another --save-dir",
+            start.path,
+            reason,
+        )
+    raise SystemExit(0)
+
+
+def why_finished(run: DictConfig, start: Pretrained) -> str:
+    """The limit that a training has reached; empty if it has not."""
+    done = start.progress
+    if done is None or run.checkpoint.reset_optimizer:
+        return ""
+    limits = run.optimization
+    if limits.max_update and done.updates >= limits.max_update:
+        return f"{done.updates:,} updates, --max-update {limits.max_update}"
+    if limits.stop_time_hours > 0 and done.hours > limits.stop_time_hours:
+        return f"{done.hours:.2f} hours, --stop-time-hours {limits.stop_time_hours}"
+    if run.checkpoint.reset_dataloader:
+        return ""
+    if limits.max_epoch and done.next_epoch > limits.max_epoch:
+        return f"{done.next_epoch - 1} epochs, --max-epoch {limits.max_epoch}"
+    patience, waited = run.checkpoint.patience, done.validations_without_gain
+    if 0 < patience <= waited:
+        return f"{waited} validations without a better metric, --patience {patience}"
+    return ""
+
+
+def early_stopping() -> Callable[..., bool] | None:
+    """fairseq's function behind ``--patience``, which counts in its own attributes."""
+    for name in ("fairseq_cli.train", "__main__"):
+        found = getattr(sys.modules.get(name), "should_stop_early", None)
+        if found is not None:
+            return found
+    return None
+
+
+def patience_state() -> dict[str, Any]:
+    """What ``--patience`` has counted, for a checkpoint; fairseq's own lack it."""
+    function = early_stopping()
+    if not hasattr(function, "best"):
+        return {}
+    return {"best": function.best, "validations_without_gain": function.num_runs}
+
+
+def restore_patience(state: dict[str, Any]) -> None:
+    """Let ``--patience`` go on counting from `patience_state`."""
+    function = early_stopping()
+    if function is not None and state:
+        function.best = state["best"]
+        function.num_runs = state["validations_without_gain"]

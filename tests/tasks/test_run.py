@@ -1,0 +1,176 @@
+"""What a whole run of fairseq lacks, repeats or would select wrongly, in one line."""
+
+import logging
+import sys
+
+import pytest
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+from omegaconf import OmegaConf
+
+from graphormer_plugin.finetune.transfer import Pretrained
+from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
+from graphormer_plugin.tasks._run import why_finished
+from support.training import TINY, USER_DIR
+
+# ------------------------------------------------------- a finished training
+
+
+def files(folder):
+    """Content and time of every file."""
+    return {
+        path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.iterdir()
+    }
+
+
+@pytest.mark.parametrize(
+    "limit, reason",
+    [
+        (("--max-update", 4), "4 updates, --max-update 4"),
+        (("--max-epoch", 1), "1 epochs, --max-epoch 1"),
+        (("--patience", 1, "--lr", 0), "1 validations without a better metric"),
+    ],
+)
+def test_a_finished_training_changes_nothing(
+    train, tmp_path, limit, reason, caplog, fresh_fairseq
+):
+    train("run", *limit)
+    before = files(tmp_path / "run")
+    fairseq_train.should_stop_early.num_runs = 0  # as in a new process
+    with pytest.raises(SystemExit) as stop, caplog.at_level(logging.INFO):
+        train("run", *limit)
+    assert stop.value.code == 0
+    assert f"this training is finished ({reason}" in caplog.text
+    assert files(tmp_path / "run") == before
+
+
+def test_a_raised_limit_trains_on(train, tmp_path, fresh_fairseq):
+    train("run", "--max-update", 4)
+    train("run", "--max-update", 5)
+    assert read_checkpoint(tmp_path / "run" / "checkpoint_last.pt").updates == 5
+
+
+def options(**changes):
+    optimization = {"max_update": 0, "max_epoch": 0, "stop_time_hours": 0}
+    checkpoint = {"patience": -1, "reset_optimizer": False, "reset_dataloader": False}
+    for name, value in changes.items():
+        (optimization if name in optimization else checkpoint)[name] = value
+    return OmegaConf.create({"optimization": optimization, "checkpoint": checkpoint})
+
+
+@pytest.mark.parametrize(
+    "changes, expected",
+    [
+        ({}, ""),
+        ({"max_update": 101, "max_epoch": 6, "stop_time_hours": 3, "patience": 3}, ""),
+        ({"max_update": 100}, "100 updates, --max-update 100"),
+        ({"max_update": 100, "reset_optimizer": True}, ""),
+        (
+            {"max_update": 100, "reset_dataloader": True},
+            "100 updates, --max-update 100",
+        ),
+        ({"max_epoch": 5}, "5 epochs, --max-epoch 5"),
+        ({"max_epoch": 5, "reset_dataloader": True}, ""),
+        ({"stop_time_hours": 1.5}, "2.00 hours, --stop-time-hours 1.5"),
+        ({"patience": 2}, "2 validations without a better metric, --patience 2"),
+    ],
+)
+def test_limits(changes, expected):
+    start = Pretrained("last.pt", None, None, {}, progress=Progress(100, 6, 2.0, 2))
+    assert why_finished(options(**changes), start) == expected
+
+
+# ------------------------------------------------- the metric of the best checkpoint
+
+
+def test_a_metric_that_should_rise(data, tmp_path, train, fresh_fairseq):
+    path = tmp_path / "classes.csv"
+    path.write_text(
+        "smiles,y\n" + "".join(f"{'C' * n},{n % 2}\n" for n in range(1, 31))
+    )
+    train(
+        "run",
+        *("--dataset-name", path, "--target-columns", "y", "--target-kind", "binary"),
+        *("--criterion", "binary_logloss", "--best-checkpoint-metric", "accuracy"),
+        *("--max-epoch", 1),
+    )
+    saved = read_checkpoint(tmp_path / "run" / "checkpoint_last.pt").state["cfg"]
+    assert saved["checkpoint"]["maximize_best_checkpoint_metric"] is True
+
+
+@pytest.mark.parametrize(
+    "metric, message",
+    [
+        (
+            ["roc_auc"],
+            "--best-checkpoint-metric roc_auc: l1_loss has loss, mae, mae_length, "
+            "mae_carbons, rmse, rmse_length, rmse_carbons",
+        ),
+        (
+            ["mae", "--maximize-best-checkpoint-metric"],
+            "mae is better when it is smaller",
+        ),
+    ],
+)
+def test_a_metric_that_cannot_be_meant(train, tmp_path, capsys, metric, message):
+    with pytest.raises(SystemExit) as stop:
+        train("run", "--best-checkpoint-metric", *metric)
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+    assert not list((tmp_path / "run").glob("*.pt"))
+
+
+@pytest.mark.parametrize("metric", ["loss", "mae_length"])
+def test_metrics_that_are_known_are_logged(train, metric, fresh_fairseq):
+    train("run", "--best-checkpoint-metric", metric, "--max-epoch", 1)
+
+
+# ------------------------------------------------------------------- missing flags
+
+COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
+    --criterion l1_loss --optimizer adam --lr 1e-3 --batch-size 16"""
+
+
+def refused(main, arguments, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fairseq", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+@pytest.mark.parametrize(
+    "flag", ["--task", "--arch", "--criterion", "--optimizer", "--batch-size"]
+)
+def test_training_lacks_a_flag(flag, monkeypatch, capsys):
+    arguments = COMPLETE.split()
+    place = arguments.index(flag)
+    del arguments[place : place + 2]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert f"the command lacks {flag}" in line
+
+
+def test_all_missing_flags_are_named_at_once(monkeypatch, capsys):
+    arguments = ["--user-dir", USER_DIR, "--dataset-name", "nci"]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    for flag in ("--task", "--arch", "--criterion", "--optimizer", "--batch-size"):
+        assert flag in line
+
+
+@pytest.mark.parametrize(
+    "arguments, flag",
+    [("--path x.pt --task graph_prediction", "--batch-size")]
+    + [("--path x.pt --batch-size 4", "--task")]
+    + [("--batch-size 4 --task graph_prediction", "--path")],
+)
+def test_validation_lacks_a_flag(arguments, flag, monkeypatch, capsys):
+    arguments = ["--user-dir", USER_DIR, *arguments.split()]
+    line = refused(fairseq_validate.cli_main, arguments, monkeypatch, capsys)
+    assert f"the command lacks {flag}" in line
+
+
+@pytest.mark.parametrize("wrong", ["--batch-size many", "--typo 3", "--arch grp_small"])
+def test_a_wrong_flag_shows_no_usage(wrong, monkeypatch, capsys):
+    arguments = [*COMPLETE.split(), *wrong.split()]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert wrong.split()[0] in line
