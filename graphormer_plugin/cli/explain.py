@@ -3,15 +3,17 @@
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
-from graphormer_plugin.inference.drawing import draw, page
-from graphormer_plugin.inference.explanation import Explainer
+from graphormer_plugin.inference.drawing import Section, draw, page
+from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.molecules import parser_of
 
 MAX_MOLECULES = 200
@@ -95,79 +97,129 @@ def main(argv: Sequence[str] | None = None) -> int:
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
-    smiles = read_molecules(
+    molecules, refused = read_molecules(
         arguments.molecules,
         arguments.smiles_column,
         parser_of(predictor.featuriser, arguments.max_atoms or predictor.max_atoms),
     )
-    if kind != "html" and len(smiles) > 1:
-        raise ValueError(f"{output} is for one molecule, not {len(smiles)}; use .html")
+    count = len(molecules) + len(refused)
+    if kind != "html" and count > 1:
+        raise ValueError(f"{output} is for one molecule, not {count}; use .html")
     explain = Explainer(
         predictor,
         arguments.target,
         arguments.layer,
         numbers(arguments.channels, "--channels"),
         numbers(arguments.atoms, "--atoms"),
-        few=len(smiles) <= FEW,
+        few=len(molecules) <= FEW,
     )
-    explain.check_atoms(smiles)
-    sections = [explain(string) for string in smiles]
+    explain.check_atoms([molecule.smiles for molecule in molecules])
+    sections = []
+    for molecule in molecules:
+        try:
+            section = explain(molecule.smiles)
+        except NoPredictionError as error:
+            if count == 1:
+                raise
+            refused.append(Section(molecule.title, str(error), []))
+            continue
+        sections.append(replace(section, title=molecule.title))
+    if not sections:
+        raise ValueError("; ".join(section.text for section in refused))
     if kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).name}"
-        output.write_text(page(title, explain.introduction, sections), encoding="utf-8")
+        text = page(title, explain.introduction, [*sections, *refused])
+        output.write_text(text, encoding="utf-8")
     else:
         (section,) = sections
         (_, panels), *rest = section.groups
-        output.write_bytes(draw([(section.text, panels), *rest], kind))
+        groups = [(section.title, []), (section.text, panels), *rest]
+        output.write_bytes(draw(groups, kind))
     for section in sections:
         print(f"{section.title}\t{section.text}")
+    for section in refused:
+        print(f"warning: left out: {section.text}", file=sys.stderr)
     print(output)
     return 0
 
 
-def read_molecules(arguments: Sequence[str], column: str, parser: Parser) -> list[str]:
-    """SMILES from the command line and from the files that it names.
+class WrittenMolecule(NamedTuple):
+    """A molecule as it was given.
+
+    Attributes:
+        place: file and line, for messages; empty for the command line.
+        smiles: its SMILES.
+        name: its name; may be empty.
+    """
+
+    place: str
+    smiles: str
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and SMILES."""
+        return f"{self.name}: {self.smiles}" if self.name else self.smiles
+
+
+def read_molecules(
+    arguments: Sequence[str], column: str, parser: Parser
+) -> tuple[list[WrittenMolecule], list[Section]]:
+    """Molecules from the command line and from the files that it names.
+
+    Returns:
+        The molecules, and a section without pictures, which says why, for each that the
+        parser refuses.
 
     Raises:
-        ValueError: no molecule, too many, or one that the parser refuses; the message
-            names file and line.
+        ValueError: no molecule that can be read, or too many.
     """
-    smiles: list[str] = []
-    for line, path, string in written_molecules(arguments, column):
+    molecules: list[WrittenMolecule] = []
+    refused: list[Section] = []
+    for molecule in written_molecules(arguments, column):
         try:
             with captured_rdkit_log() as messages:
-                parse(string, parser, messages)
+                parse(molecule.smiles, parser, messages)
         except ValueError as error:
-            place = "" if line is None else f"{path}, line {line}: "
-            raise ValueError(f"{place}SMILES {string!r}: {error}") from None
-        smiles.append(string)
-        if len(smiles) > MAX_MOLECULES:
+            text = f"{molecule.place}SMILES {molecule.smiles!r}: {error}"
+            refused.append(Section(molecule.title, text, []))
+        else:
+            molecules.append(molecule)
+        if len(molecules) + len(refused) > MAX_MOLECULES:
+            file = molecule.place.rpartition(", line")[0] or molecule.smiles
             raise ValueError(
-                f"{path}: more than {MAX_MOLECULES} molecules for one page"
+                f"{file}: more than {MAX_MOLECULES} molecules for one page"
             )
-    if not smiles:
+    if refused and not molecules:
+        raise ValueError(refused[0].text)
+    if not molecules:
         raise ValueError(f"no molecule in {', '.join(arguments)}")
-    return smiles
+    return molecules, refused
 
 
 def written_molecules(
     arguments: Sequence[str], column: str
-) -> Iterator[tuple[int | None, Path, str]]:
-    """Yield line of the file (None for the command line), file, and SMILES."""
+) -> Iterator[WrittenMolecule]:
+    """Yield the molecules of the command line and of its files, in their order."""
     for argument in arguments:
         path = Path(argument)
         if path.suffix.lower() == ".csv":
             table = CsvTable(path)
-            for _, line, cells in table.rows([table.find_smiles(column)]):
-                yield line, path, cells[0]
+            columns = [table.find_smiles(column)]
+            columns += table.find_name(columns[0])
+            for _, line, cells in table.rows(columns):
+                place = f"{path}, line {line}: "
+                yield WrittenMolecule(place, *(cell.strip() for cell in cells))
         elif path.suffix.lower() in (".smi", ".txt"):
-            # Names that follow a SMILES are not read and may be in any encoding.
+            # Names may be in any encoding.
             text = path.read_text(encoding="utf-8-sig", errors="replace")
-            for line, words in enumerate(map(str.split, text.splitlines()), 1):
-                if words:
-                    yield line, path, words[0]
+            for line, string in enumerate(text.splitlines(), 1):
+                smiles, *name = string.split(maxsplit=1) or [""]
+                if smiles:
+                    place = f"{path}, line {line}: "
+                    yield WrittenMolecule(place, smiles, *map(str.strip, name))
         else:
-            yield None, path, argument
+            yield WrittenMolecule("", argument)
 
 
 def numbers(text: str | None, flag: str) -> list[int]:

@@ -7,6 +7,7 @@ import base64
 import html
 import io
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +27,8 @@ SIZE = 300  # width and height of a panel, without its title and its scale
 MARGIN = 32  # around a map, for labels
 TITLE = 26
 SCALE = 26
-HEADING = 40
+HEADING = 40  # height of a line of a heading
+LETTER = 11  # width of a letter of a heading
 PNG_SCALE = 2
 MAX_PIXELS = 65_000  # of a PNG's height; matplotlib draws less than 2**16
 LABEL_HEIGHT, DIGIT = 11, 7  # of a label, with the space around it
@@ -87,7 +89,7 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     """One picture of panels, row by row; each group starts a row.
 
     Args:
-        groups: at least one, with at least one panel each.
+        groups: one of them at least has panels. A long heading has several lines.
         image_format: ``svg`` or ``png``.
 
     Raises:
@@ -96,9 +98,13 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     most = max(len(panels) for _, panels in groups)
     columns = min(most, max(4, math.isqrt(most - 1) + 1))
     tall = TITLE + SIZE + SCALE
-    height = sum(
-        HEADING * bool(heading) + tall * -(-len(panels) // columns)
+    wrapped = [
+        (textwrap.wrap(heading, columns * SIZE // LETTER), panels)
         for heading, panels in groups
+    ]
+    height = sum(
+        HEADING * len(lines) + tall * -(-len(panels) // columns)
+        for lines, panels in wrapped
     )
     if image_format == "png" and height * PNG_SCALE > MAX_PIXELS:
         raise ValueError(
@@ -108,9 +114,9 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
         )
     picture = _Picture(columns * SIZE, height, image_format)
     top = 0
-    for heading, panels in groups:
-        if heading:
-            picture.text(heading, 8, top + HEADING / 2, 17, "left")
+    for lines, panels in wrapped:
+        for line in lines:
+            picture.text(line, 8, top + HEADING / 2, 17, "left")
             top += HEADING
         for number, panel in enumerate(panels):
             row, column = divmod(number, columns)
@@ -307,7 +313,7 @@ class Section:
     """A molecule's part of a page.
 
     Attributes:
-        title: SMILES.
+        title: name and SMILES.
         text: One line, e.g. the prediction.
         groups: (heading, panels); those after the first are folded away.
     """

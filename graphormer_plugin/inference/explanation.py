@@ -14,7 +14,12 @@ from graphormer_plugin.inference.drawing import (
     Panel,
     Section,
 )
+from graphormer_plugin.inference.molecules import molecule_of
 from graphormer_plugin.inference.predictor import Predictor
+
+
+class NoPredictionError(ValueError):
+    """A model has no prediction for a molecule."""
 
 
 class Explainer:
@@ -89,7 +94,7 @@ class Explainer:
     def check_atoms(self, smiles: Sequence[str]) -> None:
         """Raise ValueError if a molecule does not have one of the chosen atoms."""
         for string in smiles:
-            count = Chem.MolFromSmiles(string).GetNumAtoms()
+            count = molecule_of(string, self.predictor.featuriser).GetNumAtoms()
             for atom in self.atoms:
                 if atom > count:
                     has = f"{count} atom{'s' * (count > 1)}"
@@ -101,12 +106,13 @@ class Explainer:
         """Explain the prediction for a molecule.
 
         Raises:
-            ValueError: it is not finite, or the layer has no such channel.
+            NoPredictionError: it is not finite.
+            ValueError: the layer has no such channel.
         """
         predictor, targets = self.predictor, self.predictor.targets
         (row,) = predictor.predict([smiles])
         if not np.isfinite(row).all():
-            raise ValueError(f"{smiles}: the prediction is not finite")
+            raise NoPredictionError(f"{smiles}: the prediction is not finite")
         output, unit = self.output, "logit"
         if targets.kind == "multiclass":
             output = int(row.argmax())
@@ -117,7 +123,7 @@ class Explainer:
             unit = targets.unit.replace("dimensionless", "")
             text = f"{self.name}: {row[output]:.4g} {unit}".rstrip()
         (dependence,) = predictor.gradient_times_input([smiles], output)
-        mol = Chem.MolFromSmiles(smiles)
+        mol = molecule_of(smiles, predictor.featuriser)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         title = f"gradient x input, {unit}" if unit else "gradient x input"
         molecules: list[Panel] = [Molecule(title, mol, dependence, signed=True)]

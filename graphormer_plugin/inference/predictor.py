@@ -9,6 +9,7 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
+from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
@@ -31,7 +32,7 @@ from graphormer_plugin.inference.values import values_of
 from graphormer_plugin.models import ModelTask, missing_options
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
-# SMILES and PyG `Data`, or graphs in arrays.
+# SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
 Inputs = Sequence[Any] | GraphChunk
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
@@ -44,8 +45,9 @@ MAX_PAIRS = 256 * 64 * 64
 class Predictor:
     """A trained model with its vocabularies, targets and featuriser.
 
-    Its methods take SMILES, or graphs: PyG `Data` with the features that the model was
-    trained on, or a `GraphChunk` of them.
+    Its methods take SMILES and RDKit molecules, or graphs: PyG `Data` with the features
+    that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
+    trained on SMILES says what its codes mean (see `check_vocabulary`).
 
     Args:
         model: is put into evaluation mode.
@@ -94,9 +96,10 @@ class Predictor:
             model of nodes returns a list of arrays [N, C], one per graph.
 
         Raises:
-            ValueError: a SMILES that RDKit refuses, features outside the vocabularies,
-                SMILES for a model of other features or of 3D positions, or a model of
-                substructures that are not registered.
+            ValueError: a molecule that RDKit refuses, features outside the vocabularies
+                or with codes that may be others than those of the training, SMILES for
+                a model of other features or of 3D positions, or a model of substructures
+                that are not registered.
         """
         return self._predict(self._columns(inputs), batch_size)
 
@@ -240,7 +243,9 @@ class Predictor:
             return {"node_offset": np.zeros(1, np.int64)}
         reads_positions = "pos" in self.model.batch_spec.fields
         if not isinstance(inputs, GraphChunk):
-            if reads_positions and any(isinstance(item, str) for item in inputs):
+            if reads_positions and any(
+                isinstance(item, (str, Chem.Mol)) for item in inputs
+            ):
                 raise ValueError(
                     "the model reads 3D positions, which SMILES do not have"
                 )

@@ -127,6 +127,7 @@ def test_grpe_with_a_linear_map_of_nodes(tmp_path):
                 x=torch.from_numpy(graph["node_feat"]),
                 edge_index=torch.from_numpy(graph["edge_index"]),
                 edge_attr=torch.from_numpy(graph["edge_feat"]),
+                vocabulary="ogb",
             )
             for graph in graphs
         ]

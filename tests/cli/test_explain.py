@@ -164,7 +164,33 @@ def test_files_of_molecules(checkpoint, tmp_path):
     out = tmp_path / "page.html"
     assert main([checkpoint("grpe_tiny"), str(csv), "CCO", str(smi), str(out)]) == 0
     titles = re.findall(r"<h2>(.*?)</h2>", out.read_text())
-    assert titles == ["CCN", "CCS", "CCO", "CCF", "CCCl"]
+    assert titles == ["1: CCN", "2: CCS", "CCO", "\ufffdthyl fluoride: CCF", "CCCl"]
+
+
+def test_a_bad_molecule_is_left_out(checkpoint, tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("smiles,name\nCCO,ethanol\nC1CC,open ring\n,nothing\n")
+    capfd.readouterr()
+    assert main([checkpoint("grpe_tiny"), "in.csv", "CCN", "page.html"]) == 0
+    text, (out, err) = Path("page.html").read_text(), capfd.readouterr()
+    assert [line.split("\t")[0] for line in out.splitlines()] == [
+        "ethanol: CCO",
+        "CCN",
+        "page.html",
+    ]
+    assert "<h2>open ring: C1CC</h2>" in text and "unclosed ring" in text
+    lines = [f"warning: left out: in.csv, line {n}: SMILES " for n in (3, 4)]
+    for line, start in zip(err.splitlines(), lines, strict=True):
+        assert line.startswith(start)
+
+
+def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
+    smiles = "C" * 70
+    (tmp_path / "in.smi").write_text(f"{smiles} n-heptacontane\n")
+    out = tmp_path / "out.svg"
+    assert main([checkpoint("gin"), str(tmp_path / "in.smi"), str(out)]) == 0
+    written = "".join(re.findall(r"<!-- (.*?) -->", out.read_text()))
+    assert f"n-heptacontane:{smiles}" in written.replace(" ", "")
 
 
 @pytest.mark.parametrize(
@@ -173,7 +199,7 @@ def test_files_of_molecules(checkpoint, tmp_path):
         (["CCO", "a.jpg"], "a.jpg: expected a name that ends in .svg, .png or .html"),
         (["CCO", "CCN", "a.png"], "a.png is for one molecule, not 2; use .html"),
         (["C1CC", "a.png"], "SMILES 'C1CC': SMILES Parse Error: unclosed ring"),
-        (["bad.csv", "a.html"], "bad.csv, line 3: SMILES 'C1CC': SMILES Parse Error: "),
+        (["bad.csv", "a.html"], "bad.csv, line 2: SMILES 'C1CC': SMILES Parse Error: "),
         (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
         (["many.smi", "a.html"], f"many.smi: more than {MAX_MOLECULES} molecules"),
         (["none.txt", "a.html"], "no molecule in none.txt"),
@@ -189,7 +215,7 @@ def test_files_of_molecules(checkpoint, tmp_path):
         (["CCO", "C", "a.html", "--atoms", "2"], "--atoms 2: C has 1 atom,"),
         (["CCO", "a.png", "--atoms", "0"], "--atoms 0: expected numbers from 1"),
         (["CCO", "a.png", "--atoms", "1,x"], "--atoms 1,x: expected numbers from 1"),
-        (["", "a.png"], "SMILES '': no atoms"),
+        (["", "a.png"], "SMILES '': no SMILES"),
         (["CCO", "no_folder/a.html"], "no_folder/a.html: there is no folder no_folder"),
     ],
 )
@@ -198,7 +224,7 @@ def test_bad_input_is_one_line(
 ):
     path = checkpoint("grpe_tiny")
     monkeypatch.chdir(tmp_path)
-    Path("bad.csv").write_text("smiles\nCCO\nC1CC\n")
+    Path("bad.csv").write_text("smiles\nC1CC\n")
     Path("many.smi").write_text("C\n" * (MAX_MOLECULES + 1))
     Path("none.txt").write_text("\n")
     capfd.readouterr()
@@ -213,7 +239,7 @@ def test_vocabulary_of_the_model(checkpoint, tmp_path, monkeypatch, capfd):
     predictor = hub.load(checkpoint("grpe_tiny"))
     monkeypatch.setattr(hub, "load", lambda *_: predictor)
     monkeypatch.chdir(tmp_path)
-    Path("in.smi").write_text("CCO\nC[As]\n")
+    Path("in.smi").write_text("\nC[As]\n")
     for featuriser, message in (
         ("zinc", "in.smi, line 2: SMILES 'C[As]': atom type 'As' is not in the"),
         ("", "the checkpoint does not say how SMILES become the graphs"),

@@ -5,7 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from rdkit import Chem
 from torch_geometric.data import Data
+from torch_geometric.utils import from_smiles
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DatasetOptions, get_store
@@ -37,7 +39,8 @@ def predictor(arch="grpe_tiny", schema=OGB, targets=TARGETS, featuriser="ogb", *
 def as_data(smiles):
     x, edge_index, edge_attr, _ = parse_smiles(smiles)
     arrays = {"x": x, "edge_index": edge_index, "edge_attr": edge_attr}
-    return Data(**{name: torch.as_tensor(array) for name, array in arrays.items()})
+    tensors = {name: torch.as_tensor(array) for name, array in arrays.items()}
+    return Data(**tensors, vocabulary="ogb")
 
 
 def batch_of(store, predictor, rows):
@@ -175,7 +178,9 @@ def test_features_beyond_half_precision(arch, dtype):
 
 
 def test_graphs_without_edges():
-    lone = Data(x=as_data("C").x, edge_index=torch.zeros(2, 0, dtype=torch.long))
+    lone = as_data("C")
+    del lone.edge_attr
+    lone.edge_index = torch.zeros(2, 0, dtype=torch.long)
     one = predictor()
     expected = one.predict(["C", "CCO"])
     np.testing.assert_allclose(one.predict([lone, "CCO"]), expected)
@@ -194,7 +199,7 @@ def test_wrong_arguments():
         one.predict(["CCO"], batch_size=0)
     with pytest.raises(ValueError, match="SMILES 1, 'C1CC': .*unclosed ring"):
         one.predict(["CCO", "C1CC"])
-    with pytest.raises(ValueError, match="SMILES 0, '': no atoms"):
+    with pytest.raises(ValueError, match="SMILES 0, '': no SMILES"):
         one.predict([""])
     with pytest.raises(ValueError, match="0 samples"):
         one.sample(["CCO"], 0)
@@ -256,5 +261,84 @@ def test_classes():
 def test_anything_with_the_right_attributes_is_a_graph():
     x, edge_index, edge_attr, _ = parse_smiles("CCO")
     graph = SimpleNamespace(x=x, edge_index=edge_index, edge_attr=edge_attr)
+    graph.vocabulary = "ogb"
     one = predictor()
     np.testing.assert_array_equal(one.predict([graph]), one.predict(["CCO"]))
+
+
+# ------------------------------------------- what graphs and molecules of others mean
+
+
+class TestVocabulary:
+    """6 is carbon for PyG's ``from_smiles`` and nitrogen for OGB."""
+
+    def test_graphs_of_pyg_are_refused(self):
+        graph = from_smiles("CCO")  # has its SMILES, and every code is in range
+        message = "graph 1: its codes are not those of the training .* 'CCO'"
+        with pytest.raises(ValueError, match=message):
+            predictor().predict(["CC", graph])
+
+    @pytest.mark.parametrize(
+        "changes, message",
+        [
+            ({}, "it does not say what its codes mean.*vocabulary = 'ogb'"),
+            ({"vocabulary": "zinc"}, "vocabulary is 'zinc', the model .* on 'ogb'"),
+        ],
+    )
+    def test_graphs_that_do_not_say_it(self, changes, message):
+        graph = as_data("CCO")
+        del graph.vocabulary
+        graph.update(changes)
+        with pytest.raises(ValueError, match=message):
+            predictor().predict([graph])
+
+    def test_the_smiles_of_a_graph_says_it(self):
+        graph = as_data("CCO")
+        del graph.vocabulary
+        graph.smiles = "CCO"
+        one = predictor()
+        np.testing.assert_array_equal(one.predict([graph]), one.predict(["CCO"]))
+
+    def test_a_model_of_graphs_has_no_other_codes(self):
+        graph = as_data("CCO")
+        del graph.vocabulary
+        assert predictor(featuriser="").predict([graph]).shape == (1, 1)
+
+
+class TestMolecules:
+    SMILES = [
+        "C[C@H](N)C(=O)O",
+        "c1ccccc1C(=O)[O-].[Na+]",
+        r"C/C=C\C(F)Cl",
+        "C",
+        "[2H]O",
+    ]
+
+    @pytest.mark.parametrize("change", [lambda mol: mol, Chem.AddHs])
+    def test_they_are_their_smiles(self, change):
+        one = predictor()
+        mols = [change(Chem.MolFromSmiles(smiles)) for smiles in self.SMILES]
+        expected = one.predict(self.SMILES)
+        np.testing.assert_allclose(one.predict(mols), expected, atol=1e-12)
+
+    def test_atoms_keep_their_order(self):
+        one = predictor()
+        mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1C(=O)O")
+        order = np.random.default_rng(1).permutation(mol.GetNumAtoms()).tolist()
+        (expected,) = one.gradient_times_input([mol])
+        (found,) = one.gradient_times_input([Chem.RenumberAtoms(mol, order)])
+        np.testing.assert_allclose(found, expected[order], atol=1e-12)
+
+    def test_largest_fragment(self):
+        salt, acid = "[Na+].CC(=O)[O-].O", "CC(=O)[O-]"
+        one = predictor(featuriser="ogb_largest_fragment")
+        (expected,) = one.predict([acid])
+        for item in (salt, Chem.MolFromSmiles(salt)):
+            np.testing.assert_array_equal(one.predict([item]), [expected])
+            assert [len(values) for values in one.gradient_times_input([item])] == [4]
+        assert not np.allclose(predictor().predict([salt]), [expected])
+
+    def test_a_refused_one_is_named(self):
+        wrong = Chem.MolFromSmiles("C(C)(C)(C)(C)C", sanitize=False)
+        with pytest.raises(ValueError, match="molecule 1: .*valence"):
+            predictor().predict(["C", wrong])

@@ -3,10 +3,14 @@
 import sys
 
 from graphormer_plugin.components import import_modules
-from graphormer_plugin.data.datasets.smiles import parse_smiles
+from graphormer_plugin.data.datasets.smiles import parse_largest_fragment, parse_smiles
 from graphormer_plugin.data.datasets.zinc import parse_zinc_smiles
 
 import_modules(sys.modules[__name__])
 
 # What makes a graph of a SMILES, by the name that checkpoints carry.
-FEATURISERS = {"ogb": parse_smiles, "zinc": parse_zinc_smiles}
+FEATURISERS = {
+    "ogb": parse_smiles,
+    "ogb_largest_fragment": parse_largest_fragment,
+    "zinc": parse_zinc_smiles,
+}

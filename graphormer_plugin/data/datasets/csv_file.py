@@ -22,6 +22,20 @@ from graphormer_plugin.data.splits import random_split
 _MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 _LARGEST = float(np.finfo(np.float32).max)
 _LONGEST_CELL = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+# Columns with the name of a molecule, in any case; the first that there is counts.
+_NAMES = (
+    *("name", "title", "compound", "compound_name", "molecule", "molecule_name"),
+    *(
+        "drug",
+        "drug_name",
+        "id",
+        "compound_id",
+        "mol_id",
+        "molecule_id",
+        "cas",
+        "chembl_id",
+    ),
+)
 _SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -66,9 +80,10 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     values = array.array("d")
     rows_of: dict[str, list[int]] = {}
     for row, line, cells in table.rows(wanted):
-        if not cells[0].strip():
+        if not cells[0].strip() and not options.skip_invalid:
             raise DatasetError(
-                f"{path}: row {row} (line {line}), column {smiles_column!r}: no SMILES"
+                f"{path}: row {row} (line {line}), column {smiles_column!r}: no SMILES; "
+                "--skip-invalid leaves such rows out"
             )
         smiles.append(cells[0].strip())
         for name, cell in zip(targets, cells[1 : 1 + len(targets)], strict=True):
@@ -207,6 +222,15 @@ class CsvTable:
             f"{self.path}: which column has the SMILES? Name it with --smiles-column; "
             f"{self._has()}"
         )
+
+    def find_name(self, smiles_column: str) -> list[str]:
+        """The column that names the molecules, in a list; empty without one.
+
+        Args:
+            smiles_column: cannot be that column.
+        """
+        lower = {name.lower(): name for name in self.header if name != smiles_column}
+        return [lower[name] for name in _NAMES if name in lower][:1]
 
     def _has(self) -> str:
         hint = ""

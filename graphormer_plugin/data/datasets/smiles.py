@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from rdkit import Chem
+from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
@@ -67,7 +68,10 @@ def edges_of_mol(mol: Any) -> np.ndarray:
 
 
 def parse_smiles(
-    smiles: str, scaffold: bool = False, identity: bool = False
+    smiles: str,
+    scaffold: bool = False,
+    identity: bool = False,
+    largest_fragment: bool = False,
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; see `graph_of_mol`.
 
@@ -75,11 +79,14 @@ def parse_smiles(
         smiles: One molecule; several fragments make one disconnected graph.
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Also put `molecule_key` into ``extras["identity"]``.
+        largest_fragment: Leave out all fragments but one, see `choose_fragment`.
 
     Raises:
         ValueError: RDKit refuses it.
     """
     mol = mol_of_smiles(smiles)
+    if largest_fragment:
+        mol = choose_fragment(mol)
     extras: dict[str, Any] = {}
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
@@ -121,9 +128,32 @@ def mol_of_any_smiles(smiles: str) -> Any:
     return mol
 
 
-def smiles_parser(scaffold: bool = False) -> Parser:
+def parse_largest_fragment(smiles: str) -> MoleculeGraph:
+    """`parse_smiles` of the largest fragment."""
+    return parse_smiles(smiles, largest_fragment=True)
+
+
+def choose_fragment(mol: Any) -> Any:
+    """The largest organic fragment, without salts and solvents; atoms keep their order.
+
+    RDKit's choice: the organic one with most atoms, then the heaviest; only without an
+    organic one an inorganic one. Charges stay as they are.
+    """
+    if len(Chem.GetMolFrags(mol)) == 1:
+        return mol
+    parameters = rdMolStandardize.CleanupParameters()
+    parameters.preferOrganic = True
+    return rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
+
+
+def smiles_parser(scaffold: bool = False, largest_fragment: bool = False) -> Parser:
     """The default parser, which workers can receive; see `parse_smiles`."""
-    return functools.partial(parse_smiles, scaffold=scaffold, identity=True)
+    return functools.partial(
+        parse_smiles,
+        scaffold=scaffold,
+        identity=True,
+        largest_fragment=largest_fragment,
+    )
 
 
 def mol_of_smiles(smiles: str) -> Any:
@@ -132,6 +162,8 @@ def mol_of_smiles(smiles: str) -> Any:
     Raises:
         ValueError: RDKit refuses it, or text follows it.
     """
+    if not smiles:
+        raise ValueError("no SMILES")
     # RDKit takes text after a blank for the molecule's name: "[Na+] [Cl-]" would be a
     # sodium ion. CXSMILES extensions stand between bars.
     _, *rest = smiles.split(maxsplit=1) or [""]
