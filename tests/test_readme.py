@@ -62,6 +62,10 @@ WRAPPERS = {
             more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
         fi
         exec "$SHIMS/fairseq-train" "${@//29500/$PORT}" "${more[@]}" """,
+    # One replicate of a tiny model; the molecules share few scaffolds.
+    "graphormer-train": """
+        exec "$SHIMS/graphormer-train" "$@" --replicates 1 --split random --trees 5 \\
+            --epochs 1 --arch grpe_tiny --device cpu """,
     # No data workers: fairseq-validate waits for them at its end.
     "fairseq-validate": """exec "$SHIMS/fairseq-validate" "$@" --num-workers 0 """,
     "python": """

@@ -1,0 +1,170 @@
+"""``graphormer-train``: a model of a table of molecules, compared with references."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphormer_plugin.cli import command
+from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.experiment.run import run_experiment
+from graphormer_plugin.experiment.settings import (
+    KINDS,
+    MODELS,
+    Settings,
+    parse_ratios,
+)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Arguments of the command."""
+    result = argparse.ArgumentParser(
+        prog="graphormer-train",
+        description="Train a model on a table of molecules, compare it with the mean and "
+        "a random forest, and write everything to a folder. A run that was stopped goes "
+        "on when the same command is typed again.",
+    )
+    add = result.add_argument
+    add("table", metavar="MOLECULES.csv", help="file with a header; may end in .csv.gz")
+    add("--out", metavar="FOLDER", help="where to write (default: the table's name)")
+    table = result.add_argument_group("table")
+    add = table.add_argument
+    add(
+        "--smiles-column",
+        default="",
+        help="column of SMILES (default: the column called smiles, or the only one with "
+        "smiles in its name)",
+    )
+    add(
+        "--target-columns",
+        metavar="A,B,...",
+        default="",
+        help="columns to predict (default: the only other column, or the only one of "
+        "numbers); an empty cell is a missing label",
+    )
+    add(
+        "--target-kind",
+        choices=KINDS,
+        default="",
+        help="what the targets are (default: binary if all labels are 0 or 1)",
+    )
+    add("--target-unit", default="", help="unit of the targets, for messages, e.g. eV")
+    add(
+        "--skip-invalid",
+        action="store_true",
+        help="leave out molecules that RDKit cannot parse",
+    )
+    add(
+        "--max-atoms",
+        type=int,
+        default=MAX_ATOMS,
+        help="atoms of the largest molecule; a larger one counts as one that cannot be "
+        f"parsed (default: {MAX_ATOMS})",
+    )
+    split = result.add_argument_group("split")
+    add = split.add_argument
+    add(
+        "--split",
+        default="scaffold",
+        help="scaffold (Bemis-Murcko, the default), random, or column:NAME, a column "
+        "with train, valid and test",
+    )
+    add(
+        "--ratios",
+        type=str,
+        default="80,10,10",
+        metavar="A,B,C",
+        help="shares of train, valid and test (default: 80,10,10)",
+    )
+    add("--folds", type=int, default=0, metavar="K", help="cross-validation, K >= 3")
+    add(
+        "--replicates",
+        type=int,
+        default=1,
+        metavar="K",
+        help="repeat with K splits and seeds (default: 1)",
+    )
+    add("--seed", type=int, default=1, help="of splits and models (default: 1)")
+    model = result.add_argument_group("model")
+    add = model.add_argument
+    add(
+        "--model",
+        choices=MODELS,
+        default=Settings.model,
+        help="finetune: train all weights of --start; scratch: start from random "
+        "weights; auto: finetune where there is a start (default)",
+    )
+    add(
+        "--start",
+        default="",
+        metavar="NAME_OR_FILE",
+        help="pre-trained checkpoint, or name of a published one",
+    )
+    add(
+        "--arch",
+        default=Settings.arch,
+        help=f"architecture without --start (default: {Settings.arch})",
+    )
+    add(
+        "--ensemble",
+        type=int,
+        default=1,
+        metavar="K",
+        help="models per split, whose mean counts (default: 1)",
+    )
+    add("--epochs", type=int, help="most epochs of a training")
+    add("--patience", type=int, help="epochs without improvement before it stops")
+    add("--lr", type=float, help="peak of the learning rate")
+    add("--batch-size", type=int, help="molecules per update")
+    add(
+        "--trees",
+        type=int,
+        default=Settings.trees,
+        help=f"of the random forest (default: {Settings.trees})",
+    )
+    add("--device", choices=("cpu", "cuda"), default="", help="default: a GPU if any")
+    add = result.add_argument
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--debug", action="store_true", help="show the traceback of an error")
+    return result
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = build_parser().parse_args(argv)
+    logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
+    run_experiment(
+        settings_of(arguments),
+        say=lambda text: print(text, flush=True),
+        warn=lambda text: print(f"warning: {text}", file=sys.stderr, flush=True),
+        progress=not arguments.quiet,
+    )
+    return 0
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """The experiment that the arguments describe.
+
+    Raises:
+        DatasetError: A value is out of range, or two contradict each other.
+    """
+    values = dict(vars(arguments))
+    for name in ("quiet", "debug"):
+        del values[name]
+    out = values.pop("out")
+    values["folder"] = out or default_folder(values["table"])
+    names = values["target_columns"].split(",")
+    values["target_columns"] = tuple(name.strip() for name in names if name.strip())
+    values["ratios"] = parse_ratios(values["ratios"])
+    return Settings(**values)
+
+
+def default_folder(table: str) -> str:
+    """Name of the table without its endings, in the current folder."""
+    return Path(table).name.removesuffix(".gz").removesuffix(".csv") + "-model"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

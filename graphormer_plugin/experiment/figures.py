@@ -1,0 +1,109 @@
+"""Figures of an experiment: parity, ROC and learning curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from sklearn.metrics import roc_curve
+
+from graphormer_plugin.experiment.results import Run
+from graphormer_plugin.experiment.scores import MAIN, score, spread
+from graphormer_plugin.experiment.table import Table
+from graphormer_plugin.experiment.training import Curves
+
+MOST_TARGETS = 6  # of which a figure shows a panel
+SIDE = 3.6  # inches of a panel
+
+
+def panels(count: int) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side, three in a row."""
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(SIDE * columns, SIDE * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    return figure, axes[:count]
+
+
+def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
+    """Predictions of the test molecules of all replicates: parity plots for numbers,
+    ROC curves for classes, one panel for each of the first targets."""
+    names = table.targets.names[:MOST_TARGETS]
+    figure, axes = panels(len(names))
+    draw = roc if table.targets.kind == "binary" else parity
+    metric = MAIN[table.targets.kind].name
+    for target, (name, axis) in enumerate(zip(names, axes, strict=True)):
+        pairs = []
+        for run in runs:
+            rows = run.split["test"]
+            rows = rows[~np.isnan(table.labels[rows, target])]
+            pairs.append((run.predicted[rows, target], table.labels[rows, target]))
+        values = [score(metric, *pair) for pair in pairs]
+        axis.set_title(f"{name}: {metric} {spread(values)}", fontsize=9)
+        draw(axis, pairs, table.targets.unit)
+    return figure
+
+
+def parity(
+    axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str
+) -> None:
+    """Predicted against measured values."""
+    for predicted, labels in pairs:
+        axis.plot(labels, predicted, ".", markersize=4, alpha=0.6)
+    low, high = (limit for limit in _limits(pairs))
+    axis.plot([low, high], [low, high], color="0.5", linewidth=0.8)
+    unit = f" ({unit})" if unit else ""
+    axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
+
+
+def _limits(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    values = np.concatenate([part for pair in pairs for part in pair])
+    return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+
+
+def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -> None:
+    """True against false positive rate."""
+    for predicted, labels in pairs:
+        if len(np.unique(labels)) == 2:
+            false, true, _ = roc_curve(labels, predicted)
+            axis.plot(false, true, linewidth=1)
+    axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
+    axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+
+
+def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
+    """Learning curves: loss in training and validation, and the validation metric.
+
+    Args:
+        curves: By the name of the training.
+        metric: That selects the checkpoint.
+
+    Returns:
+        None without a curve.
+    """
+    found = {name: curve for name, curve in curves.items() if "loss" in curve}
+    if not found:
+        return None
+    figure, axes = panels(2 if metric != "loss" else 1)
+    for number, curve in enumerate(found.values()):
+        color = f"C{number % 10}"
+        for split, style in (("train", ":"), ("valid", "-")):
+            points = curve["loss"].get(split, [])
+            label = split if number == 0 else None
+            axes[0].plot(*_xy(points), style, color=color, linewidth=1, label=label)
+        if metric != "loss":
+            points = curve.get(metric, {}).get("valid", [])
+            axes[1].plot(*_xy(points), color=color, linewidth=1)
+    axes[0].set(xlabel="updates", ylabel="loss")
+    axes[0].legend(frameon=False, fontsize=8)
+    if metric != "loss":
+        axes[1].set(xlabel="updates", ylabel=f"valid {metric}")
+    return figure
+
+
+def _xy(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
+    return [x for x, _ in points], [y for _, y in points]

@@ -1,0 +1,184 @@
+"""What a user asks of an experiment, and the defaults; all numbers are our choice."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.splits import RATIOS, Ratios
+
+FINETUNE, SCRATCH, AUTO = "finetune", "scratch", "auto"
+MODELS = (AUTO, FINETUNE, SCRATCH)
+KINDS = ("regression", "binary")
+SETTINGS_FILE = "settings.json"
+
+
+@dataclass(frozen=True)
+class Training:
+    """Options of one training, as flags of fairseq-train.
+
+    Attributes:
+        lr: Peak of the learning rate.
+        epochs: At most; the learning rate falls to 0 until then.
+        patience: Epochs without a better validation metric before it stops.
+        batch_size: Molecules per update.
+        frozen: Share of the layers that are not trained, with the embeddings; 0 trains
+            all.
+        lr_decay: Factor of the learning rate from each layer to the one below it.
+        dropout: Of all kinds; None leaves the model's own.
+    """
+
+    lr: float
+    epochs: int
+    patience: int
+    batch_size: int = 32
+    frozen: float = 0.0
+    lr_decay: float = 1.0
+    dropout: float | None = None
+
+
+TRAININGS = {
+    FINETUNE: Training(lr=3e-4, epochs=40, patience=10, lr_decay=0.9),
+    SCRATCH: Training(lr=1e-3, epochs=100, patience=20),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """An experiment as a user describes it; see the help of ``graphormer-train``.
+
+    Raises:
+        DatasetError: A value is out of range, or two contradict each other.
+    """
+
+    table: str
+    folder: str
+    smiles_column: str = ""
+    target_columns: tuple[str, ...] = ()
+    target_kind: str = ""
+    target_unit: str = ""
+    skip_invalid: bool = False
+    max_atoms: int = MAX_ATOMS
+    split: str = "scaffold"
+    ratios: Ratios = RATIOS
+    folds: int = 0
+    replicates: int = 1
+    seed: int = 1
+    model: str = AUTO
+    start: str = ""
+    arch: str = "grpe_small"
+    ensemble: int = 1
+    epochs: int | None = None
+    patience: int | None = None
+    lr: float | None = None
+    batch_size: int | None = None
+    trials: int = 0
+    trees: int = 500
+    device: str = ""
+
+    def __post_init__(self) -> None:
+        low = {"replicates": 1, "ensemble": 1, "trials": 0, "trees": 1, "seed": 0}
+        low |= {"epochs": 1, "patience": 1, "batch_size": 1, "max_atoms": 1}
+        for name, least in low.items():
+            value = getattr(self, name)
+            if value is not None and value < least:
+                flag = "--" + name.replace("_", "-")
+                raise DatasetError(f"{flag} {value}: expected {least} or more")
+        if self.folds and self.folds < 3:
+            raise DatasetError(f"--folds {self.folds}: expected 3 or more")
+        if self.folds and self.replicates > 1:
+            raise DatasetError("--folds and --replicates cannot be combined")
+        if self.lr is not None and not self.lr > 0:
+            raise DatasetError(f"--lr {self.lr}: expected a number above 0")
+        if self.target_kind not in ("", *KINDS):
+            raise DatasetError(
+                f"--target-kind {self.target_kind}, expected {'|'.join(KINDS)}"
+            )
+        named = self.split.startswith("column:") and self.split != "column:"
+        if self.split not in ("scaffold", "random") and not named:
+            raise DatasetError(
+                f"--split {self.split}, expected scaffold|random|column:NAME"
+            )
+        if named and (self.folds or self.ratios != RATIOS):
+            raise DatasetError(
+                f"--split {self.split} is one split: --folds and --ratios do not go "
+                "with it"
+            )
+
+    @property
+    def runs(self) -> int:
+        """Number of splits, each of which has its models."""
+        return self.folds or self.replicates
+
+    def training(self, model: str) -> Training:
+        """Options of a training; those that the user gave come first."""
+        given = {
+            name: getattr(self, name)
+            for name in ("epochs", "patience", "lr", "batch_size")
+            if getattr(self, name) is not None
+        }
+        return dataclasses.replace(TRAININGS[model], **given)
+
+
+def parse_ratios(text: str) -> Ratios:
+    """Shares of train, valid and test from ``80,10,10`` or ``0.8,0.1,0.1``.
+
+    Raises:
+        DatasetError: They are not three numbers above 0.
+    """
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not all(0 < number < math.inf for number in numbers):
+        raise DatasetError(
+            f"--ratios {text}: expected three numbers above 0, such as 80,10,10"
+        )
+    total = math.fsum(numbers)
+    train, valid, test = (number / total for number in numbers)
+    return train, valid, test
+
+
+def claim(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Make the folder that of one experiment.
+
+    Args:
+        folder: Created if missing.
+        identity: What the results depend on, as JSON values.
+
+    Raises:
+        DatasetError: It belongs to another experiment, or holds other files.
+    """
+    path = folder / SETTINGS_FILE
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists():
+            before = json.loads(path.read_text(encoding="utf-8"))
+        elif any(not file.name.startswith(".") for file in folder.iterdir()):
+            raise DatasetError(
+                f"{folder} holds other files; name a new folder with --out"
+            )
+        else:
+            with atomic_write(path, "w", encoding="utf-8") as file:
+                json.dump(identity, file, indent=1)
+            return
+    except OSError as error:
+        raise DatasetError(f"{folder}: {error.strerror}") from None
+    except json.JSONDecodeError:
+        raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
+    now = json.loads(json.dumps(identity))
+    for name in {**before, **now}:
+        if before.get(name) != now.get(name):
+            raise DatasetError(
+                f"{folder} holds another experiment: {name} was "
+                f"{json.dumps(before.get(name))}, now {json.dumps(now.get(name))}; name "
+                "a new folder with --out"
+            )

@@ -1,0 +1,57 @@
+"""The pre-trained model that an experiment starts from."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
+from graphormer_plugin.experiment.training import Start
+from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.finetune.transfer import (
+    SIZES,
+    Pretrained,
+    flag,
+    preset_options,
+    read_pretrained,
+)
+
+logger = logging.getLogger(__name__)
+
+SHIPPED = ""  # name of the model in the package; empty while there is none
+
+
+def find_start(settings: Settings) -> Start | None:
+    """The start that the settings name; None trains from scratch.
+
+    Raises:
+        OSError, ValueError: There is no such model, or it cannot be read.
+    """
+    if settings.model == SCRATCH:
+        if settings.start:
+            raise DatasetError("--start does not go with --model scratch")
+        return None
+    name = settings.start or SHIPPED
+    if not name:
+        if settings.model != AUTO:
+            raise DatasetError(
+                f"--model {settings.model} needs --start, a checkpoint or a published "
+                "name: no pre-trained model ships with this version"
+            )
+        return None
+    path = Path(name).expanduser()
+    if path.exists() or path.suffix == ".pt":
+        path = path.resolve()
+        return _start(("--finetune-from-model", str(path)), read_pretrained(path))
+    return _start(("--pretrained-model-name", name), load_pretrained(name))
+
+
+def _start(flags: tuple[str, ...], found: Pretrained) -> Start:
+    options, preset = found.options, preset_options(found.options["_name"])
+    for name in SIZES:
+        if name in options and options[name] != preset.get(name):
+            flags += (flag(name), str(options[name]))
+    return Start(
+        flags, Path(found.path), options["_name"], int(options["encoder_layers"])
+    )

@@ -1,0 +1,262 @@
+"""The molecules of an experiment: read, checked, split, and written for fairseq-train."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.datasets.csv_file import CsvTable, csv_dataset
+from graphormer_plugin.data.datasets.smiles import smiles_parser
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.featurise import LimitedParser, featurise
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.splits import (
+    folds,
+    random_split,
+    scaffold_split,
+    splits_of_graphs,
+)
+from graphormer_plugin.experiment.settings import Settings
+
+MOLECULES_FILE = "molecules.csv"
+SPLITS = ("train", "valid", "test")
+
+Split = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Molecules that can be trained on, and their labels.
+
+    Attributes:
+        smiles: Of n molecules.
+        smiles_column: Its name in the input.
+        labels: float64 [n, T], NaN where missing.
+        targets: The T targets; not standardised.
+        extra_names: Names of the other columns of the input.
+        extras: Their cells, a row per molecule.
+        scaffolds: Bemis-Murcko scaffold of each molecule.
+        keys: `molecule_key` of each molecule.
+        given_split: Split that a column of the input has, or None.
+        failures: (row, SMILES, reason) of the rows that were left out.
+    """
+
+    smiles: list[str]
+    smiles_column: str
+    labels: np.ndarray
+    targets: TargetSchema
+    extra_names: list[str]
+    extras: list[list[str]]
+    scaffolds: list[str]
+    keys: list[int]
+    given_split: Split | None
+    failures: list[tuple[int, str, str]]
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+
+def read_table(settings: Settings, progress: bool = True) -> Table:
+    """Read the input.
+
+    Targets that are not named are the only other column, or the only one of numbers.
+    Targets of 0 and 1 are classes unless the settings say that they are not.
+
+    Raises:
+        DatasetError: It cannot be read as asked; one line.
+    """
+    source_table = CsvTable(Path(settings.table).expanduser())
+    options = DatasetOptions(
+        name=settings.table,
+        smiles_column=source_table.find_smiles(settings.smiles_column),
+        target_columns=settings.target_columns,
+        target_kind=settings.target_kind or "regression",
+        target_unit=settings.target_unit,
+        split=settings.split,
+        max_atoms=settings.max_atoms,
+    )
+    if not options.target_columns:
+        options = find_target(source_table, options)
+    source = csv_dataset(options)
+    labels = np.asarray(source.targets, np.float64)
+    kind = settings.target_kind or found_kind(labels, source.target_names, options.name)
+    graph_of_row = np.full(len(labels), -1, np.int64)
+    scaffolds: list[str] = []
+    keys: list[int] = []
+    failures: list[tuple[int, str, str]] = []
+    for piece in featurise(
+        source.smiles,
+        LimitedParser(smiles_parser(scaffold=True), settings.max_atoms),
+        progress=progress and len(labels) > 5000,
+        description=Path(settings.table).name,
+    ):
+        failures += piece.failures
+        if piece.chunk is not None:
+            count = len(scaffolds) + np.arange(len(piece.chunk))
+            graph_of_row[piece.chunk.row] = count
+            scaffolds += piece.extras["scaffold"]
+            keys += piece.extras["identity"]
+    kept = np.flatnonzero(graph_of_row >= 0)
+    if failures and not settings.skip_invalid:
+        row, smiles, reason = failures[0]
+        raise DatasetError(
+            f"{settings.table}: {len(failures):,} molecule"
+            f"{'s' if len(failures) > 1 else ''} cannot be parsed (first: row {row}, "
+            f"{smiles!r}: {reason}); correct the source, or leave them out with "
+            "--skip-invalid"
+        )
+    used = {options.smiles_column, *source.target_names}
+    if settings.split.startswith("column:"):
+        used.add(settings.split.removeprefix("column:"))
+    extra_names = [name for name in source_table.header if name not in used]
+    cells = [row for _, _, row in source_table.rows(extra_names)]
+    given = source.splits if settings.split.startswith("column:") else None
+    return Table(
+        smiles=[source.smiles[row] for row in kept],
+        smiles_column=options.smiles_column,
+        labels=labels[kept],
+        targets=TargetSchema(list(source.target_names), settings.target_unit, kind),
+        extra_names=extra_names,
+        extras=[cells[row] for row in kept],
+        scaffolds=scaffolds,
+        keys=keys,
+        given_split=given and splits_of_graphs(given, graph_of_row, options.name),
+        failures=failures,
+    )
+
+
+def find_target(table: CsvTable, options: DatasetOptions) -> DatasetOptions:
+    """Options with the target: the only other column, or the only one of numbers.
+
+    Raises:
+        DatasetError: There is none, or more than one.
+    """
+    split = options.split.removeprefix("column:")
+    others = [
+        name
+        for name in table.header
+        if name not in (options.smiles_column, split, "split")
+    ]
+    found: list[DatasetOptions] = []
+    for name in others if len(others) > 1 else ():
+        one = DatasetOptions(**{**vars(options), "target_columns": (name,)})
+        try:
+            csv_dataset(one)
+        except DatasetError:
+            continue
+        found.append(one)
+        if len(found) > 1:
+            break
+    if len(found) == 1:
+        return found[0]
+    (name,) = table.remaining(options.smiles_column, split)
+    return DatasetOptions(**{**vars(options), "target_columns": (name,)})
+
+
+def found_kind(labels: np.ndarray, names: Sequence[str], path: str) -> str:
+    """Kind of targets with these labels [n, T].
+
+    Raises:
+        DatasetError: Some columns have other numbers than 0 and 1, and some do not.
+    """
+    classes = [
+        {*np.unique(column[~np.isnan(column)]).tolist()} <= {0.0, 1.0}
+        for column in labels.T
+    ]
+    if len({*classes}) == 1:
+        return "binary" if classes[0] else "regression"
+    named = [name for name, is_class in zip(names, classes) if is_class]
+    raise DatasetError(
+        f"{path}: {listed(named)} has only 0 and 1, other targets have other numbers: "
+        "train them apart, or give --target-kind regression"
+    )
+
+
+def make_splits(table: Table, settings: Settings) -> list[Split]:
+    """The splits of the experiment, one for each of its runs.
+
+    Raises:
+        DatasetError: A part of a split is empty.
+    """
+    rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
+    scaffolds = table.scaffolds if settings.split == "scaffold" else None
+    found: list[Split]
+    if table.given_split is not None:
+        found = [table.given_split for _ in seeds]
+    elif settings.folds:
+        found = list(folds(rows, settings.folds, settings.seed, scaffolds))
+    elif scaffolds is None:
+        found = [random_split(rows, seed, settings.ratios) for seed in seeds]
+    elif settings.runs == 1:
+        found = [scaffold_split(scaffolds, settings.ratios)]
+    else:
+        found = [scaffold_split(scaffolds, settings.ratios, seed) for seed in seeds]
+    for split in found:
+        for name in SPLITS:
+            labelled = table.labels[split.get(name, np.array([], np.int64))]
+            if np.isnan(labelled).all():
+                raise DatasetError(
+                    f"{settings.table}: no label in split {name} of --split "
+                    f"{settings.split}; give another --split or other --ratios"
+                )
+    return found
+
+
+def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
+    """What is probably a mistake in the data, one line each."""
+    found: list[str] = []
+    if table.failures:
+        found.append(
+            f"{len(table.failures):,} rows cannot be parsed and are left out, listed in "
+            "invalid.csv"
+        )
+    for number, split in enumerate(splits, 1):
+        for text in warnings_about(table.targets, table.labels, split, table.keys):
+            if number > 1 and text not in found:
+                text = f"replicate {number}: {text}"
+            found += [text] if text not in found else []
+    return found
+
+
+def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list[str]:
+    """Write the file that fairseq-train reads: SMILES, targets, splits, other columns.
+
+    Returns:
+        The names of the columns of splits.
+    """
+    taken = {"smiles", *table.targets.names, *table.extra_names}
+    numbers = (f"split{number}" for number in itertools.count(1))
+    columns = list(
+        itertools.islice((name for name in numbers if name not in taken), len(splits))
+    )
+    words = np.full((len(table), len(splits)), "", dtype="<U5")
+    for number, split in enumerate(splits):
+        for name in SPLITS:
+            words[split[name], number] = name
+    extra = [place for place, name in enumerate(table.extra_names) if name != "smiles"]
+    header = ["smiles", *table.targets.names, *columns]
+    with atomic_write(
+        folder / MOLECULES_FILE, "w", encoding="utf-8", newline=""
+    ) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header + [table.extra_names[place] for place in extra])
+        for smiles, label, split, cells in zip(
+            table.smiles, table.labels.tolist(), words.tolist(), table.extras
+        ):
+            numbers = ["" if value != value else f"{value!r}" for value in label]
+            writer.writerow([smiles, *numbers, *split, *(cells[at] for at in extra)])
+    if table.failures:
+        with atomic_write(
+            folder / "invalid.csv", "w", encoding="utf-8", newline=""
+        ) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerows([["row", "smiles", "reason"], *table.failures])
+    return columns

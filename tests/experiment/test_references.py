@@ -1,0 +1,38 @@
+"""The random forest and the mean."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.experiment.references import (
+    features,
+    forest_predictions,
+    mean_labels,
+)
+
+SMILES = [start + "C" * k for start in ("O", "N", "Cl") for k in range(1, 15)]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return features(SMILES)
+
+
+def test_regression(table):
+    labels = np.array([[len(smiles), np.nan] for smiles in SMILES], float)
+    labels[:3, 1] = 4.0
+    train = np.arange(0, len(SMILES), 2)
+    options = {"kind": "regression", "trees": 20, "seed": 1}
+    found = forest_predictions(table, labels, train, **options)
+    again = forest_predictions(table, labels, train, **options)
+    assert np.array_equal(found, again)
+    error = np.abs(found[1::2, 0] - labels[1::2, 0]).mean()
+    assert error < 0.5 * np.abs(labels[1::2, 0] - labels[train, 0].mean()).mean()
+    assert (found[:, 1] == 4).all()  # two labels with one value
+    assert mean_labels(labels) == pytest.approx([labels[:, 0].mean(), 4])
+
+
+def test_classes(table):
+    labels = np.array([[smiles[0] == "O"] for smiles in SMILES], float)
+    train = np.arange(0, len(SMILES), 2)
+    found = forest_predictions(table, labels, train, kind="binary", trees=20, seed=1)
+    assert ((found > 0.5) == labels)[1::2].mean() > 0.9

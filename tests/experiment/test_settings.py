@@ -1,0 +1,67 @@
+"""Settings of an experiment, and the folder that it claims."""
+
+import pytest
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.experiment.settings import (
+    FINETUNE,
+    SCRATCH,
+    TRAININGS,
+    Settings,
+    claim,
+    parse_ratios,
+)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"ensemble": 0}, "--ensemble 0: expected 1 or more"),
+        ({"batch_size": 0}, "--batch-size 0: expected 1 or more"),
+        ({"seed": -1}, "--seed -1: expected 0 or more"),
+        ({"folds": 2}, "--folds 2: expected 3 or more"),
+        ({"folds": 3, "replicates": 2}, "cannot be combined"),
+        ({"lr": 0.0}, "--lr 0.0: expected a number above 0"),
+        ({"split": "time"}, "--split time, expected scaffold|random|column:NAME"),
+        ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
+        ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
+        ({"target_kind": "text"}, "--target-kind text, expected regression|binary"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(DatasetError, match=message.replace("|", r"\|")):
+        Settings("a.csv", "out", **options)
+
+
+def test_options_of_a_training():
+    settings = Settings("a.csv", "out", epochs=3, lr=0.5)
+    training = settings.training(FINETUNE)
+    assert (training.epochs, training.lr) == (3, 0.5)
+    assert training.lr_decay == TRAININGS[FINETUNE].lr_decay
+    assert Settings("a.csv", "out").training(SCRATCH) == TRAININGS[SCRATCH]
+
+
+def test_ratios():
+    assert parse_ratios("80,10,10") == (0.8, 0.1, 0.1)
+    assert parse_ratios("3, 1,1") == (0.6, 0.2, 0.2)
+    for text in ("80,20", "a,b,c", "1,0,1", "nan,1,1", ""):
+        with pytest.raises(DatasetError, match="expected three numbers above 0"):
+            parse_ratios(text)
+
+
+def test_a_folder_belongs_to_one_experiment(tmp_path):
+    folder = tmp_path / "model"
+    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1)})
+    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1)})
+    with pytest.raises(DatasetError, match="another experiment: seed was 1, now 2"):
+        claim(folder, {"seed": 2, "ratios": (0.8, 0.1, 0.1)})
+    with pytest.raises(DatasetError, match='lr was null, now "high"'):
+        claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "lr": "high"})
+    (folder / "settings.json").write_text("{")
+    with pytest.raises(DatasetError, match="settings.json is damaged"):
+        claim(folder, {"seed": 1})
+    with pytest.raises(DatasetError, match="holds other files"):
+        claim(tmp_path, {"seed": 1})
+    (tmp_path / "file").touch()
+    with pytest.raises(DatasetError, match="file: "):
+        claim(tmp_path / "file", {"seed": 1})

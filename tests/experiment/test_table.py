@@ -1,0 +1,150 @@
+"""The molecules of an experiment."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.datasets.csv_file import CsvTable, csv_dataset
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.table import (
+    make_splits,
+    read_table,
+    warnings_of,
+    write_molecules,
+)
+
+ROWS = [
+    ["CCO", "ethanol", "-0.31", "train", "0"],
+    ["C1CC1CC", "ring", "1.5", "train", "1"],
+    ["OCC", "ethanol again", "2.25", "test", "1"],
+    ["c1ccccc1C", "toluene", "0.125", "train", ""],
+    ["CCN", "amine", "", "valid", "0"],
+    ["CCCl", "chloride", "1e-3", "valid", "1"],
+    ["CCCCC", "pentane", "7", "test", "0"],
+]
+HEADER = ["Smiles", "name", "value", "part", "active"]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write_table(rows=ROWS, header=HEADER):
+        path = tmp_path / "table.csv"
+        with open(path, "w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+        return str(path)
+
+    return write_table
+
+
+def settings(path, **options):
+    return Settings(path, "out", **options)
+
+
+def without(column):
+    keep = [place for place, name in enumerate(HEADER) if name != column]
+    rows = [[row[place] for place in keep] for row in ROWS]
+    return rows, [HEADER[place] for place in keep]
+
+
+def test_the_only_column_of_numbers_is_the_target(write):
+    table = read_table(settings(write(*without("active"))))
+    assert (table.smiles_column, table.targets.names) == ("Smiles", ["value"])
+    assert table.targets.kind == "regression" and len(table) == 7
+    assert table.extra_names == ["name", "part"]
+    assert table.extras[1] == ["ring", "train"]
+    assert table.scaffolds[:4] == ["", "C1CC1", "", "c1ccccc1"]
+
+
+def test_classes_are_found(write):
+    table = read_table(settings(write(*without("value"))))
+    assert (table.targets.names, table.targets.kind) == (["active"], "binary")
+    path = write()
+    named = settings(path, target_columns=("active",), target_kind="regression")
+    assert read_table(named).targets.kind == "regression"
+
+
+def test_targets_that_cannot_be_found(write):
+    with pytest.raises(DatasetError, match="which columns are targets"):
+        read_table(settings(write()))
+    both = settings(write(), target_columns=("value", "active"))
+    with pytest.raises(DatasetError, match="active has only 0 and 1, other targets"):
+        read_table(both)
+    rows = [[row[0], row[1]] for row in ROWS]
+    path = write(rows, ["Smiles", "name"])
+    with pytest.raises(DatasetError, match="row 0 .*'ethanol' is not a number"):
+        read_table(settings(path))
+
+
+def test_a_split_column(write):
+    asked = settings(write(), split="column:part", target_columns=("value",))
+    table = read_table(asked)
+    (split,) = make_splits(table, asked)
+    assert {name: rows.tolist() for name, rows in split.items()} == {
+        "train": [0, 1, 3],
+        "valid": [4, 5],
+        "test": [2, 6],
+    }
+    assert table.extra_names == ["name", "active"]
+    first, second = warnings_of(table, [split], asked)
+    assert first.startswith("1 molecule with several rows and contradicting labels")
+    assert second.startswith("1 of 2 rows of test are molecules that train has too")
+
+
+def test_splits_by_seed_and_fold(write, rng):
+    rows = [["C" * k + "O", str(k)] for k in range(1, 31)]
+    path = write(rows, ["smiles", "y"])
+    asked = settings(path, split="random", replicates=3)
+    table = read_table(asked)
+    found = make_splits(table, asked)
+    assert len({tuple(split["test"]) for split in found}) == 3
+    later = make_splits(table, settings(path, split="random", seed=2))
+    assert np.array_equal(later[0]["test"], found[1]["test"])
+    found = make_splits(table, settings(path, split="random", folds=5))
+    tested = np.concatenate([split["test"] for split in found])
+    assert sorted(tested) == list(range(30))
+    with pytest.raises(DatasetError, match="no label in split valid of --split scaff"):
+        make_splits(table, settings(path))  # alcohols share one scaffold: none
+    with pytest.raises(DatasetError, match="1 scaffolds cannot make 3 folds"):
+        make_splits(table, settings(path, folds=3))
+
+
+def test_molecules_that_cannot_be_parsed(write):
+    path = write([*ROWS, ["C1CC", "open", "1", "train", "0"]])
+    with pytest.raises(DatasetError, match="1 molecule cannot .*row 7, 'C1CC': .*ring"):
+        read_table(settings(path, target_columns=("value",)))
+    asked = settings(
+        path, target_columns=("value",), skip_invalid=True, split="column:part"
+    )
+    table = read_table(asked)
+    assert len(table) == len(table.extras) == 7
+    assert warnings_of(table, [], asked) == [
+        "1 rows cannot be parsed and are left out, listed in invalid.csv"
+    ]
+
+
+def test_the_file_for_fairseq(write, tmp_path):
+    rows = [[*row, "x"] for row in ROWS]
+    path = write([*rows, ["C1CC", "open", "1", "train", "0", "y"]], [*HEADER, "split1"])
+    asked = settings(
+        path, target_columns=("value",), skip_invalid=True, split="column:part"
+    )
+    table = read_table(asked)
+    splits = make_splits(table, asked)
+    columns = write_molecules(tmp_path, table, splits * 2)
+    assert columns == ["split2", "split3"]
+    options = DatasetOptions(
+        name=str(tmp_path / "molecules.csv"),
+        target_columns=("value",),
+        split="column:split3",
+    )
+    source = csv_dataset(options)
+    assert source.smiles == [row[0] for row in ROWS]
+    assert np.array_equal(source.targets, table.labels, equal_nan=True)
+    for name, found in splits[0].items():
+        assert np.array_equal(source.splits[name], found)
+    extra = list(CsvTable(tmp_path / "molecules.csv").rows(["name", "split1"]))
+    assert extra[2][2] == ["ethanol again", "x"]
+    assert "C1CC" in (tmp_path / "invalid.csv").read_text()

@@ -1,0 +1,92 @@
+"""Lines of fairseq-train and their logs."""
+
+from pathlib import Path
+
+import numpy as np
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.settings import Settings, Training
+from graphormer_plugin.experiment.training import (
+    Start,
+    read_curves,
+    reason_of,
+    selecting_metric,
+    shell_lines,
+    training_line,
+)
+
+START = Start(("--finetune-from-model", "/a b/start.pt"), Path("start.pt"), "gin", 12)
+
+
+def line(start=START, settings=None, kind="regression", **training):
+    options = {"lr": 1e-3, "epochs": 10, "patience": 5, **training}
+    return training_line(
+        settings or Settings("a.csv", "out"),
+        Training(**options),
+        TargetSchema(["y one", "z"], "" if kind == "binary" else "eV", kind),
+        start=start,
+        split_column="split1",
+        train_rows=65,
+        metric=MAIN[kind],
+        seed=7,
+        save_dir="replicate1/finetune1",
+    )
+
+
+def value(words, flag):
+    return words[words.index(flag) + 1]
+
+
+def test_line():
+    words = line(frozen=0.5, lr_decay=0.9, dropout=0.2)
+    assert value(words, "--target-columns") == "y one,z"
+    assert value(words, "--finetune-from-model") == "/a b/start.pt"
+    assert value(words, "--arch") == "gin"
+    assert value(words, "--freeze-encoder-layers") == "6"
+    assert value(words, "--layerwise-lr-decay") == "0.9"
+    assert value(words, "--act-dropout") == "0.2"
+    assert value(words, "--total-num-update") == "30"
+    assert value(words, "--target-unit") == "eV" and "--cpu" not in words
+    words = line(None, Settings("a.csv", "out", device="cpu"), "binary", lr_decay=0.9)
+    assert value(words, "--arch") == "grpe_small" and "--cpu" in words
+    assert "--layerwise-lr-decay" not in words
+    assert "--maximize-best-checkpoint-metric" in words
+    assert value(words, "--criterion") == "binary_logloss"
+
+
+def test_script():
+    text = shell_lines([line(), line(None)])
+    assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
+    assert " \\\n    --target-columns 'y one,z' \\\n" in text
+    assert "'/a b/start.pt'" in text
+
+
+def test_the_metric_that_selects():
+    targets = TargetSchema(["y"], kind="binary")
+    assert selecting_metric(targets, np.array([[0.0], [1.0]])).name == "roc_auc"
+    assert selecting_metric(targets, np.array([[1.0], [1.0]])).name == "loss"
+
+
+def test_reason_of_a_failure():
+    log = "INFO | x\ngraphormer_plugin: error: no such file\nbye\n"
+    assert reason_of(log, 2) == "no such file"
+    assert reason_of("Traceback\nRuntimeError: bad thing\n", 1) == (
+        "RuntimeError: bad thing"
+    )
+    assert reason_of("", -9) == "fairseq-train ended with exit code -9"
+
+
+def test_curves(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text(
+        '... | {"epoch": 1, "train_loss": "2", "train_num_updates": "3"}\n'
+        '... | {"epoch": 1, "valid_loss": "1.5", "valid_num_updates": "3"}\n'
+        '... | {"epoch": 2, "train_loss": "1", "train_num_updates": "6"}\n'
+        '... | {"epoch": 2, "train_loss": "0.9", "train_num_updates": "6"}\n'
+        "killed\n"
+    )
+    assert read_curves(log)["loss"] == {
+        "train": [(3.0, 2.0), (6.0, 0.9)],
+        "valid": [(3.0, 1.5)],
+    }
