@@ -1,0 +1,199 @@
+"""One contender on one split: learns from train and valid, predicts test.
+
+    python examples/small_data/contenders.py forest bbbp-1.csv predictions.csv
+
+`measure.py` runs each in a process of its own, whose CPU seconds are counted.
+"""
+
+import argparse
+import math
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sets import SETS
+
+import graphormer_plugin
+from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+
+TREES = 500
+
+
+def targets_of(table: pd.DataFrame) -> list[str]:
+    return [name for name in table if name not in ("smiles", "split")]
+
+
+def forest(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """Random forests of scikit-learn, one per target, on train and valid."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    smiles = table.smiles.tolist()
+    x = np.hstack([morgan_counts(smiles), rdkit_descriptors(smiles)]).astype(np.float32)
+    learn, test = table.split != "test", table.split == "test"
+    found = []
+    for name in targets_of(table):
+        rows = learn & table[name].notna()
+        if kind == "binary":
+            model = RandomForestClassifier(TREES, random_state=args.seed)
+            model.fit(x[rows], table.loc[rows, name].astype(int))
+            chances = model.predict_proba(x[test])
+            found.append(chances @ model.classes_)
+        else:
+            model = RandomForestRegressor(
+                TREES, max_features=1 / 3, random_state=args.seed
+            )
+            found.append(model.fit(x[rows], table.loc[rows, name]).predict(x[test]))
+    return np.stack(found, 1)
+
+
+def chemprop(
+    table: pd.DataFrame, kind: str, args: argparse.Namespace, members: int = 1
+) -> np.ndarray:
+    """``chemprop train`` with its defaults; the mean over an ensemble."""
+    folder = args.output.with_suffix("")
+    names = {"valid": "val"}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "table.csv"
+    table.assign(split=table.split.replace(names)).to_csv(path, index=False)
+    task = "classification" if kind == "binary" else kind
+    command = [args.chemprop, "train", "--data-path", path, "--output-dir", folder]
+    command += ["--smiles-columns", "smiles", "--splits-column", "split"]
+    command += ["--target-columns", *targets_of(table), "--task-type", task]
+    command += ["--ensemble-size", members, "--pytorch-seed", args.seed]
+    command += ["--remove-checkpoints"]
+    quiet = {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
+    with open(folder / "log", "w") as log:
+        subprocess.run(
+            [str(part) for part in command],
+            check=True,
+            env={**os.environ, **quiet},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    files = sorted(folder.glob("**/model_*/test_predictions.csv"))
+    if len(files) != members:
+        raise SystemExit(f"error: {folder} has {len(files)} files of predictions")
+    columns = targets_of(table)
+    return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
+
+
+def chemprop_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """An ensemble of five models of chemprop."""
+    return chemprop(table, kind, args, members=5)
+
+
+def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """Gaussian processes on frozen vectors of the start, on train and valid."""
+    from graphormer_plugin import hub
+    from graphormer_plugin.finetune.fit_head import fit_head
+
+    learn, smiles = table.split != "test", table.smiles.to_numpy()
+    labels = table.loc[learn, targets_of(table)].to_numpy(float)
+    predictor, binary = hub.load(args.start), kind == "binary"
+    fitted = fit_head(
+        args.start,
+        smiles[learn].tolist(),
+        labels,
+        classes=binary,
+        seed=args.seed,
+        predictor=predictor,
+    )
+    test = smiles[~learn].tolist()
+    return fitted.predict(predictor.embed(test, fitted.layers), test).values
+
+
+def train(
+    table: pd.DataFrame,
+    kind: str,
+    args: argparse.Namespace,
+    flags: Sequence[str],
+    epochs: int,
+    patience: int,
+) -> np.ndarray:
+    """``fairseq-train`` of `grpe_small` on train; the best epoch on valid predicts."""
+    from graphormer_plugin import hub
+
+    folder = args.output.with_suffix("")
+    metric, criterion, more = "rmse", "mse_loss", []
+    if kind == "binary":
+        metric, criterion = "roc_auc", "binary_logloss"
+        more = ["--maximize-best-checkpoint-metric"]
+    batch = 32
+    updates = epochs * math.ceil((table.split == "train").sum() / batch)
+    command = ["fairseq-train", "--user-dir", Path(graphormer_plugin.__file__).parent]
+    command += ["--task", "graph_prediction", "--cpu", "--num-workers", 0]
+    command += ["--dataset-name", args.table, "--target-kind", kind]
+    command += ["--target-columns", ",".join(targets_of(table))]
+    command += ["--data-root", folder / "data", "--prepare-workers", 1]
+    command += ["--arch", "grpe_small", "--criterion", criterion, "--seed", args.seed]
+    command += ["--batch-size", batch, "--required-batch-size-multiple", 1]
+    command += ["--optimizer", "adam", "--clip-norm", 5, "--max-epoch", epochs]
+    command += ["--lr-scheduler", "polynomial_decay", "--total-num-update", updates]
+    command += ["--warmup-updates", updates // 10, "--end-learning-rate", 1e-6]
+    command += ["--best-checkpoint-metric", metric, *more, "--patience", patience]
+    command += ["--no-epoch-checkpoints", "--save-dir", folder, *flags]
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "log", "a") as log:
+        text = [str(part) for part in command]
+        subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
+    test = table.smiles[table.split == "test"].tolist()
+    found = hub.load(folder / "checkpoint_best.pt").predict(test)
+    shutil.rmtree(folder / "data")
+    for path in folder.glob("*.pt"):
+        path.unlink()
+    return found
+
+
+def scratch(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """From random weights."""
+    return train(table, kind, args, ["--lr", "5e-4"], 100, 20)
+
+
+def finetuned(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """All weights, from those of the start."""
+    flags = ["--lr", "3e-4"]
+    if Path(args.start).exists():
+        flags += ["--finetune-from-model", args.start]
+    else:
+        flags += ["--pretrained-model-name", args.start]
+    return train(table, kind, args, flags, 30, 8)
+
+
+Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]
+CONTENDERS: dict[str, Contender] = {
+    "forest": forest,
+    "chemprop": chemprop,
+    "chemprop_5": chemprop_5,
+    "head": head,
+    "finetuned": finetuned,
+    "scratch": scratch,
+}
+STARTED = {"head", "finetuned"}  # those that begin with a pre-trained model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("contender", choices=CONTENDERS)
+    parser.add_argument("table", type=Path, help="columns smiles, split and targets")
+    parser.add_argument("output", type=Path, help="predictions of the test rows")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--chemprop", default="chemprop", help="its command")
+    parser.add_argument(
+        "--start", default="", help="name or file of a pre-trained model"
+    )
+    args = parser.parse_args()
+    table = pd.read_csv(args.table)
+    kind = SETS[args.table.stem.split("-")[0]].kind
+    found = CONTENDERS[args.contender](table, kind, args)
+    temporary = args.output.with_suffix(".tmp")
+    pd.DataFrame(found, columns=targets_of(table)).to_csv(temporary, index=False)
+    os.replace(temporary, args.output)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

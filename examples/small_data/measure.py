@@ -1,0 +1,120 @@
+"""Measure contenders on small sets, and append the figures to a table.
+
+    python examples/small_data/measure.py runs/small_data --data DATA \\
+        --contenders forest chemprop --chemprop CHEMPROP_VENV/bin/chemprop
+
+The folder gets the splits, the predictions of the test rows and results.tsv. A line
+that is there is not measured again, so the same command goes on where it was stopped.
+One process computes at a time, with one thread; seconds are its CPU time, that of
+reading the molecules and of importing libraries included.
+"""
+
+import argparse
+import csv
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from contenders import CONTENDERS, STARTED, targets_of
+from sets import SETS, write_splits
+from sklearn.metrics import roc_auc_score
+
+COLUMNS = (
+    "set split contender start metric value targets train valid test seconds commit"
+).split()
+HERE = Path(__file__).resolve().parent
+
+
+def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[float, int]:
+    """RMSE, or the mean ROC-AUC of the targets that have both classes in test.
+
+    Returns:
+        The figure, and the number of targets that count.
+    """
+    test = table[table.split == "test"]
+    if len(test) != len(predicted):
+        raise SystemExit(f"error: {len(predicted)} predictions of {len(test)} rows")
+    found = []
+    for name in targets_of(table):
+        truth, value = test[name].to_numpy(), predicted[name].to_numpy()
+        known = ~np.isnan(truth)
+        truth, value = truth[known], value[known]
+        if kind == "regression":
+            found.append(float(np.sqrt(np.mean((truth - value) ** 2))))
+        elif 0 < truth.sum() < len(truth):
+            found.append(float(roc_auc_score(truth, value)))
+    return float(np.mean(found)), len(found)
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def commit() -> str:
+    command = ["git", "-C", str(HERE), "describe", "--always", "--dirty", "--abbrev=10"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None:
+    """One figure, unless the table has it."""
+    results = args.folder / "results.tsv"
+    done = set()
+    if results.exists():
+        with open(results, newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t")
+            done = {(r["set"], r["split"], r["contender"], r["start"]) for r in rows}
+    start = Path(args.start).stem if contender in STARTED else ""
+    if (name, str(split), contender, start) in done:
+        return
+    path = write_splits(args.data, args.folder / "splits", name, args.splits)[split - 1]
+    output = args.folder / "predictions" / f"{name}-{split}-{contender}{start}.csv"
+    output.parent.mkdir(exist_ok=True)
+    command = [HERE / "contenders.py", contender, path, output, "--seed", split]
+    command += ["--chemprop", args.chemprop, "--start", args.start]
+    before = cpu_seconds()
+    subprocess.run([sys.executable, *map(str, command)], check=True)
+    seconds = cpu_seconds() - before
+    table, kind = pd.read_csv(path), SETS[name].kind
+    value, targets = score(table, pd.read_csv(output), kind)
+    metric = "rmse" if kind == "regression" else "roc_auc"
+    sizes = [int((table.split == part).sum()) for part in ("train", "valid", "test")]
+    line = [name, split, contender, start, metric, f"{value:.6f}", targets, *sizes]
+    line += [f"{seconds:.0f}", commit()]
+    new = not results.exists()
+    with open(results, "a", newline="") as file:
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerows([COLUMNS, line] if new else [line])
+    print(*line, flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add(
+        "folder",
+        type=Path,
+        help="where splits, predictions and results.tsv are written",
+    )
+    add("--data", type=Path, required=True, help="folder of the sets")
+    add("--sets", nargs="+", default=list(SETS), choices=SETS)
+    add("--contenders", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
+    add("--splits", type=int, default=5, help="number of splits, from seed 1 on")
+    add("--chemprop", default="chemprop", help="command of chemprop")
+    add("--start", default="", help="name or file of the pre-trained model")
+    args = parser.parse_args(arguments)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    args.folder.mkdir(parents=True, exist_ok=True)
+    for split in range(1, args.splits + 1):
+        for name in args.sets:
+            for contender in args.contenders:
+                run(args, name, split, contender)
+
+
+if __name__ == "__main__":
+    main()

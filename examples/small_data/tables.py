@@ -1,0 +1,138 @@
+"""Tables out of results.tsv, so that no number is typed by hand.
+
+    python examples/small_data/tables.py [RESULTS.tsv]            # print them
+    python examples/small_data/tables.py [RESULTS.tsv] --write    # into README.md
+
+A table stands between the lines `<!-- results: figures -->` and `<!-- end -->`.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from sets import SETS
+
+HERE = Path(__file__).resolve().parent
+MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+TITLES = {
+    "forest": "random forest",
+    "chemprop": "chemprop",
+    "chemprop_5": "chemprop, ensemble of 5",
+    "scratch": "`grpe_small` from scratch",
+    "finetuned": "fine-tuned start",
+    "head": "head on the frozen start",
+}
+REFERENCES = ("chemprop", "forest")
+OURS = ("head", "finetuned", "scratch")
+METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def mean_error(values: pd.Series) -> tuple[float, float]:
+    """Mean over splits, and its standard error; NaN of one split."""
+    return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+
+
+def read(path: Path) -> pd.DataFrame:
+    """One row per set, split and contender: the last one."""
+    found = pd.read_csv(path, sep="\t", keep_default_na=False)
+    return found.drop_duplicates(["set", "split", "contender", "start"], keep="last")
+
+
+def sets_of(results: pd.DataFrame) -> list[str]:
+    return [name for name in SETS if name in set(results["set"])]
+
+
+def figures(results: pd.DataFrame) -> str:
+    """Mean and standard error of each contender on each set."""
+    names = sets_of(results)
+    metric = results.drop_duplicates("set").set_index("set").metric
+    header = ["", *(f"{name}, {METRICS[metric[name]]}" for name in names)]
+    rows = []
+    for contender in TITLES:
+        row = [TITLES[contender]]
+        for name in names:
+            part = results[(results.contender == contender) & (results["set"] == name)]
+            cell = ""
+            if len(part):
+                mean, error = mean_error(part.value)
+                cell = f"{mean:.3f}" + (f" ± {error:.3f}" if error == error else "")
+                if len(part) != results.split.nunique():
+                    cell += f" ({len(part)})"
+            row.append(cell)
+        if any(row[1:]):
+            rows.append(row)
+    return table(header, rows)
+
+
+def seconds(results: pd.DataFrame) -> str:
+    """CPU seconds of a split, mean over the splits."""
+    names = sets_of(results)
+    rows = []
+    for contender in TITLES:
+        part = results[results.contender == contender].groupby("set").seconds.mean()
+        if len(part):
+            cells = [f"{part[name]:,.0f}" if name in part else "" for name in names]
+            rows.append([TITLES[contender], *cells])
+    return table(["", *names], rows)
+
+
+def gains(results: pd.DataFrame) -> str:
+    """By how much ours is better than a reference, on the same splits."""
+    names = sets_of(results)
+    wide = results.pivot_table(
+        index=["set", "split"], columns="contender", values="value"
+    )
+    sign = results.drop_duplicates("set").set_index("set").metric.eq("roc_auc") * 2 - 1
+    rows = []
+    for ours in OURS:
+        for reference in REFERENCES:
+            if not {ours, reference} <= set(wide):
+                continue
+            row, better, clear, known = [TITLES[ours], TITLES[reference]], 0, 0, 0
+            for name in names:
+                gain = sign[name] * (wide[ours] - wide[reference])[name].dropna()
+                if not len(gain):
+                    row.append("")
+                    continue
+                mean, error = mean_error(gain)
+                row.append(
+                    f"{mean:+.3f}" + (f" ± {error:.3f}" if error == error else "")
+                )
+                known, better = known + 1, better + (mean > 0)
+                clear += mean > error
+            rows.append([*row, f"{better} of {known}", f"{clear} of {known}"])
+    header = ["", "better than", *names, "better", "by over one standard error"]
+    return table(header, rows)
+
+
+TABLES = {"figures": figures, "seconds": seconds, "gains": gains}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("results", type=Path, nargs="?", default=HERE / "results.tsv")
+    add("--page", type=Path, default=HERE / "README.md")
+    add("--write", action="store_true", help="put the tables into the page")
+    args = parser.parse_args(arguments)
+    results = read(args.results)
+    found = {name: function(results) for name, function in TABLES.items()}
+    if args.write:
+        text = args.page.read_text(encoding="utf-8")
+        text = MARKED.sub(lambda at: f"{at[1]}\n{found[at[2]]}\n{at[3]}", text)
+        args.page.write_text(text, encoding="utf-8")
+    else:
+        print("\n".join(found.values()), end="")
+
+
+if __name__ == "__main__":
+    main()
