@@ -153,7 +153,9 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         OSError, ValueError: see `hub.load`.
     """
-    parameters = sum(weight.numel() for weight in hub.load(path).model.parameters())
+    parameters = sum(
+        weight.numel() for weight in hub.load(path, head=None).model.parameters()
+    )
     checkpoint = read_checkpoint(path)
     state, targets = checkpoint.state, checkpoint.targets
     cfg, task_state, extra = state["cfg"], state["task_state"], state["extra_state"]

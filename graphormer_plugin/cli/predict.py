@@ -12,17 +12,20 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.ensemble import Ensemble, Vectors, blocks
+from graphormer_plugin.inference.loading import BESIDE, head_file, load
+from graphormer_plugin.inference.model_folder import ModelFolder, read_folder
 from graphormer_plugin.inference.resumable_writer import ResumableWriter, part_record
 
 BLOCK_ROWS = 2048
 RECORD_VERSION = 1
 REASON = "reason"
+NO_HEAD = "none"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -37,8 +40,8 @@ def build_parser() -> argparse.ArgumentParser:
         "checkpoints",
         metavar="CKPT",
         nargs="+",
-        help="checkpoint of this package; several form an ensemble, whose mean and "
-        "standard deviation are written",
+        help="checkpoint of this package, or a folder with models.json; several models "
+        "form an ensemble, whose mean and standard deviation are written",
     )
     add("input", metavar="INPUT.csv", help="file with a header; may end in .csv.gz")
     add("output", metavar="OUTPUT.csv", help="file to write; must not exist")
@@ -47,6 +50,13 @@ def build_parser() -> argparse.ArgumentParser:
         default="",
         help="column of SMILES (default: the column called smiles, or the only one with "
         "smiles in its name)",
+    )
+    add(
+        "--head",
+        default=BESIDE,
+        metavar="FILE|none",
+        help="head on the vectors of the checkpoint; none takes the checkpoint's own "
+        "targets (default: head.npz beside the checkpoint, if there is one)",
     )
     add(
         "--mc-dropout",
@@ -171,6 +181,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         f"{output}: {total:,} rows{failed}; {model.description}; {rate:,.0f} molecules/s"
     )
+    for line in model.unseen.warnings():
+        print(f"warning: {line}", file=sys.stderr)
     if files.failed == total:
         print(
             f"warning: nothing in column {column!r} could be predicted; the reasons are "
@@ -205,8 +217,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise ValueError(
             "--grpe-fingerprint is a vector per molecule, --nodes asks for one per atom"
         )
-    if arguments.embeddings is not None and len(arguments.checkpoints) > 1:
-        raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
+    models_of(arguments)
     if arguments.mc_dropout == 1:
         raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
     for name, suffix in (("output", ".csv"), ("embeddings", ".npy")):
@@ -224,7 +235,7 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
     """The models of the checkpoints, on their device.
 
     Raises:
-        OSError, ValueError: see `hub.load` and `Ensemble`.
+        OSError, ValueError: see `load`, `models_of` and `Ensemble`.
     """
     device = usable_device(arguments.device)
     vectors = None
@@ -233,17 +244,51 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
         vectors = Vectors(
             path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
         )
+    checkpoints, folder = models_of(arguments)
+    head = chosen_head(arguments)
+    members = [
+        (str(path), load(path, arguments.user_data_dir, head).to(device))
+        for path in checkpoints
+    ]
+    scale = folder.scales(members[0][1].targets) if folder else 1.0
     return Ensemble(
-        [
-            (path, hub.load(path, arguments.user_data_dir).to(device))
-            for path in arguments.checkpoints
-        ],
+        members,
         batch_size=arguments.batch_size,
         mc_dropout=arguments.mc_dropout,
         seed=arguments.seed,
         max_atoms=arguments.max_atoms,
         vectors=vectors,
+        spread_scale=scale,
     )
+
+
+def models_of(
+    arguments: argparse.Namespace,
+) -> tuple[list[Path], ModelFolder | None]:
+    """Checkpoints that the arguments name, and the folder if they name one.
+
+    Raises:
+        OSError, ValueError: see `read_folder`; or a folder is not the only model, or
+            several models are given one head or one file of vectors.
+    """
+    names = [Path(name) for name in arguments.checkpoints]
+    folder = None
+    if any(name.is_dir() for name in names):
+        if len(names) > 1:
+            raise ValueError("a folder is an ensemble; name no other model beside it")
+        folder = read_folder(names[0])
+        names = folder.checkpoints
+    if len(names) > 1:
+        if arguments.embeddings is not None:
+            raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
+        if arguments.head not in (BESIDE, NO_HEAD):
+            raise ValueError("--head FILE is for one checkpoint, not for an ensemble")
+    return names, folder
+
+
+def chosen_head(arguments: argparse.Namespace) -> str | None:
+    """What `load` takes for --head."""
+    return None if arguments.head == NO_HEAD else arguments.head
 
 
 def usable_device(name: str | None) -> torch.device:
@@ -265,7 +310,12 @@ def usable_device(name: str | None) -> torch.device:
 def run_key(arguments: argparse.Namespace, column: str) -> str:
     """Digest of everything that the rows of a run depend on; resuming needs the same."""
     parts: list[Any] = [RECORD_VERSION, column, file_sha256(Path(arguments.input))]
-    parts.append([file_sha256(Path(path)) for path in arguments.checkpoints])
+    checkpoints, folder = models_of(arguments)
+    parts.append([file_sha256(path) for path in checkpoints])
+    parts.append(folder.spread_scale if folder else {})
+    for path in checkpoints:
+        beside = [head_file(path, chosen_head(arguments)), domain_file(path)]
+        parts.append([file_sha256(file) for file in beside if file and file.exists()])
     parts += [arguments.mc_dropout, arguments.seed, arguments.embeddings is not None]
     parts += [arguments.nodes, arguments.layers, arguments.grpe_fingerprint]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -48,8 +48,14 @@ def morgan_counts(
     return counts
 
 
-def rdkit_descriptors(smiles: Sequence[str]) -> np.ndarray:
+def rdkit_descriptors(
+    smiles: Sequence[str], parse: Callable[[str], Chem.Mol] = mol_of_smiles
+) -> np.ndarray:
     """RDKit's descriptors except those of `LEFT_OUT`, in the order of `DESCRIPTORS`.
+
+    Args:
+        smiles: Molecules.
+        parse: SMILES -> molecule with known rings.
 
     Returns:
         float64 [n, descriptors] within the range of float32. NaN where RDKit gives no
@@ -62,7 +68,7 @@ def rdkit_descriptors(smiles: Sequence[str]) -> np.ndarray:
     kept = [place for place, name in enumerate(DESCRIPTORS) if name not in LEFT_OUT]
     values = np.full((len(smiles), len(kept)), np.nan)
     for row, text in zip(values, smiles, strict=True):
-        row[:] = np.array(descriptors_of_mol(mol_of_smiles(text)))[kept]
+        row[:] = np.array(descriptors_of_mol(parse(text)))[kept]
     largest = np.finfo(np.float32).max
     values[~np.isfinite(values)] = np.nan
     return np.clip(values, -largest, largest)

@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import marginal_likelihood
 from graphormer_plugin.finetune.marginal_likelihood import JITTER, Hyperparameters
+from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.domain import Domain
-from graphormer_plugin.inference.head import QUERY_ROWS, Head, weights_digest
+from graphormer_plugin.inference.head import QUERY_ROWS, Head
 from graphormer_plugin.inference.kernels import (
     KERNELS,
     Floats,
@@ -25,7 +26,9 @@ from graphormer_plugin.inference.kernels import (
     raw_features,
     weighted_sum,
 )
-from graphormer_plugin.inference.predictor import Predictor, load
+from graphormer_plugin.inference.loading import load
+from graphormer_plugin.inference.molecules import smiles_of
+from graphormer_plugin.inference.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
@@ -95,8 +98,9 @@ def fit_head(
             f"{len(labels):,}",
         )
     smiles, labels = [smiles[row] for row in kept], labels[kept]
-    predictor = predictor or load(checkpoint)
+    predictor = predictor or load(checkpoint, head=None)
     vectors = predictor.embed(smiles, layers, batch_size=batch_size)
+    smiles = smiles_of(smiles, predictor.featuriser)
     raw = {
         block: raw_features(block, vectors, smiles)
         for block in sorted({*blocks, "vectors"})
@@ -164,14 +168,14 @@ def fit_on_features(
         else:
             scores = (y[at] - left_out) * np.sqrt(diagonal)
             numbers["spread_scale"][target] = np.sqrt(np.mean(scores**2))
-    mols = [mol_of_smiles(text) for text in smiles]
+    mols = [mol_of_any_smiles(text) for text in smiles]
     return Head(
         schema,
         digest,
         layers,
         blocks,
-        dict(raw),
-        Domain.of(references["vectors"].scaled, mols),
+        {name: raw[name] for name in blocks if name != "vectors"},
+        Domain.of(raw["vectors"], mols),
         np.stack([one.weights for one in found]),
         np.stack([one.lengths for one in found]),
         numbers,

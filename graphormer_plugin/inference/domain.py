@@ -1,14 +1,32 @@
 """Whether molecules resemble those that a model was trained on."""
 
-from dataclasses import dataclass
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from rdkit import Chem
 
-from graphormer_plugin.inference.kernels import Floats, mean_squared_differences
+from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
+from graphormer_plugin.inference.array_file import (
+    ArrayReader,
+    check_owner,
+    reading,
+    write_arrays,
+)
+from graphormer_plugin.inference.kernels import (
+    Floats,
+    Reference,
+    mean_squared_differences,
+)
 
+VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
+IN_DOMAIN = "in_domain"  # column of the scores
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
 
 
@@ -17,35 +35,45 @@ class Domain:
     """Distances between training molecules in the model's own space.
 
     The distance of two molecules is the root of the mean squared difference of their
-    standardised vectors. A molecule's score is the share of training molecules that lie
-    farther from their nearest neighbour in the training set than it does: 0.5 is as
+    standardised vectors. A molecule's score is the share of training molecules whose
+    nearest neighbour in the training set is at least as far away as its own: 0.5 is as
     typical as a training molecule, 0 is farther out than any.
 
     Attributes:
+        vectors: of the training molecules [n, D].
         nearest: distance of each training molecule to the nearest other one, ascending.
         elements: atomic numbers that occur in training.
         atoms: heavy atoms of the smallest and of the largest training molecule.
     """
 
+    vectors: NDArray[np.float32]
     nearest: Floats
     elements: list[int]
     atoms: tuple[int, int]
+    reference: Reference = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.reference = Reference("vectors", self.vectors)
 
     @classmethod
-    def of(cls, scaled: Floats, mols: list[Any]) -> "Domain":
+    def of(cls, vectors: NDArray, mols: Sequence[Any]) -> "Domain":
         """Domain of training molecules.
 
         Args:
-            scaled: their standardised vectors [n, D].
+            vectors: of the molecules [n, D], n >= 2.
             mols: the molecules (RDKit).
         """
         elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
         sizes = [mol.GetNumHeavyAtoms() for mol in mols]
-        nearest = nearest_distances(scaled, scaled, others=True)
-        return cls(np.sort(nearest), sorted(elements), (min(sizes), max(sizes)))
+        vectors = np.asarray(vectors, np.float32)
+        scaled = Reference("vectors", vectors).scaled
+        nearest = np.sort(nearest_distances(scaled, scaled, others=True))
+        return cls(vectors, nearest, sorted(elements), (min(sizes), max(sizes)))
 
-    def score(self, distances: Floats) -> Floats:
-        """Share of training molecules farther out, by distance to the nearest one."""
+    def score(self, vectors: NDArray) -> Floats:
+        """Scores of molecules [q], by their vectors [q, D]."""
+        scaled = self.reference.scale(np.asarray(vectors, np.float32))
+        distances = nearest_distances(scaled, self.reference.scaled)
         below = np.searchsorted(self.nearest, distances, side="left")
         return 1 - below / len(self.nearest)
 
@@ -57,8 +85,86 @@ class Domain:
         outside = not low <= mol.GetNumHeavyAtoms() <= high
         return sorted(numbers - set(self.elements)), outside
 
+    def meta(self) -> dict[str, Any]:
+        """JSON values for a file."""
+        return {"elements": self.elements, "atoms": list(self.atoms)}
 
-def nearest_distances(a: Floats, b: NDArray, others: bool = False) -> Floats:
+    def arrays(self) -> dict[str, NDArray]:
+        """Arrays for a file."""
+        return {"vectors": self.vectors, "nearest": self.nearest}
+
+    @classmethod
+    def taken(cls, reader: ArrayReader, rows: int | None = None) -> "Domain":
+        """The domain in a file, with that number of training molecules.
+
+        Raises:
+            KeyError, ValueError, TypeError: it is missing or wrong.
+        """
+        vectors = reader.take("vectors", (rows, None))
+        if min(vectors.shape) < 1:
+            raise ValueError(f"vectors have shape {vectors.shape}")
+        low, high = (int(size) for size in reader.meta["atoms"])
+        return cls(
+            vectors,
+            np.sort(reader.take("nearest", (len(vectors),), 0)),
+            [int(number) for number in reader.meta["elements"]],
+            (low, high),
+        )
+
+
+class Unseen:
+    """Counts molecules that are unlike those of the training.
+
+    Args:
+        domains: of the models; a molecule counts if it is unlike one of them.
+    """
+
+    def __init__(self, domains: Sequence[Domain]) -> None:
+        self.domains = domains
+        self.far = self.sizes = 0
+        self.elements: Counter[int] = Counter()
+
+    def count(self, smiles: Sequence[str], in_domain: Floats | None) -> None:
+        """Add molecules with their scores."""
+        if not self.domains or in_domain is None:
+            return
+        self.far += int((in_domain < OUTSIDE).sum())
+        for mol in map(mol_of_any_smiles, smiles):
+            found = [domain.unseen(mol) for domain in self.domains]
+            elements = {number for numbers, _ in found for number in numbers}
+            self.elements.update(elements)
+            self.sizes += any(outside for _, outside in found)
+
+    def warnings(self) -> list[str]:
+        """One line for each kind; empty if all molecules resemble the training ones."""
+        lines = []
+        if self.elements:
+            symbol = Chem.GetPeriodicTable().GetElementSymbol
+            counts = [
+                f"{symbol(number)} (in {_molecules(count)})"
+                for number, count in self.elements.most_common()
+            ]
+            lines.append(f"no training molecule has {', '.join(counts)}")
+        if self.sizes:
+            low = max(domain.atoms[0] for domain in self.domains)
+            high = min(domain.atoms[1] for domain in self.domains)
+            lines.append(
+                f"{_molecules(self.sizes)} smaller or larger than all training "
+                f"molecules, which have {low} to {high} heavy atoms"
+            )
+        if self.far:
+            lines.append(
+                f"{_molecules(self.far)} with {IN_DOMAIN} < {OUTSIDE}: farther from the "
+                f"training molecules than {1 - OUTSIDE:.0%} of these from each other"
+            )
+        return lines
+
+
+def _molecules(count: int) -> str:
+    return f"{count:,} molecule{'s' * (count > 1)}"
+
+
+def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
     """Distance of each row of ``a`` to the nearest of ``b``; with ``others``, where both
     are the same rows, to the nearest other one."""
     found = []
@@ -69,3 +175,39 @@ def nearest_distances(a: Floats, b: NDArray, others: bool = False) -> Floats:
             squares[rows, start + rows] = np.inf
         found.append(squares.min(1))
     return np.sqrt(np.concatenate([np.empty(0), *found]))
+
+
+def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
+    """Where the domain of a checkpoint without a head lies."""
+    return Path(checkpoint).with_suffix(".domain.npz")
+
+
+def save_domain(domain: Domain, path: str | os.PathLike[str], checkpoint: str) -> None:
+    """Write a domain.
+
+    Args:
+        domain: of the checkpoint's last layer.
+        path: of the file; see `domain_file`.
+        checkpoint: `weights_digest` of the checkpoint.
+    """
+    meta = {"version": VERSION, "checkpoint": checkpoint, **domain.meta()}
+    write_arrays(path, meta, domain.arrays())
+
+
+def read_domain(path: str | os.PathLike[str], checkpoint: str | None = None) -> Domain:
+    """Read a domain.
+
+    Args:
+        path: of the file.
+        checkpoint: `weights_digest` that it must name; None: any.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is damaged, or belongs to another checkpoint.
+    """
+    with reading(path, "domain of a checkpoint") as reader:
+        if reader.meta["version"] != VERSION:
+            raise ValueError(f"version {reader.meta['version']}, expected {VERSION}")
+        domain, owner = Domain.taken(reader), reader.meta["checkpoint"]
+    check_owner(path, owner, checkpoint)
+    return domain

@@ -13,10 +13,12 @@ from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.domain import IN_DOMAIN, Unseen
 from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
+from graphormer_plugin.inference.model_folder import check_agreement
 from graphormer_plugin.inference.molecules import Featuriser, parser_of
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.values import format_value
+from graphormer_plugin.inference.values import combined, describe, format_value
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 
@@ -26,12 +28,14 @@ class Block:
 
     Attributes:
         cells: the cells of each row.
+        smiles: the molecule of each row.
         chunk: graphs of the rows that have one; ``chunk.row`` counts from the block's
             first row.
         reasons: why a row has no graph, by row.
     """
 
     cells: list[list[str]]
+    smiles: list[str]
     chunk: GraphChunk | None
     reasons: dict[int, str]
 
@@ -74,7 +78,9 @@ def blocks(
         if batch.chunk is not None:
             batch.chunk.row = batch.chunk.row - done
         reasons = {row - done: reason for row, _, reason in batch.failures}
-        yield Block(cells[: batch.rows], batch.chunk, reasons)
+        rows = cells[: batch.rows]
+        smiles = [row[place].strip() for row in rows]
+        yield Block(rows, smiles, batch.chunk, reasons)
         del cells[: batch.rows]
         done += batch.rows
 
@@ -108,9 +114,11 @@ class Ensemble:
         max_atoms: atoms of the largest molecule; None for the smallest limit of the
             models.
         vectors: vectors to compute too; for a single model.
+        spread_scale: calibration of the spread, see `ModelFolder`.
 
     Attributes:
         names: names of the predicted columns.
+        unseen: counts of molecules unlike those of the training.
         description: targets and units, for people.
         featuriser: makes graphs that all models can read.
 
@@ -128,7 +136,9 @@ class Ensemble:
         seed: int = 1,
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
+        spread_scale: np.ndarray | float = 1.0,
     ) -> None:
+        self.spread_scale = spread_scale
         self.predictors = [predictor for _, predictor in predictors]
         self.batch_size = batch_size
         self.mc_dropout = mc_dropout
@@ -136,7 +146,7 @@ class Ensemble:
         self.vectors = vectors
         for path, predictor in predictors:
             self._check(path, predictor)
-            _check_agreement(predictors[0], (path, predictor))
+            check_agreement(predictors[0], (path, predictor))
         first = self.predictors[0]
         self.featuriser = Featuriser(
             first.featuriser,
@@ -144,20 +154,26 @@ class Ensemble:
             max_atoms or min(predictor.max_atoms for predictor in self.predictors),
         )
         self.targets: TargetSchema = first.targets
-        self.has_spread = len(predictors) > 1 or mc_dropout > 0
+        members = self.predictors
+        self.has_spread = (
+            len(members) > 1
+            or mc_dropout > 0
+            or any(member.head is not None for member in members)
+        )
+        self.has_domain = any(member.domain is not None for member in members)
+        self.unseen = Unseen(
+            [member.domain for member in members if member.domain is not None]
+        )
         names = list(self.targets.names)
         if self.has_spread:
             names = [name + end for name in names for end in ("", "_std")]
         if self.targets.kind == "multiclass":
             classes = range(self.targets.num_classes)
             names += [f"{names[0]}_probability_{number}" for number in classes]
+        if self.has_domain:
+            names.append(IN_DOMAIN)
         self.names = names
-        meanings = {"binary": "probability", "multiclass": "class"}
-        meaning = meanings.get(self.targets.kind, self.targets.unit or "no unit")
-        listed = ", ".join(self.targets.names[:3])
-        if len(self.targets.names) > 3:
-            listed += f" and {len(self.targets.names) - 3} more"
-        self.description = f"{listed} ({meaning})"
+        self.description = describe(self.targets)
 
     def _check(self, path: str, predictor: Predictor) -> None:
         """Raise ValueError if a model cannot predict molecules as the options ask."""
@@ -210,7 +226,7 @@ class Ensemble:
         arrays: list[np.ndarray] = []
         try:
             if rows:
-                for row, values in zip(rows, self._predict(block.chunk, first)):
+                for row, values in zip(rows, self._predict(block)):
                     if np.isfinite(values).all():
                         predicted[row] = [format_value(value) for value in values]
                     else:
@@ -233,35 +249,42 @@ class Ensemble:
         ]
         return table, arrays, len(block.cells) - len(predicted)
 
-    def _predict(self, chunk: GraphChunk, first: int) -> np.ndarray:
+    def _predict(self, block: Block) -> np.ndarray:
         """float64 [graphs, len(names)]."""
-        if self.mc_dropout:
-            sequence = np.random.SeedSequence([self.seed, first])
-            seeds = sequence.generate_state(len(self.predictors)).tolist()
-            samples = np.concatenate(
+        smiles = [block.smiles[row] for row in block.chunk.row]
+        mean, std, in_domain = np.empty(0), None, None
+        if self.has_domain or not self.mc_dropout:
+            mean, std, in_domain = combined(
                 [
-                    predictor.sample(chunk, self.mc_dropout, seed, self.batch_size)
-                    for predictor, seed in zip(self.predictors, seeds, strict=True)
-                ]
-            )
-        else:
-            samples = np.stack(
-                [
-                    predictor.predict(chunk, self.batch_size)
+                    predictor.estimate(block.chunk, self.batch_size, smiles)
                     for predictor in self.predictors
                 ]
             )
-        mean = samples.mean(0)
-        std = samples.std(0, ddof=1) if self.has_spread else None
+        if self.mc_dropout:
+            sequence = np.random.SeedSequence(self.seed)
+            seeds = sequence.generate_state(len(self.predictors)).tolist()
+            samples = np.concatenate(
+                [
+                    predictor.sample(smiles, self.mc_dropout, seed)
+                    for predictor, seed in zip(self.predictors, seeds, strict=True)
+                ]
+            )
+            mean, std = samples.mean(0), samples.std(0, ddof=1)
+        if std is not None:
+            std = std * self.spread_scale
+        self.unseen.count(smiles, in_domain)
         if self.targets.kind == "multiclass":
             best = mean.argmax(1)[:, None]
             columns = [best, mean]
             if std is not None:  # of the probability of that class
                 columns.insert(1, np.take_along_axis(std, best, 1))
-            return np.concatenate(columns, 1)
-        if std is None:
-            return mean
-        return np.stack([mean, std], 2).reshape(len(mean), -1)
+        elif std is None:
+            columns = [mean]
+        else:
+            columns = [np.stack([mean, std], 2).reshape(len(mean), -1)]
+        if in_domain is not None:
+            columns.append(in_domain[:, None])
+        return np.concatenate(columns, 1)
 
     def _width(self) -> int:
         return self.vectors.layers * self.predictors[0].model.embed_dim
@@ -288,20 +311,6 @@ class Ensemble:
         if rows:
             result[rows] = found
         return [result]
-
-
-def _check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) -> None:
-    """Raise ValueError unless both models predict the same from the same features."""
-    both = f"{other[0]} and {one[0]}"
-    for name in ("names", "unit", "kind", "num_classes"):
-        values = [getattr(predictor.targets, name) for _, predictor in (other, one)]
-        if values[0] != values[1]:
-            raise ValueError(
-                f"{both} predict different things: {name} {values[0]!r} and "
-                f"{values[1]!r}"
-            )
-    if one[1].featuriser != other[1].featuriser:
-        raise ValueError(f"{both} read different features")
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

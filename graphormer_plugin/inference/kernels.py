@@ -9,6 +9,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 
 # Kernel of each block of features.
@@ -37,8 +38,9 @@ def raw_features(block: str, vectors: NDArray, smiles: Sequence[str]) -> NDArray
     if block == "vectors":
         return np.asarray(vectors, np.float32)
     if block == "fingerprint":
-        return np.minimum(morgan_counts(smiles), MAX_COUNT).astype(np.uint8)
-    return rdkit_descriptors(smiles)
+        counts = morgan_counts(smiles, parse=mol_of_any_smiles)
+        return np.minimum(counts, MAX_COUNT).astype(np.uint8)
+    return rdkit_descriptors(smiles, mol_of_any_smiles)
 
 
 @dataclass

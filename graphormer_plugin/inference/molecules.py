@@ -9,7 +9,11 @@ from rdkit import Chem
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets import FEATURISERS
-from graphormer_plugin.data.datasets.smiles import choose_fragment, mol_of_smiles
+from graphormer_plugin.data.datasets.smiles import (
+    choose_fragment,
+    mol_of_any_smiles,
+    mol_of_smiles,
+)
 from graphormer_plugin.data.featurise import LimitedParser, captured_rdkit_log, parse
 from graphormer_plugin.data.schema import FeatureSchema
 
@@ -153,6 +157,51 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
             f"its codes are not those of the training ({featuriser}) for its SMILES "
             f"{smiles!r}; PyG's from_smiles has codes of its own. Give the SMILES instead"
         )
+
+
+def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
+    """SMILES of the molecules that the graphs of some inputs show.
+
+    Args:
+        inputs: SMILES, RDKit molecules, and graphs with an attribute ``smiles``.
+        featuriser: see `parse_all`.
+
+    Raises:
+        ValueError: an input is none of these.
+    """
+    found = []
+    for number, item in enumerate(inputs):
+        if isinstance(item, Chem.Mol):
+            item = Chem.MolToSmiles(item)
+        smiles = item if isinstance(item, str) else getattr(item, "smiles", None)
+        if not isinstance(smiles, str):
+            raise ValueError(f"input {number} does not say which molecule it is")
+        if featuriser.endswith("largest_fragment"):
+            smiles = Chem.MolToSmiles(molecule_of(smiles, featuriser))
+        found.append(smiles)
+    return found
+
+
+def canonical(inputs: Any) -> Any:
+    """Inputs with every molecule as RDKit's canonical SMILES; what it refuses, and
+    graphs, stay."""
+    if not isinstance(inputs, Sequence):
+        return inputs
+    return [
+        _canonical(item) if isinstance(item, (str, Chem.Mol)) else item
+        for item in inputs
+    ]
+
+
+def _canonical(item: str | Chem.Mol) -> str | Chem.Mol:
+    with captured_rdkit_log():
+        try:
+            mol = mol_of_any_smiles(item) if isinstance(item, str) else item
+            written = Chem.MolToSmiles(mol)
+            mol_of_any_smiles(written)
+        except ValueError:
+            return item
+    return written
 
 
 class Featuriser:

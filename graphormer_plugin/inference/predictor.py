@@ -1,14 +1,12 @@
 """Predict, embed and explain with a trained model, from SMILES or graphs."""
 
-import os
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
-from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf
+from fairseq.models import BaseFairseqModel
 from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk
@@ -19,17 +17,12 @@ from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
-from graphormer_plugin.inference.checkpoint import (
-    Checkpoint,
-    invalid_checkpoint_errors,
-    read_checkpoint,
-)
+from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.embedding import layer_vectors
-from graphormer_plugin.inference.molecules import parse_all
-from graphormer_plugin.inference.values import values_of
-from graphormer_plugin.models import ModelTask, missing_options
+from graphormer_plugin.inference.head import Head
+from graphormer_plugin.inference.molecules import canonical, parse_all, smiles_of
+from graphormer_plugin.inference.values import Prediction, describe, values_of
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
@@ -57,6 +50,12 @@ class Predictor:
             training; empty if the model takes graphs only.
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.
+        head: predicts from the model's vectors, instead of the model's own head.
+        domain: of the training molecules of a model without such a head.
+        arch: name of the architecture.
+
+    Attributes:
+        targets: what is predicted: those of the head, if there is one.
     """
 
     def __init__(
@@ -66,12 +65,23 @@ class Predictor:
         targets: TargetSchema,
         featuriser: str = "",
         max_atoms: int = MAX_ATOMS,
+        head: Head | None = None,
+        domain: Domain | None = None,
+        arch: str = "",
     ) -> None:
         self.model = model.eval()
         self.schema = schema
-        self.targets = targets
+        self.targets = targets if head is None else head.targets
         self.featuriser = featuriser
         self.max_atoms = max_atoms
+        self.head = head
+        self.domain = domain if head is None else head.domain
+        self.arch = arch
+
+    def __repr__(self) -> str:
+        head = "" if self.head is None else f", head: {self.head}"
+        model = self.arch or type(self.model).__name__
+        return f"<Predictor: {describe(self.targets)}; {model}{head}>"
 
     def to(self, device: torch.device | str) -> "Predictor":
         """Move the model; returns this object."""
@@ -101,21 +111,69 @@ class Predictor:
                 a model of other features or of 3D positions, or a model of substructures
                 that are not registered.
         """
+        if self.head is not None:
+            return self.estimate(inputs, batch_size).values
         return self._predict(self._columns(inputs), batch_size)
 
-    def sample(
-        self, inputs: Inputs, count: int, seed: int = 1, batch_size: int = 128
-    ) -> np.ndarray:
-        """Predict several times with dropout switched on.
-
-        Gal & Ghahramani 2016 (arXiv:1506.02142): the standard deviation over the samples
-        measures the model's uncertainty. BatchNorm uses its training statistics.
+    @torch.no_grad()
+    def estimate(
+        self,
+        inputs: Inputs,
+        batch_size: int = 128,
+        smiles: Sequence[str] | None = None,
+    ) -> Prediction:
+        """Predict, with the spread of a head, and the likeness to the training molecules.
 
         Args:
             inputs: molecules or graphs.
+            batch_size: graphs per batch, >= 1.
+            smiles: of graphs, for a head that reads more than vectors.
+
+        Raises:
+            ValueError: as `predict`; a model of nodes, or a head that needs SMILES which
+                are not given.
+        """
+        if self.targets.level != "graph":
+            raise ValueError("predictions of nodes have neither spread nor domain")
+        columns = self._columns(inputs)
+        if self.domain is None:
+            return Prediction(self._predict(columns, batch_size))
+        if self.head is not None:
+            width = self.head.layers * self.model.embed_dim
+            vectors = self._collect(columns, batch_size, self._outputs, width, False)
+            return self.head.predict(vectors, self._smiles(inputs, smiles))
+
+        def both(batch: Batch) -> np.ndarray:
+            vectors = layer_vectors(self.model, batch)
+            values = values_of(self.model.head(vectors), self.targets)
+            return np.concatenate([vectors.double().cpu().numpy(), values], 1)
+
+        width = self.model.embed_dim
+        found = self._collect(
+            columns, batch_size, both, width + self.targets.num_outputs, False
+        )
+        return Prediction(found[:, width:], None, self.domain.score(found[:, :width]))
+
+    def _smiles(self, inputs: Inputs, smiles: Sequence[str] | None) -> Sequence[str]:
+        """SMILES of molecules for the head; none where it reads vectors only."""
+        if not self.head.needs_smiles:
+            return ()
+        if smiles is None:
+            smiles = () if isinstance(inputs, GraphChunk) else inputs
+        return smiles_of(smiles, self.featuriser)
+
+    def sample(self, inputs: Inputs, count: int, seed: int = 1) -> np.ndarray:
+        """Predict several times with dropout switched on.
+
+        Gal & Ghahramani 2016 (arXiv:1506.02142): the standard deviation over the samples
+        measures the model's uncertainty. BatchNorm uses its training statistics. The
+        random numbers of a molecule depend on its graph and the seed alone, so that
+        equal molecules have equal samples, in any batch and order.
+
+        Args:
+            inputs: molecules or graphs. A SMILES is read in its canonical form.
             count: samples, >= 1.
             seed: for torch's generators; their states are restored afterwards.
-            batch_size: graphs per batch, >= 1.
 
         Returns:
             float64 [count, len(inputs), C], see `predict`.
@@ -127,13 +185,37 @@ class Predictor:
             raise ValueError("only predictions of graphs can be sampled")
         if count < 1:
             raise ValueError(f"{count} samples, expected at least 1")
-        columns = self._columns(inputs)
+        columns = self._columns(canonical(inputs))
+        smiles = self._smiles(inputs, None) if self.head is not None else ()
+        collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
         device = next(self.model.parameters()).device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
-        with dropout_switched_on(self.model), forked:
-            torch.manual_seed(seed)
-            samples = [self._predict(columns, batch_size) for _ in range(count)]
-        return np.stack(samples)
+        found: dict[str, np.ndarray] = {}
+        keys = []
+        with dropout_switched_on(self.model), forked, torch.no_grad():
+            for graph, size in enumerate(sizes.tolist()):
+                key = _digest(columns, graph)
+                keys.append(key)
+                if key in found:
+                    continue
+                copies = max(1, min(count, MAX_PAIRS // size**2))
+                batch = collator(np.full(copies, graph))["net_input"]["batch"]
+                torch.manual_seed(int(key[:15], 16) ^ seed)
+                batch = {name: field.to(device) for name, field in batch.items()}
+                parts = [self._outputs(batch) for _ in range(-(-count // copies))]
+                found[key] = np.concatenate(parts)[:count]
+        if not keys:
+            return np.empty((count, 0, self.targets.num_outputs))
+        samples = np.stack([found[key] for key in keys], 1)
+        if self.head is None:
+            return samples
+        return np.stack([self.head.predict(part, smiles).values for part in samples])
+
+    def _outputs(self, batch: Batch) -> np.ndarray:
+        """Values [B, C]; with a head, the vectors that it reads."""
+        if self.head is None:
+            return values_of(self.model(batch), self.targets)
+        return layer_vectors(self.model, batch, self.head.layers).double().cpu().numpy()
 
     @torch.no_grad()
     def embed(
@@ -205,6 +287,8 @@ class Predictor:
         Raises:
             ValueError: as `predict`, or no such output.
         """
+        if self.head is not None:
+            raise ValueError("a head on frozen vectors has no gradient x input")
         if not 0 <= output < self.targets.num_outputs:
             raise ValueError(
                 f"output {output}, expected 0..{self.targets.num_outputs - 1}"
@@ -258,6 +342,14 @@ class Predictor:
         columns = columns_of_chunk(inputs, self.schema)
         return columns | compute_columns(columns, self.model.batch_spec)
 
+    def _collator(self, columns: Mapping[str, np.ndarray]) -> GraphCollator:
+        return GraphCollator(
+            dict(columns),
+            np.full((len(columns["node_offset"]) - 1, 1), np.nan),
+            num_bond_types=self.schema.num_bond_types,
+            spec=self.model.batch_spec,
+        )
+
     def _batches(
         self, columns: Mapping[str, np.ndarray], batch_size: int, by_size: bool = False
     ) -> Iterator[tuple[np.ndarray, Batch]]:
@@ -265,12 +357,7 @@ class Predictor:
         if batch_size < 1:
             raise ValueError(f"batch size {batch_size}, expected at least 1")
         sizes = np.diff(columns["node_offset"])
-        collator = GraphCollator(
-            dict(columns),
-            np.full((len(sizes), 1), np.nan),
-            num_bond_types=self.schema.num_bond_types,
-            spec=self.model.batch_spec,
-        )
+        collator = self._collator(columns)
         device = next(self.model.parameters()).device
         order = np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes))
         for graph_ids in cut_batches(
@@ -299,70 +386,15 @@ class Predictor:
         return np.stack(found) if found else np.empty((0, width))
 
 
-def load(
-    path: str | os.PathLike[str], user_data_dir: str | os.PathLike[str] | None = None
-) -> Predictor:
-    """Load a checkpoint that was trained or converted with this package.
-
-    The model computes in the precision of its weights, float32 at least.
-
-    Args:
-        path: the checkpoint.
-        user_data_dir: folder with modules that register what the model needs: its
-            architecture, pair encodings or substructures. The folder that the checkpoint
-            names is not imported.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is not a checkpoint of this package, or the folder cannot be
-            imported.
-    """
-    if user_data_dir is not None:
-        import_user_data(user_data_dir)
-    checkpoint = read_checkpoint(path)
-    model = load_model(checkpoint, path)
-    featuriser = checkpoint.state["task_state"].get("featuriser", "")
-    with invalid_checkpoint_errors(path):
-        max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
-    return Predictor(
-        model, checkpoint.schema, checkpoint.targets, featuriser, max_atoms
-    )
-
-
-def load_model(
-    checkpoint: Checkpoint, path: str | os.PathLike[str]
-) -> BaseFairseqModel:
-    """The model of a checkpoint, with its weights.
-
-    Args:
-        checkpoint: as it was read.
-        path: where it was read, for messages.
-
-    Raises:
-        ValueError: its task or architecture is not one of this package or of a user's
-            folder, or the weights do not fit.
-    """
-    task_name, arch = checkpoint.state["cfg"]["task"]["_name"], checkpoint.arch
-    if not _is_ours(TASK_REGISTRY.get(task_name)):
-        raise ValueError(f"{path} is of task {task_name!r}, none of this package")
-    # fairseq's own architectures would open files that the checkpoint names.
-    if not _is_ours(ARCH_MODEL_REGISTRY.get(arch)):
-        raise ValueError(
-            f"{path} is of architecture {arch!r}, which is not registered in this "
-            "package"
-        )
-    with invalid_checkpoint_errors(path):
-        cfg = OmegaConf.create(checkpoint.state["cfg"])
-        task = ModelTask(checkpoint.schema, checkpoint.targets)
-        cfg.model.update(missing_options(cfg.model))
-        model = build_model(cfg.model, task, from_checkpoint=True)
-        dtype = torch.float32
-        for weight in checkpoint.weights.values():
-            dtype = torch.promote_types(dtype, weight.dtype)
-        model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
-    return model
-
-
-def _is_ours(component: type | None) -> bool:
-    """Whether a registered class is not one of fairseq's own."""
-    return component is not None and not component.__module__.startswith("fairseq.")
+def _digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
+    """Digest of the features and bonds of a graph, in hexadecimal."""
+    digest = hashlib.blake2b(digest_size=16)
+    for offset, names in (
+        ("node_offset", ("x", "pos")),
+        ("edge_offset", ("edge_src", "edge_dst", "edge_bond")),
+    ):
+        part = slice(*columns[offset][graph : graph + 2])
+        for name in names:
+            if name in columns:
+                digest.update(np.ascontiguousarray(columns[name][part]))
+    return digest.hexdigest()

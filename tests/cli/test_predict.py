@@ -15,6 +15,7 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict, preprocess
 from graphormer_plugin.cli.predict import main
+from graphormer_plugin.inference.values import Prediction
 
 CLASSES = (
     "--dataset-name classes.csv --target-kind multiclass --target-unit= "
@@ -91,13 +92,16 @@ def test_mc_dropout(checkpoint, inputs):
     assert a == b and a["gap"] != c["gap"] and float(a["gap_std"]) > 0
 
 
-def test_every_block_draws_for_itself(checkpoint, inputs, monkeypatch):
+def test_equal_molecules_have_equal_samples(checkpoint, inputs, monkeypatch):
+    """In any row, block and spelling, and beside other molecules."""
     monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
-    Path("in.csv").write_text("smiles\n" + "CCO\n" * 513)
-    more = ["--mc-dropout", "2", "--batch-size", "64", "--quiet"]
+    lines = ["CCO", "c1ccccc1O", "OCC"] + ["CCN"] * 510 + ["CCO"]
+    Path("in.csv").write_text("\n".join(["smiles", *lines]) + "\n")
+    more = ["--mc-dropout", "2", "--quiet"]
     assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", *more]) == 0
-    found = [row["gap"] for row in rows("out.csv")]
-    assert len({found[0], found[256], found[512]}) == 3
+    found = [(row["gap"], row["gap_std"]) for row in rows("out.csv")]
+    assert found[0] == found[2] == found[-1]
+    assert len(set(found)) == 3
 
 
 def test_embeddings(checkpoint, inputs):
@@ -160,7 +164,7 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     path = checkpoint("grpe_tiny", *CLASSES.split())
     members = rng.dirichlet(np.ones(3), size=(2, 40))
     answers = iter(members)
-    monkeypatch.setattr(hub.Predictor, "predict", lambda *_: next(answers))
+    monkeypatch.setattr(hub.Predictor, "estimate", lambda *_: Prediction(next(answers)))
     assert main([path, path, "classes.csv", "out.csv", "--quiet"]) == 0
     best = members.mean(0).argmax(1)
     assert all((best != member.argmax(1)).any() for member in members)
@@ -419,7 +423,7 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
 
     path = checkpoint("grpe_tiny")
     capsys.readouterr()
-    monkeypatch.setattr(hub.Predictor, "predict", refuse)
+    monkeypatch.setattr(hub.Predictor, "estimate", refuse)
     assert main([path, "in.csv", "out.csv", "--quiet"]) == 2
     assert capsys.readouterr().err == (
         "error: rows 0 to 5 do not fit into memory, their largest molecule has 7 atoms; "

@@ -284,8 +284,11 @@ def test_in_domain(rng):
     apart = np.sqrt(((scaled[:, None] - scaled) ** 2).mean(2))
     nearest = (apart + 1e9 * np.eye(60)).min(1)
     np.testing.assert_allclose(head.domain.nearest, np.sort(nearest), rtol=1e-6)
-    expected = np.mean(np.array(nearest) >= 0.5)
-    assert head.domain.score(np.array([0.5]))[0] == pytest.approx(expected)
+    other = rng.normal(size=(9, WIDTH)).astype(np.float32)
+    at = head.references["vectors"].scale(other)
+    distances = np.sqrt(((at[:, None] - scaled) ** 2).mean(2)).min(1)
+    expected = [np.mean(nearest >= distance) for distance in distances]
+    np.testing.assert_allclose(head.domain.score(other), expected)
     assert head.domain.unseen(Chem.MolFromSmiles("CCBr")) == ([35], False)
     assert head.domain.unseen(Chem.MolFromSmiles("C" * 40)) == ([], True)
 
@@ -299,9 +302,8 @@ def test_saved_and_read(rng, tmp_path):
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")
     assert again.targets == schema and str(again) == str(head)
-    for one, other in zip(
-        head.predict(raw["vectors"], smiles), again.predict(raw["vectors"], smiles)
-    ):
+    first = head.predict(raw["vectors"], smiles)
+    for one, other in zip(first, again.predict(raw["vectors"], smiles)):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
         read_head(tmp_path / "head.npz", "abd")

@@ -228,13 +228,18 @@ def test_samples_are_those_of_training_mode():
     assert samples.shape == (3, 4, 1) and (samples.std(0) > 0).all()
     np.testing.assert_array_equal(samples, one.sample(SMILES, 3, seed=7))
     assert not np.array_equal(samples, one.sample(SMILES, 3, seed=8))
-    columns = one._columns(SMILES)
-    ((rows, batch),) = one._batches(columns, 128, by_size=True)
+    alone = one.sample([SMILES[3]], 3, seed=7)
+    np.testing.assert_array_equal(samples[:, 3:], alone)
+    backwards = one.sample([*SMILES[::-1], "OCC"], 3, seed=7)
+    np.testing.assert_array_equal(samples, backwards[:, 3::-1])
+    np.testing.assert_array_equal(samples[:, 0], backwards[:, 4])
+    columns = one._columns([SMILES[2]])
+    batch = one._collator(columns)(np.zeros(3, int))["net_input"]["batch"]
     one.model.train()
-    torch.manual_seed(7)
+    torch.manual_seed(int(predictor_module._digest(columns, 0)[:15], 16) ^ 7)
     with torch.no_grad():
         first = TARGETS.restore(one.model(batch)).numpy()
-    np.testing.assert_allclose(samples[0][rows], first, atol=1e-12)
+    np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)
 
 
 def test_sampling_leaves_batch_statistics_alone():

@@ -1,0 +1,119 @@
+"""Make a predictor of a checkpoint and of the files beside it."""
+
+import os
+from pathlib import Path
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
+from fairseq.tasks import TASK_REGISTRY
+from omegaconf import OmegaConf
+
+from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.user_code import import_user_data
+from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.inference.checkpoint import (
+    Checkpoint,
+    invalid_checkpoint_errors,
+    read_checkpoint,
+)
+from graphormer_plugin.inference.domain import domain_file, read_domain
+from graphormer_plugin.inference.head import HEAD_FILE, read_head
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.models import ModelTask, missing_options
+
+BESIDE = "beside"  # the head that lies beside a checkpoint
+
+
+def load(
+    path: str | os.PathLike[str],
+    user_data_dir: str | os.PathLike[str] | None = None,
+    head: str | os.PathLike[str] | None = BESIDE,
+) -> Predictor:
+    """Load a checkpoint that was trained or converted with this package.
+
+    The model computes in the precision of its weights, float32 at least.
+
+    Args:
+        path: the checkpoint.
+        user_data_dir: folder with modules that register what the model needs: its
+            architecture, pair encodings or substructures. The folder that the checkpoint
+            names is not imported.
+        head: file of a head on its vectors; ``beside`` takes ``head.npz`` beside the
+            checkpoint if there is one, None takes none.
+
+    Raises:
+        OSError: there is no such file.
+        ValueError: it is not a checkpoint of this package, the head is not its own, or
+            the folder cannot be imported.
+    """
+    if user_data_dir is not None:
+        import_user_data(user_data_dir)
+    checkpoint = read_checkpoint(path)
+    model = load_model(checkpoint, path)
+    featuriser = checkpoint.state["task_state"].get("featuriser", "")
+    with invalid_checkpoint_errors(path):
+        max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
+    head = head_file(path, head)
+    beside = domain_file(path)
+    owner = ""
+    if head is not None or beside.exists():
+        owner = weights_digest(checkpoint.weights)
+    return Predictor(
+        model,
+        checkpoint.schema,
+        checkpoint.targets,
+        featuriser,
+        max_atoms,
+        head=None if head is None else read_head(head, owner),
+        domain=read_domain(beside, owner) if head is None and owner else None,
+        arch=checkpoint.arch,
+    )
+
+
+def head_file(
+    checkpoint: str | os.PathLike[str], head: str | os.PathLike[str] | None
+) -> Path | None:
+    """The file of the head that `load` takes, or None."""
+    if head == BESIDE:
+        found = Path(checkpoint).with_name(HEAD_FILE)
+        return found if found.exists() else None
+    return None if head is None else Path(head)
+
+
+def load_model(
+    checkpoint: Checkpoint, path: str | os.PathLike[str]
+) -> BaseFairseqModel:
+    """The model of a checkpoint, with its weights.
+
+    Args:
+        checkpoint: as it was read.
+        path: where it was read, for messages.
+
+    Raises:
+        ValueError: its task or architecture is not one of this package or of a user's
+            folder, or the weights do not fit.
+    """
+    task_name, arch = checkpoint.state["cfg"]["task"]["_name"], checkpoint.arch
+    if not _is_ours(TASK_REGISTRY.get(task_name)):
+        raise ValueError(f"{path} is of task {task_name!r}, none of this package")
+    # fairseq's own architectures would open files that the checkpoint names.
+    if not _is_ours(ARCH_MODEL_REGISTRY.get(arch)):
+        raise ValueError(
+            f"{path} is of architecture {arch!r}, which is not registered in this "
+            "package"
+        )
+    with invalid_checkpoint_errors(path):
+        cfg = OmegaConf.create(checkpoint.state["cfg"])
+        task = ModelTask(checkpoint.schema, checkpoint.targets)
+        cfg.model.update(missing_options(cfg.model))
+        model = build_model(cfg.model, task, from_checkpoint=True)
+        dtype = torch.float32
+        for weight in checkpoint.weights.values():
+            dtype = torch.promote_types(dtype, weight.dtype)
+        model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
+    return model
+
+
+def _is_ours(component: type | None) -> bool:
+    """Whether a registered class is not one of fairseq's own."""
+    return component is not None and not component.__module__.startswith("fairseq.")

@@ -1,0 +1,185 @@
+"""A folder with the models of an ensemble, and what they predict together."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.loading import BESIDE, load
+from graphormer_plugin.inference.predictor import Inputs, Predictor
+from graphormer_plugin.inference.values import Prediction, combined, describe
+
+MODELS_FILE = "models.json"
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """Content of `MODELS_FILE`.
+
+    Attributes:
+        checkpoints: the models.
+        spread_scale: calibration of the spread by the name of the target; 1 where none
+            is given.
+    """
+
+    checkpoints: list[Path]
+    spread_scale: dict[str, float] = field(default_factory=dict)
+
+    def scales(self, targets: TargetSchema) -> np.ndarray:
+        """Factor of the standard deviation of each output [C] or target."""
+        if targets.kind == "multiclass":
+            return np.full(
+                targets.num_classes, self.spread_scale.get(targets.names[0], 1)
+            )
+        return np.array([self.spread_scale.get(name, 1.0) for name in targets.names])
+
+
+def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
+    """Read which models a folder has.
+
+    Raises:
+        OSError: it has no `MODELS_FILE`.
+        ValueError: the file is damaged, or names something outside of the folder.
+    """
+    path = Path(folder, MODELS_FILE)
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{folder} has no {MODELS_FILE}; name a checkpoint in the folder instead"
+        )
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        names, scales = content["models"], content.get("spread_scale", {})
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("no names of models")
+        for name in names:
+            inside = PurePosixPath(name)
+            if inside.is_absolute() or ".." in inside.parts:
+                raise ValueError(f"{name} is outside of the folder")
+        scales = {str(name): float(scale) for name, scale in scales.items()}
+        if not all(0 < scale < float("inf") for scale in scales.values()):
+            raise ValueError("a spread_scale is not a positive number")
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"{path} is damaged: {reason}") from None
+    return ModelFolder([Path(folder, name) for name in names], scales)
+
+
+def write_folder(
+    folder: str | os.PathLike[str],
+    checkpoints: Sequence[str],
+    spread_scale: Mapping[str, float] | None = None,
+) -> None:
+    """Write `MODELS_FILE`.
+
+    Args:
+        folder: where it lies.
+        checkpoints: paths relative to it.
+        spread_scale: see `ModelFolder`.
+    """
+    content: dict[str, Any] = {"models": list(checkpoints)}
+    if spread_scale:
+        content["spread_scale"] = dict(spread_scale)
+    with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.write("\n")
+
+
+class EnsemblePredictor:
+    """Several models that predict together.
+
+    Args:
+        members: at least one; they predict the same targets.
+        spread_scale: calibration of the spread [C].
+
+    Attributes:
+        targets: what is predicted.
+
+    Raises:
+        ValueError: two members predict different things.
+    """
+
+    def __init__(
+        self, members: Sequence[Predictor], spread_scale: np.ndarray | None = None
+    ) -> None:
+        self.members = list(members)
+        self.targets = self.members[0].targets
+        self.spread_scale = 1.0 if spread_scale is None else spread_scale
+        for number, member in enumerate(self.members):
+            check_agreement(("member 0", self.members[0]), (f"member {number}", member))
+
+    def __repr__(self) -> str:
+        first, count = self.members[0], len(self.members)
+        kinds = dict.fromkeys(repr(one).partition("; ")[2][:-1] for one in self.members)
+        plural = "s" if count > 1 else ""
+        return (
+            f"<EnsemblePredictor: {describe(first.targets)}; {count} model{plural} "
+            f"({' | '.join(kinds)})>"
+        )
+
+    def to(self, device: torch.device | str) -> "EnsemblePredictor":
+        """Move the models; returns this object."""
+        for member in self.members:
+            member.to(device)
+        return self
+
+    def predict(self, inputs: Inputs, batch_size: int = 128) -> np.ndarray:
+        """Mean of the members' predictions; see `Predictor.predict`."""
+        return self.estimate(inputs, batch_size).values
+
+    def estimate(
+        self,
+        inputs: Inputs,
+        batch_size: int = 128,
+        smiles: Sequence[str] | None = None,
+    ) -> Prediction:
+        """Mean, spread and likeness to the training molecules; see `Predictor.estimate`
+        and `combined`."""
+        found = combined(
+            [member.estimate(inputs, batch_size, smiles) for member in self.members]
+        )
+        if found.std is None:
+            return found
+        return found._replace(std=found.std * self.spread_scale)
+
+
+def load_any(
+    path: str | os.PathLike[str],
+    user_data_dir: str | os.PathLike[str] | None = None,
+    head: str | os.PathLike[str] | None = BESIDE,
+) -> Predictor | EnsemblePredictor:
+    """Load a checkpoint, see `load`, or the models of a folder with `MODELS_FILE`.
+
+    Raises:
+        OSError, ValueError: as `load` and `read_folder`.
+    """
+    if not Path(path).is_dir():
+        return load(path, user_data_dir, head)
+    folder = read_folder(path)
+    members = [load(file, user_data_dir, head) for file in folder.checkpoints]
+    return EnsemblePredictor(members, folder.scales(members[0].targets))
+
+
+def check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) -> None:
+    """Raise ValueError unless both models predict the same from the same features.
+
+    Args:
+        one: name of a model, for the message, and the model.
+        other: the same.
+    """
+    both = f"{other[0]} and {one[0]}"
+    for name in ("names", "unit", "kind", "num_classes"):
+        values = [getattr(predictor.targets, name) for _, predictor in (other, one)]
+        if values[0] != values[1]:
+            raise ValueError(
+                f"{both} predict different things: {name} {values[0]!r} and "
+                f"{values[1]!r}"
+            )
+    if one[1].featuriser != other[1].featuriser:
+        raise ValueError(f"{both} read different features")

@@ -1,0 +1,320 @@
+"""Heads beside checkpoints, folders of models, and likeness to the training molecules."""
+
+import csv
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import explain, predict
+from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.inference.checkpoint import read_checkpoint
+from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
+from graphormer_plugin.inference.head import read_head
+from graphormer_plugin.inference.model_folder import write_folder
+
+TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
+LABELS = np.array([[i / 2, -i] for i in range(24)])
+NEW = ["CCCO", "CCCCN", "C1CC", "BrCCBr", "C" * 40]
+
+
+@pytest.fixture(scope="module")
+def trained(checkpoint, tmp_path_factory):
+    """Folder with a checkpoint of one target and a head with two."""
+    folder = tmp_path_factory.mktemp("with_head")
+    path = shutil.copy(checkpoint("grpe_tiny"), folder / "checkpoint_best.pt")
+    head = fit_head(path, TRAIN, LABELS, names=["a", "b"], unit="K")
+    head.save(folder / "head.npz")
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path, monkeypatch):
+    """A copy of it as member1, with molecules to predict."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(trained, "member1")
+    Path("in.csv").write_text("\n".join(["smiles", *NEW]) + "\n")
+    return tmp_path
+
+
+def rows(path="out.csv"):
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def error_of(capsys, *arguments):
+    """The one line of a refused command."""
+    capsys.readouterr()
+    assert main([*arguments, "in.csv", "out.csv", "--quiet"]) == 2
+    line = capsys.readouterr().err
+    assert line.count("\n") == 1 and not Path("out.csv").exists()
+    return line
+
+
+def test_head(folder, capsys):
+    path = "member1/checkpoint_best.pt"
+    assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
+    out, err = capsys.readouterr()
+    assert "5 rows, 1 without prediction; a, b (K)" in out
+    first, second, third = err.splitlines()
+    assert first == "warning: no training molecule has Br (in 1 molecule)"
+    assert second == (
+        "warning: 1 molecule smaller or larger than all training molecules, which have "
+        "2 to 13 heavy atoms"
+    )
+    assert (
+        " with in_domain < 0.05: farther from the training molecules than 95%" in third
+    )
+    found = rows()
+    names = ["a", "a_std", "b", "b_std", "in_domain"]
+    assert list(found[0]) == ["smiles", *names, "reason"]
+    predictor = hub.load(path)
+    good = [NEW[row] for row in (0, 1, 3, 4)]
+    vectors = predictor.embed(good)
+    expected = read_head("member1/head.npz").predict(vectors, good)
+    columns = [[float(row[name]) for name in names] for row in found if row["a"]]
+    np.testing.assert_allclose(
+        columns,
+        np.concatenate(
+            [
+                np.stack([expected.values, expected.std], 2).reshape(4, 4),
+                expected.in_domain[:, None],
+            ],
+            1,
+        ),
+        rtol=1e-4,
+    )
+    np.testing.assert_allclose(predictor.predict(good), expected.values, rtol=1e-6)
+    assert float(found[0]["in_domain"]) == 1  # a training molecule
+    assert repr(predictor) == (
+        "<Predictor: a, b (K); grpe_tiny, head: Gaussian process on vectors + fingerprint "
+        "of 24 molecules>"
+    )
+    with pytest.raises(ValueError, match="has no gradient"):
+        predictor.gradient_times_input(good)
+    capsys.readouterr()
+    assert explain.main([path, "CCO", "out.svg"]) == 2
+    assert "has no gradient" in capsys.readouterr().err
+
+
+def test_without_head(folder, capsys):
+    path = "member1/checkpoint_best.pt"
+    assert main([path, "in.csv", "out.csv", "--quiet", "--head", "none"]) == 0
+    assert list(rows()[0]) == ["smiles", "gap", "reason"]
+    predictor = hub.load(path, head=None)
+    assert repr(predictor) == "<Predictor: gap (eV); grpe_tiny>"
+    shutil.move("member1/head.npz", "other.npz")
+    assert main([path, "in.csv", "out2.csv", "--quiet", "--head", "other.npz"]) == 0
+    assert "a_std" in rows("out2.csv")[0]
+
+
+def test_samples_of_a_head(folder):
+    predictor = hub.load("member1/checkpoint_best.pt")
+    samples = predictor.sample(["CCO", "CCCN", "OCC"], 3)
+    assert samples.shape == (3, 3, 2) and (samples.std(0) > 0).all()
+    np.testing.assert_array_equal(samples[:, 0], samples[:, 2])
+
+
+def test_resume_needs_the_same_head(folder, capsys):
+    path = "member1/checkpoint_best.pt"
+
+    def key(*more):
+        arguments = [path, "in.csv", "out.csv", *more]
+        parsed = predict.build_parser().parse_intermixed_args(arguments)
+        return predict.run_key(parsed, "smiles")
+
+    first = key()
+    assert key("--head", "none") != first == key("--head", "member1/head.npz")
+
+
+def test_folder(folder, checkpoint):
+    """An ensemble of a head and a head: the law of total variance, and a calibration."""
+    Path("member2").mkdir()
+    other = shutil.copy(checkpoint("grpe_tiny", "--seed", "2"), "member2/best.pt")
+    fit_head(other, TRAIN, LABELS, names=["a", "b"], unit="K", blocks=["vectors"]).save(
+        "member2/head.npz"
+    )
+    write_folder(".", ["member1/checkpoint_best.pt", "member2/best.pt"], {"b": 2.0})
+    assert main([".", "in.csv", "out.csv", "--quiet"]) == 0
+    found = rows()[1]
+    members = [hub.load("member1/checkpoint_best.pt"), hub.load("member2/best.pt")]
+    each = [member.estimate(["CCCCN"]) for member in members]
+    mean = np.mean([one.values[0] for one in each], 0)
+    within = np.mean([one.std[0] ** 2 for one in each], 0)
+    between = np.var([one.values[0] for one in each], 0, ddof=1)
+    std = np.sqrt(within + between) * [1, 2]
+    assert [float(found["a"]), float(found["b"])] == pytest.approx(mean, rel=1e-4)
+    found_std = [float(found["a_std"]), float(found["b_std"])]
+    assert found_std == pytest.approx(std, rel=1e-4)
+    ensemble = hub.load(".")
+    np.testing.assert_allclose(ensemble.predict(["CCCCN"])[0], mean, rtol=1e-5)
+    np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)
+    assert repr(ensemble) == (
+        "<EnsemblePredictor: a, b (K); 2 models (grpe_tiny, head: Gaussian process on "
+        "vectors + fingerprint of 24 molecules | grpe_tiny, head: Gaussian process on "
+        "vectors of 24 molecules)>"
+    )
+
+
+def test_wrong_folders(folder, capsys):
+    assert "has no models.json" in error_of(capsys, "member1")
+    for content, reason in [
+        ("[", "JSONDecodeError"),
+        ('{"models": []}', "no names of models"),
+        ('{"models": ["../x.pt"]}', "../x.pt is outside of the folder"),
+        ('{"models": ["/x.pt"]}', "/x.pt is outside of the folder"),
+        ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "not a positive number"),
+        ("[]", "TypeError"),
+    ]:
+        Path("models.json").write_text(content)
+        line = error_of(capsys, ".")
+        assert "models.json is damaged: " in line and reason in line
+    Path("models.json").write_text('{"models": ["gone.pt"]}')
+    assert "gone.pt: no such file" in error_of(capsys, ".")
+    write_folder(".", ["member1/checkpoint_best.pt"] * 2)
+    line = error_of(capsys, ".", "--head", "member1/head.npz")
+    assert "--head FILE is for one checkpoint" in line
+    assert "no other model" in error_of(capsys, ".", "member1/checkpoint_best.pt")
+
+
+def test_classes(trained, tmp_path):
+    """Probabilities and their spread."""
+    labels = (LABELS[:, :1] > 5).astype(float)
+    path = trained / "checkpoint_best.pt"
+    head = fit_head(path, TRAIN, labels, classes=True, names=["active"])
+    head.save(tmp_path / "other.npz")
+    predictor = hub.load(path, head=tmp_path / "other.npz")
+    found = predictor.estimate(["CO", "CCCCCCCCCCCN"])
+    low, high = found.values[:, 0]
+    assert low < 0.3 and high > 0.7 and (found.std > 0).all()
+    assert "active (probability)" in repr(predictor)
+
+
+def test_mixed_up_pairs(folder, checkpoint, capsys):
+    other = checkpoint("grpe_tiny", "--seed", "2")
+    shutil.copy(other, "member1/checkpoint_best.pt")
+    line = error_of(capsys, "member1/checkpoint_best.pt")
+    assert "head.npz belongs to another checkpoint" in line
+    assert (
+        "no such file"
+        in error_of(capsys, "member1/checkpoint_best.pt", "--head", "no.npz").lower()
+    )
+
+
+def rewritten(path, **changes):
+    """Change arrays of a file; None leaves one out."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    for name, value in changes.items():
+        array = value(arrays[name]) if callable(value) else value
+        arrays[name] = array
+        if array is None:
+            del arrays[name]
+    np.savez(path, **arrays)
+
+
+def change(name, value):
+    def changed(meta):
+        return np.array(json.dumps({**json.loads(str(meta)), name: value}))
+
+    return changed
+
+
+def set_at(place, value):
+    def changed(array):
+        array = array.copy()
+        array[place] = value
+        return array
+
+    return changed
+
+
+@pytest.mark.parametrize(
+    "changes, reason",
+    [
+        ({"dual": None}, "KeyError: 'dual'"),
+        ({"dual": lambda a: a[:-1]}, "dual has shape (23, 2)"),
+        ({"dual": lambda a: a.astype(str)}, "dual has shape (24, 2) and type <U"),
+        ({"dual": set_at((0, 0), np.nan)}, "dual has a value outside"),
+        ({"scale": lambda a: -a}, "scale has a value outside"),
+        ({"lengths": lambda a: 0 * a}, "lengths has a value outside"),
+        ({"spread_rows_0": set_at(0, 24)}, "spread_rows_0 has a value outside 0 to 23"),
+        ({"spread_of_target": lambda a: a - 1}, "spread_of_target has a value outside"),
+        ({"bits_at": set_at(0, 2048 * 24)}, "bits_at has a value outside"),
+        ({"bits_count": lambda a: a[1:]}, "bits_count has shape"),
+        ({"more": np.zeros(1)}, "unknown array more"),
+        ({"meta": np.array("{")}, "JSONDecodeError"),
+        ({"meta": change("version", 2)}, "version 2, expected 1"),
+        ({"meta": change("blocks", ["pixels"])}, "blocks ['pixels'], expected"),
+        ({"meta": change("blocks", ["vectors"])}, "weights has shape (2, 2)"),
+        ({"meta": change("layers", 0)}, "no checkpoint or layers"),
+        ({"meta": change("targets", {"names": ["a"]})}, "has shape"),
+        ({"meta": change("targets", {"nom": ["a"]})}, "TypeError"),
+        ({"meta": change("atoms", [1])}, "not enough values"),
+    ],
+)
+def test_damaged_heads(folder, capsys, changes, reason):
+    rewritten("member1/head.npz", **changes)
+    line = error_of(capsys, "member1/checkpoint_best.pt")
+    assert "head.npz is not a head, or damaged: " in line and reason in line
+
+
+def test_files_of_another_kind(folder, capsys):
+    head = Path("member1/head.npz")
+    content = bytearray(head.read_bytes())
+    places = {"start": 0, "middle": len(content) // 2}
+    for place in places.values():
+        changed = content.copy()
+        changed[place] ^= 0xFF
+        head.write_bytes(changed)
+        assert "not a head, or damaged" in error_of(
+            capsys, "member1/checkpoint_best.pt"
+        )
+    head.write_bytes(content[:-100])
+    assert "not a head, or damaged" in error_of(capsys, "member1/checkpoint_best.pt")
+    head.write_bytes(content)
+    rewritten(head, dual=np.array([print], dtype=object))
+    line = error_of(capsys, "member1/checkpoint_best.pt")
+    assert "Object arrays cannot be loaded" in line
+    head.write_bytes(content)
+    with zipfile.ZipFile(head) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(head, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    line = error_of(capsys, "member1/checkpoint_best.pt")
+    assert "packed again with compression" in line
+
+
+def test_domain_of_a_checkpoint_without_head(folder, capsys):
+    Path("member1/head.npz").unlink()
+    path = "member1/checkpoint_best.pt"
+    plain = hub.load(path)
+    domain = Domain.of(plain.embed(TRAIN), [mol_of_smiles(text) for text in TRAIN])
+    digest = weights_digest(read_checkpoint(path).weights)
+    save_domain(domain, domain_file(path), digest)
+    assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
+    assert "Br (in 1 molecule)" in capsys.readouterr().err
+    found = rows()
+    assert list(found[0]) == ["smiles", "gap", "in_domain", "reason"]
+    predictor = hub.load(path)
+    good = [NEW[row] for row in (0, 1, 3, 4)]
+    estimate = predictor.estimate(good)
+    np.testing.assert_allclose(estimate.values, plain.predict(good), rtol=1e-5)
+    assert estimate.std is None and estimate.in_domain[0] == 1
+    scores = [float(row["in_domain"]) for row in found if row["gap"]]
+    np.testing.assert_allclose(scores, estimate.in_domain, rtol=1e-5)
+    more = ["--mc-dropout", "2", "--quiet"]
+    assert main([path, "in.csv", "out2.csv", *more]) == 0
+    assert float(rows("out2.csv")[0]["in_domain"]) == 1
+    save_domain(domain, domain_file(path), "another")
+    capsys.readouterr()
+    assert main([path, "in.csv", "out3.csv", "--quiet"]) == 2
+    assert "domain.npz belongs to another checkpoint" in capsys.readouterr().err
