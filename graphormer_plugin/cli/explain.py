@@ -95,6 +95,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.max_atoms is not None and arguments.max_atoms < 1:
         raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
     predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
+    if isinstance(predictor, hub.EnsemblePredictor):
+        raise ValueError(f"{arguments.checkpoint} is a folder; name a checkpoint in it")
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     molecules, refused = read_molecules(

@@ -4,6 +4,7 @@ import logging
 import math
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from graphormer_plugin.finetune import marginal_likelihood
 from graphormer_plugin.finetune.marginal_likelihood import JITTER, Hyperparameters
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.inference.domain import Domain
+from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
 from graphormer_plugin.inference.head import QUERY_ROWS, Head
 from graphormer_plugin.inference.kernels import (
     KERNELS,
@@ -109,6 +110,36 @@ def fit_head(
     return fit_on_features(
         raw, smiles, labels, schema, digest, blocks=blocks, seed=seed, layers=layers
     )
+
+
+def save_training_domain(
+    checkpoint: str | os.PathLike[str],
+    smiles: Sequence[str],
+    *,
+    seed: int = 1,
+    predictor: Predictor | None = None,
+) -> Path:
+    """Write beside a checkpoint without head which molecules it was trained on, so that
+    predictions say how like them a molecule is (see `Domain`).
+
+    Args:
+        checkpoint: the file.
+        smiles: training molecules; of more than `MAX_ROWS` a sample.
+        seed: of the sample.
+        predictor: the checkpoint's model, if it is loaded already.
+
+    Returns:
+        Path of the file.
+    """
+    rows = _sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(seed))
+    smiles = [smiles[row] for row in rows]
+    predictor = predictor or load(checkpoint, head=None)
+    smiles = smiles_of(smiles, predictor.featuriser)
+    mols = [mol_of_any_smiles(text) for text in smiles]
+    path = domain_file(checkpoint)
+    digest = weights_digest(read_checkpoint(checkpoint).weights)
+    save_domain(Domain.of(predictor.embed(smiles), mols), path, digest)
+    return path
 
 
 def fit_on_features(

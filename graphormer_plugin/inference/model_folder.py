@@ -51,7 +51,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     path = Path(folder, MODELS_FILE)
     if not path.exists():
         raise FileNotFoundError(
-            f"{folder} has no {MODELS_FILE}; name a checkpoint in the folder instead"
+            f"{folder} is a folder without {MODELS_FILE}; name a checkpoint in it"
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -12,11 +12,8 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.datasets.smiles import mol_of_smiles
-from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.inference.array_file import weights_digest
-from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
+from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
+from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.model_folder import write_folder
 
@@ -153,6 +150,7 @@ def test_folder(folder, checkpoint):
     assert [float(found["a"]), float(found["b"])] == pytest.approx(mean, rel=1e-4)
     found_std = [float(found["a_std"]), float(found["b_std"])]
     assert found_std == pytest.approx(std, rel=1e-4)
+    assert explain.main([".", "CCO", "out.svg"]) == 2
     ensemble = hub.load(".")
     np.testing.assert_allclose(ensemble.predict(["CCCCN"])[0], mean, rtol=1e-5)
     np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)
@@ -164,7 +162,7 @@ def test_folder(folder, checkpoint):
 
 
 def test_wrong_folders(folder, capsys):
-    assert "has no models.json" in error_of(capsys, "member1")
+    assert "is a folder without models.json" in error_of(capsys, "member1")
     for content, reason in [
         ("[", "JSONDecodeError"),
         ('{"models": []}', "no names of models"),
@@ -297,9 +295,8 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     Path("member1/head.npz").unlink()
     path = "member1/checkpoint_best.pt"
     plain = hub.load(path)
-    domain = Domain.of(plain.embed(TRAIN), [mol_of_smiles(text) for text in TRAIN])
-    digest = weights_digest(read_checkpoint(path).weights)
-    save_domain(domain, domain_file(path), digest)
+    assert save_training_domain(path, TRAIN) == domain_file(path)
+    domain = read_domain(domain_file(path))
     assert main([path, "in.csv", "out.csv", "--quiet"]) == 0
     assert "Br (in 1 molecule)" in capsys.readouterr().err
     found = rows()

@@ -1,0 +1,128 @@
+"""Calibration of predicted spreads and probabilities on molecules with labels."""
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.special import ndtri
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.kernels import Floats
+
+LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
+LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
+BINS = 10  # of probabilities, with as many molecules each
+MOST_TARGETS = 6  # of which a figure shows a panel
+SIDE = 3.6  # inches of a panel
+
+
+def spread_scale(values: Floats, std: Floats, labels: Floats) -> Floats:
+    """Factor of the standard deviations that makes the labels most likely.
+
+    It is the root mean square of (label - value) / std, the maximum of the likelihood of
+    normal errors. The molecules must not be ones that the model was fitted to.
+
+    Args:
+        values: predictions [n, T] of a regression.
+        std: their standard deviations.
+        labels: NaN where one is missing.
+
+    Returns:
+        [T]; 1 for a target with fewer than `LEAST_LABELS` labels, or without spread.
+    """
+    scales = np.ones(labels.shape[1])
+    for target, column in enumerate(labels.T):
+        rows = ~np.isnan(column) & (std[:, target] > 0)
+        if rows.sum() < LEAST_LABELS:
+            continue
+        errors = (column[rows] - values[rows, target]) / std[rows, target]
+        found = np.sqrt(np.mean(errors**2))
+        scales[target] = found if found > 0 else 1.0
+    return scales
+
+
+def coverage(errors: Floats, std: Floats) -> Floats:
+    """Share of the labels within the central interval of each of `LEVELS`.
+
+    Args:
+        errors: label - prediction [n].
+        std: predicted standard deviations of normal errors.
+    """
+    half = ndtri((1 + LEVELS) / 2)  # 0 to infinity
+    scores = np.abs(errors) / np.maximum(std, np.finfo(np.float64).tiny)
+    return (scores[:, None] <= half).mean(0)
+
+
+def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean probability, share of class 1 and number of labels, in bins of equal size."""
+    order = np.argsort(values, kind="stable")
+    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    mean = np.array([values[part].mean() for part in bins])
+    share = np.array([labels[part].mean() for part in bins])
+    return mean, share, np.array([len(part) for part in bins], np.float64)
+
+
+def calibration_figure(
+    values: Floats,
+    std: Floats | None,
+    labels: Floats,
+    targets: TargetSchema,
+    scale: Floats | None = None,
+) -> Figure | None:
+    """Draw how far spreads or probabilities can be trusted, a panel per target.
+
+    Regression: the share of labels within an interval around the prediction, over the
+    share that the spread promises. Classes: the share of class 1 over the predicted
+    probability. On the diagonal they are right; below it a spread is too narrow.
+
+    Args:
+        values: predictions [n, T].
+        std: their standard deviations, for a regression.
+        labels: NaN where one is missing.
+        targets: what is predicted.
+        scale: see `spread_scale`; also draws the spread times it.
+
+    Returns:
+        None for a regression without spread, or without labels.
+    """
+    names = targets.names[:MOST_TARGETS]
+    present = [~np.isnan(labels[:, target]) for target in range(len(names))]
+    binary = targets.kind == "binary"
+    if (std is None and not binary) or not any(rows.any() for rows in present):
+        return None
+    columns = min(len(names), 3)
+    lines = -(-len(names) // columns)
+    figure = Figure(figsize=(SIDE * columns, SIDE * lines), layout="constrained")
+    axes = figure.subplots(lines, columns, squeeze=False).flatten().tolist()
+    for unused in axes[len(names) :]:
+        unused.set_axis_off()
+    for target, (name, axis, rows) in enumerate(zip(names, axes, present)):
+        axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
+        axis.set(title=name, xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        value, label = values[rows, target], labels[rows, target]
+        if not rows.any():
+            continue
+        if binary:
+            mean, share, counts = reliability(value, label)
+            error = np.sqrt(share * (1 - share) / counts)
+            axis.errorbar(mean, share, error, fmt="o-", markersize=4)
+            axis.set(xlabel="predicted probability", ylabel="share of class 1")
+        else:
+            _draw_coverage(
+                axis,
+                label - value,
+                std[rows, target],
+                None if scale is None else float(scale[target]),
+            )
+    return figure
+
+
+def _draw_coverage(
+    axis: Axes, errors: Floats, std: Floats, scale: float | None
+) -> None:
+    before = "as predicted" if scale is not None else None
+    axis.plot(LEVELS, coverage(errors, std), label=before)
+    if scale is not None:
+        label = f"spread x {scale:.2f}"
+        axis.plot(LEVELS, coverage(errors, scale * std), "--", label=label)
+        axis.legend(fontsize=8)
+    axis.set(xlabel="share promised", ylabel="share of labels within")

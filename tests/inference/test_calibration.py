@@ -1,0 +1,59 @@
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference import calibration
+from graphormer_plugin.inference.calibration import (
+    calibration_figure,
+    coverage,
+    reliability,
+    spread_scale,
+)
+
+
+def test_spread_scale(rng):
+    """Errors of three times the predicted spread; too few labels change nothing."""
+    std = rng.uniform(0.5, 2, (4000, 3))
+    labels = 3 * std * rng.normal(size=(4000, 3))
+    labels[9:, 1], labels[::2, 2] = np.nan, np.nan
+    values = np.zeros_like(labels)
+    found = spread_scale(values, std, labels)
+    assert found == pytest.approx([3, 1, 3], rel=0.05)
+    exact = np.sqrt(np.mean((labels[:, 0] / std[:, 0]) ** 2))
+    assert found[0] == pytest.approx(exact, rel=1e-12)
+    again = spread_scale(values, found * std, labels)
+    assert again == pytest.approx([1, 1, 1], rel=1e-12)
+    assert spread_scale(values, 0 * std, labels).tolist() == [1, 1, 1]
+
+
+def test_coverage(rng):
+    errors = rng.normal(size=20000)
+    found = coverage(errors, np.ones(20000))
+    np.testing.assert_allclose(found, calibration.LEVELS, atol=0.02)
+    assert (coverage(errors, np.full(20000, 0.5))[1:-1] < found[1:-1]).all()
+    assert coverage(np.array([0.0, 1.0]), np.array([0.0, 1e-9]))[20] == 0.5
+
+
+def test_reliability(rng):
+    values = rng.uniform(size=20000)
+    labels = (rng.uniform(size=20000) < values).astype(float)
+    mean, share, counts = reliability(values, labels)
+    np.testing.assert_allclose(mean, share, atol=0.04)
+    assert counts.tolist() == [2000] * 10
+    assert len(reliability(values[:3], labels[:3])[0]) == 3
+
+
+def test_figure(rng):
+    values, std = rng.normal(size=(50, 8)), np.ones((50, 8))
+    labels = values + rng.normal(size=(50, 8))
+    labels[:, 1] = np.nan
+    targets = TargetSchema([f"t{number}" for number in range(8)])
+    figure = calibration_figure(values, std, labels, targets, np.full(8, 1.1))
+    assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in range(6)]
+    assert [len(axis.lines) for axis in figure.axes] == [3, 1, 3, 3, 3, 3]
+    binary = TargetSchema(["active"], kind="binary")
+    chances = 1 / (1 + np.exp(-values[:, :1]))
+    figure = calibration_figure(chances, None, 1.0 * (values[:, :1] > 0), binary)
+    assert figure.axes[0].get_ylabel() == "share of class 1"
+    assert calibration_figure(values, None, labels, targets) is None
+    assert calibration_figure(values, std, np.nan * labels, targets) is None
