@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pretraining import prepare
+from pretraining import card, prepare
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
@@ -114,3 +114,24 @@ def test_too_few_molecules(tmp_path):
     Path(tmp_path / "one.smi").write_text("CCO\n")
     with pytest.raises(SystemExit, match="1 molecules are too few for two splits"):
         prepare.main([str(tmp_path / "table"), str(tmp_path / "one.smi")])
+
+
+class TestCard:
+    def test_determination_leaves_missing_values_out(self):
+        truth = np.array([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])
+        found = card.determination(
+            truth, np.array([[0.0, 2.0], [1.0, 9.0], [2.0, 2.0]])
+        )
+        assert found.tolist() == [1, 0]
+
+    def test_replaces_the_figures_of_the_page(self, tmp_path, monkeypatch, capsys):
+        page = tmp_path / "README.md"
+        page.write_text("a\n<!-- card -->\nold\n<!-- end -->\nb\n")
+        monkeypatch.setattr(card, "PAGE", page)
+        monkeypatch.setattr(card, "figures", lambda *_: [("seed", "7")])
+        for _ in range(2):
+            card.main(["model.pt", str(tmp_path)])
+            text = page.read_text()
+            assert text.startswith("a\n<!-- card -->\n\n|  | measured here |\n")
+            assert text.endswith("| seed | 7 |\n\n<!-- end -->\nb\n")
+        assert "| seed | 7 |" in capsys.readouterr().out

@@ -14,7 +14,7 @@ from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
-from graphormer_plugin.inference.checkpoint import read_file
+from graphormer_plugin.inference.checkpoint import packaged_models, read_file
 
 logger = logging.getLogger(__name__)
 
@@ -83,8 +83,9 @@ def load_pretrained(
     """Weights and vocabularies of a published model, or of one's own, by name.
 
     Looks for ``NAME.pt``, or the authors' name of the file, in ``folder``, in
-    ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root. Downloads a
-    model of `PUBLISHED` that is in none of them. The file is a checkpoint of this
+    ``$GRAPHORMER_PRETRAINED_DIR``, in ``pretrained`` below the data root, and among the
+    models that come with the package. Downloads a model of `PUBLISHED` that is in none
+    of them. The file is a checkpoint of this
     package or, for a model of `PUBLISHED`, of its authors' code. Both are read as data;
     nothing in a file is executed.
 
@@ -119,7 +120,7 @@ def find_file(
         for file in files:
             if (place / file).is_file():
                 return place / file
-    return None
+    return packaged_models().get(name)
 
 
 def download(
@@ -138,7 +139,7 @@ def download(
     if name not in PUBLISHED:
         raise ValueError(
             f"unknown --pretrained-model-name {name!r}: there is no {name}.pt in "
-            f"{looked}, and known names are {', '.join(PUBLISHED)}"
+            f"{looked}, and known names are {', '.join([*packaged_models(), *PUBLISHED])}"
         )
     published = PUBLISHED[name]
     if published.by_hand:

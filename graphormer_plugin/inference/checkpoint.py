@@ -24,6 +24,7 @@ ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
 IMPORT_HINT = (
     "graphormer-convert --from reads the published ones of Graphormer and GRPE"
 )
+PACKAGED = Path(__file__).parents[1] / "pretrained"  # models that come with the package
 # Entries of ``extra_state`` that only a resumed training needs.
 TRAINING_STATE = ("metrics", "ema", "ema_fp32_params")
 
@@ -100,15 +101,33 @@ class Checkpoint(NamedTuple):
         )
 
 
+def packaged_models() -> dict[str, Path]:
+    """Checkpoints that come with the package, by name."""
+    return {path.stem: path for path in sorted(PACKAGED.glob("*.pt"))}
+
+
+def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path; or that of a model of the package, where the path is its name and there is
+    no such file."""
+    if os.path.exists(path):
+        return path
+    return packaged_models().get(os.fspath(path), path)
+
+
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """Read a checkpoint that was trained or converted with this package.
 
     Tensors stay on disk until they are used.
 
+    Args:
+        path: the file; or the name of a model that comes with the package, where there
+            is no such file.
+
     Raises:
         OSError: there is no such file.
         ValueError: it is not a checkpoint of this package, or damaged.
     """
+    path = checkpoint_path(path)
     state = read_file(path)
     foreign = _foreign(state)
     if foreign:

@@ -13,6 +13,7 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
+    checkpoint_path,
     invalid_checkpoint_errors,
     read_checkpoint,
 )
@@ -34,7 +35,7 @@ def load(
     The model computes in the precision of its weights, float32 at least.
 
     Args:
-        path: the checkpoint.
+        path: the checkpoint, or the name of one that comes with the package.
         user_data_dir: folder with modules that register what the model needs: its
             architecture, pair encodings or substructures. The folder that the checkpoint
             names is not imported.
@@ -48,6 +49,7 @@ def load(
     """
     if user_data_dir is not None:
         import_user_data(user_data_dir)
+    path = checkpoint_path(path)
     checkpoint = read_checkpoint(path)
     model = load_model(checkpoint, path)
     featuriser = checkpoint.state["task_state"].get("featuriser", "")

@@ -10,9 +10,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from graphormer_plugin import hub
 from graphormer_plugin.data import files as data_files
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import published as pretrained
+from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import Published, find_file, load_pretrained
+from graphormer_plugin.inference import checkpoint
 from support.golden import golden_state, load_golden
 
 
@@ -174,3 +178,22 @@ def test_nothing_in_a_file_is_executed(places, tmp_path, monkeypatch, name):
     with pytest.raises(ValueError, match=f"{name}.pt"):
         load_pretrained(name, str(places[0]))
     assert not (tmp_path / "executed").exists()
+
+
+def test_a_model_of_the_package(places, tmp_path, monkeypatch):
+    """Loads by its name; a file of the user with that name comes first."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    monkeypatch.setattr(checkpoint, "PACKAGED", folder)
+    torch.save(golden_state(load_golden("grpe_shared")), tmp_path / "grpe.pt")
+    imported = import_published(tmp_path / "grpe.pt", "lenscloth-grpe", {"nhead": 2})
+    names = [f"y{number}" for number in range(imported.num_outputs)]
+    state = checkpoint_of(imported, TargetSchema(names), "lenscloth-grpe")
+    torch.save(state, folder / "tiny_start.pt")
+    found = load_pretrained("tiny_start")
+    assert found.path == str(folder / "tiny_start.pt")
+    assert hub.load("tiny_start").predict(["CCO"]).shape == (1, len(names))
+    with pytest.raises(ValueError, match="known names are tiny_start, pcqm4mv1"):
+        load_pretrained("pcqm4mv3")
+    (places[2] / "tiny_start.pt").touch()
+    assert find_file("tiny_start") == places[2] / "tiny_start.pt"
