@@ -33,7 +33,7 @@ from graphormer_plugin.inference.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
-BLOCKS = ("vectors", "fingerprint")
+BLOCKS = ("vectors", "fingerprint", "descriptors")
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
 # More targets than OWN share the kernel of a sample of that size.
 OWN, SHARED_SAMPLE = 16, 6
