@@ -4,10 +4,9 @@ import os
 import pickle
 import re
 import resource
+import shutil
 import signal
 import struct
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -16,15 +15,19 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from support.training import assert_same_weights, weights
+from support.training import assert_same_weights, forked, trained_once, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 
 
+@pytest.fixture(scope="module")
+def once(data, tmp_path_factory):
+    return trained_once(data, tmp_path_factory.mktemp("once") / "run", "--max-epoch", 2)
+
+
 @pytest.fixture
-def trained(train, tmp_path):
-    train("run", "--max-epoch", 2)
-    return tmp_path / "run"
+def trained(once, tmp_path):
+    return shutil.copytree(once, tmp_path / "run")
 
 
 def changed(path, target, **options):
@@ -147,24 +150,27 @@ def test_a_kill_while_copying_leaves_the_old_file(tmp_path):
     old, new = tmp_path / "checkpoint_last.pt", tmp_path / "checkpoint2.pt"
     old.write_bytes(b"old")
     new.write_bytes(b"new" * 1_000_000)
-    for function, replaced in [
-        (
-            "shutil.copyfileobj",
-            "lambda a, b, n: (b.write(a.read(9)), b.flush(), die())",
-        ),
-        ("os.fsync", "lambda number: die()"),
-        ("os.replace", "lambda a, b: die()"),
+
+    def die(*arguments):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def half(source, target, length):
+        target.write(source.read(9))
+        target.flush()
+        die()
+
+    def copy(module, name, function):
+        setattr(module, name, function)
+        PathManager.copy(str(new), str(old), overwrite=True)
+
+    for dies in [
+        (shutil, "copyfileobj", half),
+        (os, "fsync", die),
+        (os, "replace", die),
     ]:
-        code = f"""
-import os, shutil, signal
-import graphormer_plugin
-from fairseq.file_io import PathManager
-die = lambda: os.kill(os.getpid(), signal.SIGKILL)
-{function} = {replaced}
-PathManager.copy({str(new)!r}, {str(old)!r}, overwrite=True)
-"""
-        status = subprocess.run([sys.executable, "-c", code]).returncode
-        assert status == -signal.SIGKILL
+        process = forked(copy, *dies)
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
         assert old.read_bytes() == b"old"
     assert PathManager.copy(str(new), str(old), overwrite=True)
     assert old.read_bytes() == new.read_bytes()

@@ -4,13 +4,18 @@ Training runs in this process, on one core and with data in the main process, un
 test is about processes: starting Python and fairseq costs more than the training.
 """
 
+import shlex
 import shutil
+import sys
 
 import numpy as np
 import pytest
 import torch
+from fairseq import options
+from fairseq.dataclass import utils
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
+from hydra import experimental
 
 from graphormer_plugin import hub
 from support.training import (
@@ -27,6 +32,28 @@ from support.training import (
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_fairseq")]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '--arch gt_zinc --criterion mse_loss --target-unit "it\'s" --lr 1e-2,1e-3',
+        "--task graph_prediction_with_flag --flag-m 2 --optimizer adam_l2 --clip-norm 5",
+        "--lr-scheduler cosine --lr-period-updates 9 --adam-betas '(0.8, 0.9)'",
+    ],
+)
+def test_options_are_those_of_hydra(more, data, tmp_path, monkeypatch):
+    """All other trainings here have theirs from support/quick_options.py."""
+    more = ["--save-dir", tmp_path / "ü, = 'x'", *shlex.split(more)]
+    arguments = train_arguments(data, tmp_path, *more)
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", *arguments])
+    parser = options.get_training_parser()
+    arguments = options.parse_args_and_arch(parser)
+    quick = utils.convert_namespace_to_omegaconf(arguments)
+    for name in ("compose", "initialize"):
+        monkeypatch.setattr(utils, name, getattr(experimental, name))
+    real = utils.convert_namespace_to_omegaconf(arguments)
+    assert real == quick and list(real) == list(quick)
 
 
 def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):

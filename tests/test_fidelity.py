@@ -20,8 +20,8 @@ def log_of(values):
 
 
 @pytest.mark.parametrize("model", curves.MODELS)
-def test_settings_are_those_of_released_md(model):
-    """Section 11: what both models share, and what belongs to one."""
+def test_settings_are_those_of_the_released_models(model):
+    """What both share, and what belongs to one; examples/fidelity/README.md."""
     words = [*curves.SETTINGS.split(), "--arch", model, *curves.MODELS[model].split()]
     parser = fairseq_options.get_training_parser(default_task="graph_prediction")
     cfg = fairseq_options.parse_args_and_arch(parser, words)

@@ -17,6 +17,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from support.training import command
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -293,14 +295,9 @@ def test_ci_script_is_executable_bash():
 
 @pytest.mark.slow
 def test_path_from_anywhere(tmp_path):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    output = subprocess.check_output(
-        [sys.executable, "-W", "ignore", "-m", "graphormer_plugin", "--path"],
-        cwd=tmp_path,
-        env=env,
-        text=True,
-    )
-    assert output == f"{ROOT / 'graphormer_plugin'}\n"
+    process = command("-m", "graphormer_plugin", "--path", cwd=tmp_path)
+    assert process.communicate()[0].strip() == str(ROOT / "graphormer_plugin")
+    assert process.returncode == 0
 
 
 def test_overview_lists_what_is_registered(capsys):

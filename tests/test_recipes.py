@@ -226,6 +226,7 @@ def test_one_for_real(tmp_path):
     results = tmp_path / "results.tsv"
     environment = {"SMOKE": "1", "SMOKE_DIR": str(tmp_path), "SEED": "7"}
     environment["RESULTS"] = str(results)
+    (tmp_path / "data").mkdir()  # its graphs are generated
     result = run("pattern/grpe_tiny", environment, "--max-epoch", "1")
     assert result.returncode == 0, result.stdout[-3000:]
     with open(results, newline="") as file:
@@ -325,8 +326,8 @@ RAW, HEADS = "--target-scale none", "--encoder-attention-heads"
 @pytest.mark.parametrize(
     "recipe, batch, epochs, rate, warmup, clip, decay, more",
     [
-        # Tables 7 to 10 of Ying et al. 2021; where they are silent, section 3 of
-        # released.md: no clipping on molhiv, 20 edges of a path on ZINC
+        # Tables 7 to 10 of Ying et al. 2021; where they are silent, its
+        # released code, as the recipes' headers say
         (
             "pcqm4m/graphormer_small",
             *(1024, 300, "3e-4", 60000, 5, "0"),
@@ -357,7 +358,7 @@ RAW, HEADS = "--target-scale none", "--encoder-attention-heads"
             *(256, 10000, "2e-4", 40000, 5, "0.01"),
             f"--target-scale none --multi-hop-max-dist 20 {DROPOUT} 0.1",
         ),
-        # Park et al. 2022; what it leaves open is in section 1 of released.md
+        # Park et al. 2022; what it leaves open is of the released code
         *(
             (
                 *(name, batch, 400, "2e-4", 3 * each, 5, "0"),
@@ -397,7 +398,7 @@ RAW, HEADS = "--target-scale none", "--encoder-attention-heads"
             )
             for name in ("grpe_small", "grpe_tiny")
         ),
-        # Table 6 of Menegaux et al. 2023; sections 2.2 and 11 of released.md
+        # Table 6 of Menegaux et al. 2023, and the configs of its released code
         ("zinc/cgt_zinc", 32, 2000, "1e-3", 50 * 313, 1, "1e-5", f"{RAW} {HEADS} 4"),
         (
             "zinc/cgt_zinc_rings",
@@ -430,7 +431,7 @@ def test_settings_of_the_papers(
 
 @pytest.mark.parametrize(
     "recipe, paper, released",
-    [  # sections 1.6, 1.7, 2.2, 3.1, 3.2, 3.4 and 3.5 of released.md
+    [  # the sources of both are in the recipes' headers
         ("molhiv/grpe_standard", "--total-num-update 2285", "--total-num-update 45700"),
         ("molpcba/grpe_large", "--lr 2e-4", "--lr 3e-4"),
         ("zinc/cgt_zinc", f"{HEADS} 4", f"{HEADS} 8"),
@@ -482,7 +483,7 @@ def test_released_variants_of_an_ablation(dry):
 
 @pytest.mark.parametrize(
     "recipe, batch, patience, more",
-    [  # section 5 of released.md; what is our choice says so in baseline.sh
+    [  # the sources, and what is our choice, are in baseline.sh
         ("zinc/gcn", 128, 10, f"{ADAM} --weight-decay 0"),
         ("zinc/gatedgcn", 128, 10, "--target-scale none"),
         ("zinc/pna", 128, 20, f"{ADAM_L2} --weight-decay 3e-6"),
@@ -533,7 +534,7 @@ def test_settings_of_ogb(data, largest, flags):
 
 @pytest.mark.parametrize(
     "recipe, rate, patience, batch, watched",
-    [  # sections 4.1 and 4.4 of released.md
+    [  # configs/*.json and main_*.py of the released code
         ("zinc/gt_zinc", "7e-4", 15, 128, "loss"),
         ("pattern/gt_sbm", "5e-4", 10, 26, "loss"),
         ("cluster/gt_sbm", "5e-4", 10, 32, "loss"),

@@ -6,15 +6,17 @@ import pytest
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
-from graphormer_plugin.cli.explain import FEW, MAX_MOLECULES, main
+from graphormer_plugin.cli.explain import MAX_MOLECULES, main
 from graphormer_plugin.data import rings as rings_module
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+# Each has a map of its own in every layer.
+FOUR_CHANNELS = ["--rwse-dim", "2", "--encoder-embed-dim", "4"]
 
 
 @pytest.fixture(params=["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"])
 def model(request, checkpoint):
-    more = ["--rwse-dim", "4"] if request.param == "cgt_zinc" else []
+    more = FOUR_CHANNELS if request.param == "cgt_zinc" else []
     return checkpoint(request.param, *more)
 
 
@@ -37,7 +39,7 @@ def test_page_of_every_model(model, tmp_path, capsys):
     expected[1] += ", eV"
     expected += ["layer 1", "layer 2"]
     if "cgt" in model:  # its maps, and what one atom attends to
-        expected += 2 * [f"channel {number}" for number in range(1, 17)]
+        expected += 2 * [f"channel {number}" for number in range(1, 5)]
     assert alts(out.read_text()) == 2 * expected
 
 
@@ -65,13 +67,13 @@ def drawn(arguments, monkeypatch):
 
 def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch):
     """Figure 3 of CSA: maps of channels, and rows of them on the molecule."""
-    path = checkpoint("cgt_zinc", "--rwse-dim", "4")
-    options = "--layer 2 --channels 3,16 --atoms 2,13,4".split()
+    path = checkpoint("cgt_zinc", *FOUR_CHANNELS)
+    options = "--layer 2 --channels 3,4 --atoms 2,13,4".split()
     *_, maps, two, thirteen, four = drawn(
         [path, ASPIRIN, str(tmp_path / "a.png"), *options], monkeypatch
     )
     (attention,) = hub.load(path).attention([ASPIRIN])
-    channels = attention[1, [2, 15]]
+    channels = attention[1, [2, 3]]
     assert maps[0] == "channels of layer 2"
     np.testing.assert_array_equal([panel.matrix for panel in maps[1]], channels)
     for (heading, panels), atom, symbol in zip(
@@ -79,7 +81,7 @@ def test_attention_of_chosen_atoms_by_channel(checkpoint, tmp_path, monkeypatch)
     ):
         name = f"{atom + 1} ({symbol})"
         assert heading == f"what atom {name} attends to, channels of layer 2"
-        assert [panel.title for panel in panels] == ["channel 3", "channel 16"]
+        assert [panel.title for panel in panels] == ["channel 3", "channel 4"]
         assert {panel.marked for panel in panels} == {atom}
         np.testing.assert_array_equal([p.values for p in panels], channels[:, atom])
 
@@ -97,13 +99,14 @@ def test_attention_of_an_atom_by_layer(checkpoint, tmp_path, monkeypatch):
 
 
 def test_channels_show_the_atom_that_matters_most(checkpoint, tmp_path, monkeypatch):
-    path = checkpoint("cgt_zinc", "--rwse-dim", "4")
+    path = checkpoint("cgt_zinc", *FOUR_CHANNELS)
     *_, (_, panels) = drawn([path, ASPIRIN, str(tmp_path / "a.svg")], monkeypatch)
     (gradient,) = hub.load(path).gradient_times_input([ASPIRIN])
     assert {panel.marked for panel in panels} == {int(np.abs(gradient).argmax())}
     # A page of many molecules is about layers, unless one asks.
     page = tmp_path / "page.html"
-    many = ["CCO"] * (FEW + 1)
+    monkeypatch.setattr(explain, "FEW", 2)
+    many = ["CCO"] * 3
     assert main([path, *many, str(page)]) == 0
     assert "channel 1" not in alts(page.read_text())
     assert main([path, many[0], "--channels", "1", *many[1:], str(page)]) == 0
@@ -122,7 +125,7 @@ def test_predictor(model):
     smiles = ["CCO", ASPIRIN]
     maps = predictor.attention(smiles)
     virtual = int(predictor.model.virtual_node)
-    maps_per_layer = 16 if "cgt" in model else 2
+    maps_per_layer = 4 if "cgt" in model else 2
     assert [m.shape for m in maps] == [
         (2, maps_per_layer, n + virtual, n + virtual) for n in (3, 13)
     ]

@@ -2,9 +2,7 @@ import csv
 import importlib
 import json
 import os
-import signal
-import subprocess
-import sys
+import resource
 import time
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict, preprocess
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.inference.values import Prediction
+from support.training import forked
 
 CLASSES = (
     "--dataset-name classes.csv --target-kind multiclass --target-unit= "
@@ -291,32 +290,27 @@ def test_kill_9(checkpoint, many, tmp_path):
     """A process that is killed for real, and one that goes on, in processes that read
     SMILES."""
     path = checkpoint("grpe_tiny")
-    code = (
-        "import time\n"
-        "from graphormer_plugin.cli import predict\n"
-        "predict.BLOCK_ROWS = 256\n"
-        "append = predict.ResumableWriter.append\n"
-        "def slow(*arguments):\n"
-        "    append(*arguments)\n"
-        "    time.sleep(0.5)\n"
-        "predict.ResumableWriter.append = slow\n"
-        "if __name__ == '__main__':\n"
-        "    raise SystemExit(predict.main())\n"
-    )
-    script = tmp_path / "slow.py"
-    script.write_text(code)
+    append = predict.ResumableWriter.append
+
+    def slowly(*arguments):
+        append(*arguments)
+        time.sleep(0.5)
+
+    def run(command):
+        predict.ResumableWriter.append = slowly
+        main(command)
+
     out = tmp_path / "out.csv"
     command = [path, many, str(out), "--quiet", "--workers", "2"]
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen([sys.executable, script, *command], env=environment)
+    process = forked(run, command)
     record = tmp_path / "out.csv.part.json"
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if record.exists() and json.loads(record.read_text())["rows"]:
             break
         time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
+    process.join()
     assert 0 < json.loads(record.read_text())["rows"] < 1100
     assert main([*command, "--resume"]) == 0
     assert main([path, many, str(tmp_path / "whole.csv"), "--quiet"]) == 0
@@ -453,14 +447,20 @@ CHAIN = "C" * 20_000
 
 
 def test_a_molecule_above_the_limit_gets_a_reason(checkpoint, tmp_path):
-    """20,000 atoms took 10 GB; here is less than half of it, torch included."""
+    """20,000 atoms took 10 GB; here are 3 GB beyond what this process has."""
     path = tmp_path / "in.csv"
     path.write_text(f"smiles\nCCO\n{CHAIN}\nCCCO\n")
-    code = "import resource, sys; from graphormer_plugin.cli.predict import main; "
-    code += "resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32)); sys.exit(main())"
-    command = [sys.executable, "-c", code, checkpoint("grpe_tiny"), path]
-    run = subprocess.run([*command, tmp_path / "out.csv", "--quiet"])
-    assert run.returncode == 0
+
+    def limited(command):
+        used = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = used * resource.getpagesize() + 3 * 2**30
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        raise SystemExit(main(command))
+
+    command = [checkpoint("grpe_tiny"), str(path), str(tmp_path / "out.csv")]
+    process = forked(limited, [*command, "--quiet"])
+    process.join()
+    assert process.exitcode == 0
     first, chain, last = rows(tmp_path / "out.csv")
     assert chain["reason"] == "20,000 atoms, above --max-atoms 1000"
     assert not chain["gap"] and first["gap"] and last["gap"]

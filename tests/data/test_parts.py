@@ -1,15 +1,12 @@
 """A preparation that was killed goes on where it stopped."""
 
 import logging
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from graphormer_plugin.cli import preprocess
 from graphormer_plugin.data import (
     DATASETS,
     DatasetError,
@@ -21,8 +18,8 @@ from graphormer_plugin.data.build import _kept_if_killed, hash_of_rows
 from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.errors import WorkerError
 from graphormer_plugin.data.parts import SavedParts
+from support.training import forked
 
-ROOT = Path(__file__).parents[2]
 ROWS = 100  # in parts of 8
 
 # A dataset whose parser notes every call, and dies or fails where a file says so.
@@ -55,14 +52,6 @@ def carbons():
         splits={"train": range(0, 80), "valid": range(80, ROWS)},
     )
 """.replace("ROWS", str(ROWS))
-
-COMMAND = """
-import sys
-from graphormer_plugin.data import featurise
-featurise.CHUNK_ROWS, featurise.PART_CHUNKS = 4, 2
-from graphormer_plugin.cli.preprocess import main
-sys.exit(main(sys.argv[1:]))
-"""
 
 
 @pytest.fixture
@@ -97,16 +86,14 @@ def left(folder):
     return list((folder.parent / "data" / "stores").glob(".parts-*"))
 
 
-@pytest.mark.slow
 def test_a_killed_preparation_goes_on(folder, caplog):
     caplog.set_level(logging.INFO)
     (folder / "kill").write_text("51")  # row 50, in the seventh part
-    command = [sys.executable, "-W", "ignore", "-c", COMMAND]
-    command += ["--dataset-name", "carbons", "--user-data-dir", str(folder)]
+    command = ["--dataset-name", "carbons", "--user-data-dir", str(folder)]
     command += ["--data-root", str(folder.parent / "data"), "--workers", "0", "--quiet"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    died = subprocess.run(command, env=environment)
-    assert died.returncode == -signal.SIGKILL
+    process = forked(preprocess.main, command)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     assert calls(folder) == 51
     (parts,) = left(folder)
     assert len(list(parts.glob("*.npz"))) == 6

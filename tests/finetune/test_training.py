@@ -10,6 +10,7 @@ from support.training import (
     logged,
     train_arguments,
     train_on_two_processes,
+    trained_once,
     weights,
 )
 
@@ -19,12 +20,12 @@ ROWS = "encoder.node_encoder.embedding.weight"
 PLAIN = "--dropout 0 --attention-dropout 0 --encoder-layers 2".split()
 
 
-@pytest.fixture
-def first(train, tmp_path):
+@pytest.fixture(scope="module")
+def first(data, tmp_path_factory):
     """Checkpoint of a run with one target."""
-    train("first", *PLAIN, "--max-epoch", 1, "--target-columns", "length")
-    metrics.reset()
-    return tmp_path / "first/checkpoint_last.pt"
+    more = ["--max-epoch", 1, "--target-columns", "length"]
+    folder = trained_once(data, tmp_path_factory.mktemp("first"), *PLAIN, *more)
+    return folder / "checkpoint_last.pt"
 
 
 @pytest.fixture(scope="module")

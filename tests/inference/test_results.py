@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference import results
 from graphormer_plugin.inference.results import SUBMISSIONS, write_predictions
 from graphormer_plugin.inference.values import values_of
 
@@ -70,8 +71,13 @@ def test_nodes(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dataset, split", SUBMISSIONS)
-def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
-    """The same file as OGB's evaluator writes, for as many graphs as it demands."""
+def test_submissions_equal_those_of_ogb(ogb, tmp_path, monkeypatch, dataset, split):
+    """The same file as OGB's evaluator writes, for as many graphs as it demands.
+
+    The cells of the CSV are not its subject, and values are those of the tests around.
+    """
+    monkeypatch.setattr(results, "_cells", lambda *_: [])
+    monkeypatch.setattr(results, "values_of", lambda output, _: 5 + output)
     targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[1.0])
     count = SUBMISSIONS[dataset, split].graphs
     source = store({split: np.arange(count)[::-1]}, dataset)
@@ -94,8 +100,8 @@ def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
 
 
 def test_a_submission_is_complete_or_not_there(tmp_path, caplog):
-    targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[1.0])
-    outputs = {0: (np.array([0.0]), np.array([NAN]))}
+    targets = TargetSchema(["homolumogap"], "eV", mean=[5.0], std=[2.0])
+    outputs = {0: (np.array([1.0]), np.array([NAN]))}
     source = store({"test-dev": [0, 1]}, "pcqm4mv2")
     files = write_predictions(tmp_path, "test-dev", source, targets, outputs)
     assert [file.suffix for file in files] == [".csv"]
@@ -103,4 +109,6 @@ def test_a_submission_is_complete_or_not_there(tmp_path, caplog):
     source = store({"test-dev": [0]}, "pcqm4mv2")
     files = write_predictions(tmp_path, "test-dev", source, targets, outputs)
     assert [file.suffix for file in files] == [".csv", ".npz"]
+    with np.load(files[1]) as file:  # the output in the unit
+        assert file["y_pred"].tolist() == [7.0] and file["y_pred"].dtype == np.float32
     assert "OGB will not take y_pred_pcqm4m-v2_test-dev.npz: 1 graphs" in caplog.text

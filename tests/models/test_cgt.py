@@ -174,14 +174,14 @@ def test_head_of_nodes_has_unit_vectors():
     "arch, name", [("cgt_zinc", "ReLU"), ("cgt_small", "GELU"), ("cgt_deep", "GELU")]
 )
 def test_activation(arch, name):
-    """GELU in both places on PCQM4Mv2 (2.1 of released.md)."""
+    """`gnn.act: gelu` in the released configs for PCQM4Mv2, in layers and head."""
     model = build_model(arch, OGB, GRAPHS, encoder_layers=1)
     assert type(model.head.hidden[1]).__name__ == name
     assert model.encoder.layers[0].activation is ACTIVATIONS[name.lower()]
 
 
 def test_inner_dropout_is_that_of_the_layer():
-    """0.1 on CLUSTER (2.1 of released.md)."""
+    """`gt.dropout` of the released cluster-CSA.yaml, 0.1; gps_layer.py uses it twice."""
     layer = build_model("cgt_cluster", CLUSTER, node_classes(6)).encoder.layers[0]
     assert layer.act_dropout.p == layer.dropout.p == 0.1
 

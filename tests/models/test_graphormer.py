@@ -92,7 +92,7 @@ def test_tables_follow_the_vocabulary_or_the_options():
 
 
 def test_structure_of_the_paper_and_of_the_second_version():
-    """Section 11 of shared/papers/released.md."""
+    """What sets them apart is in the docstring of graphormer_plugin/models/graphormer.py."""
     found = {}
     for name, (arch, options) in {
         "paper": ("graphormer_paper_slim", {}),

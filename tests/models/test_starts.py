@@ -1,8 +1,8 @@
 """Weights at the start, against the released code of each system.
 
 The table says how every weight starts; a weight that it does not name, or names twice,
-fails. The papers state no start, so the sources are the released codes as
-`shared/papers/released.md` reads them (section in brackets).
+fails. The papers state no start, so the sources are the released codes, whose files the
+comments name.
 """
 
 import csv
@@ -29,7 +29,7 @@ TARGETS = TargetSchema(["y"])
 # default of a linear map: weight and bias uniform within +-1 / sqrt(inputs).
 NORMS = {r".*norm\.weight": "one", r".*norm\.bias": "zero"}
 STARTS = {
-    # GRPE, grpe/model/graph_self_attention.py (1.1): no function that initialises.
+    # GRPE, grpe/model/graph_self_attention.py: no function that initialises.
     ("grpe_small", ()): {
         r"encoder\.node_encoder\.embedding\.weight": 1.0,
         r"encoder\.virtual_node\.embedding\.weight": "zero",
@@ -66,7 +66,7 @@ for switches in ((), ("pre_layernorm",)):
         r"head\.(transform\.)?bias": "zero",
         **NORMS,
     }
-# CSA (2.1): no function that initialises.
+# CSA: no function that initialises.
 CGT = {
     r"encoder\.node_encoder\.embedding\.weight": 1.0,
     r"encoder\.pairs\.(bonds\.0\.embedding|no_bonds)\.weight": 1.0,
@@ -180,7 +180,7 @@ def largest_changes(batch, init=None, **options):
 
 
 def test_relations_matter_at_the_start(batch):
-    """0.57 in section 11 of released.md, for one start of the released model.
+    """By up to 0.57 in one start of the released model, measured on these molecules.
 
     A largest value over 64 molecules differs between starts: ten of the released form
     have 0.56 to 0.84 (0.556, 0.574, 0.575, ...), ten of the paper's 0.49 to 0.83.
@@ -192,13 +192,13 @@ def test_relations_matter_at_the_start(batch):
 
 
 def test_with_the_start_of_graphormer_relations_do_not_matter(batch):
-    """0.0007 in section 11 of released.md, again for one start; here up to 0.0005."""
+    """By up to 0.0007, again in one start of the released model; here up to 0.0005."""
     changes = largest_changes(batch, lambda module: init_transformer(module, 12))
     assert changes[-1] < 0.001
 
 
 def test_columns_of_molecules_start_as_in_ogbs_encoders():
-    """CSA on PCQM4Mv2 (2.1): xavier_uniform for each column of atoms and bonds, summed;
+    """CSA on PCQM4Mv2: xavier_uniform for each column of atoms and bonds, summed;
     bonds are averaged here, so they start larger by the number of columns."""
     torch.manual_seed(0)
     ogb = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])

@@ -111,6 +111,8 @@ def main() -> None:
     import graphormer_plugin  # noqa: F401
     from graphormer_plugin import hub  # noqa: F401
 
+    warm_up = importlib.import_module("quick_options").warm_up
+    warm_up()  # after fairseq, which says how lines of logs look
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
     server = socket.create_server(("127.0.0.1", 0))
     print(server.getsockname()[1], flush=True)

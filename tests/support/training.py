@@ -8,6 +8,7 @@ import functools
 import io
 import json
 import logging
+import multiprocessing
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
+from support.quick_options import quicken
 from support.recipe_server import shims
 
 ROOT = Path(__file__).parents[2]
@@ -34,8 +36,10 @@ STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC C1CCC1C O=C(N)C".sp
 SMILES = [start + "C" * k for start in STARTS for k in range(10)]
 
 
-@pytest.fixture
-def fresh_fairseq(monkeypatch):
+quicken()
+
+
+def forget():
     """fairseq keeps the best metric and all meters in the process."""
     for function, name in [
         (checkpoint_utils.save_checkpoint, "best"),
@@ -44,6 +48,11 @@ def fresh_fairseq(monkeypatch):
         if hasattr(function, name):
             delattr(function, name)
     metrics.reset()
+
+
+@pytest.fixture
+def fresh_fairseq():
+    forget()
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -104,6 +113,14 @@ def run(main, arguments, monkeypatch):
         for logger in loggers:
             logger.removeHandler(handler)
     return stream.getvalue()
+
+
+def trained_once(data, save_dir, *more):
+    """Checkpoints of a training, for a fixture of a module; no test may change them."""
+    forget()
+    with pytest.MonkeyPatch.context() as patch:
+        run(fairseq_train.cli_main, train_arguments(data, save_dir, *more), patch)
+    return save_dir
 
 
 @pytest.fixture
@@ -172,13 +189,26 @@ def server_environment():
     return found
 
 
-def command(*arguments):
+def command(*arguments, cwd=None):
     """A started `python`, whose standard output and error come together."""
     environment = server_environment()
     python = shutil.which("python", path=environment["PATH"])
     return subprocess.Popen(
-        [python, *arguments], env=environment, stdout=subprocess.PIPE, text=True
+        [python, *arguments],
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
+
+
+def forked(function, *arguments):
+    """A started copy of this process, which has all imports and runs a function."""
+    process = multiprocessing.get_context("fork").Process(
+        target=function, args=arguments
+    )
+    process.start()
+    return process
 
 
 def train_on_two_processes(*arguments):

@@ -99,7 +99,7 @@ def test_pcqm(tmp_path, options, version, source, caplog):
 
 
 def test_splits_of_the_released_code_of_csa():
-    """section 11 of released.md: 150,000 of train choose; the next tenth is the subset"""
+    """150,000 of train choose the epoch; the next tenth is the subset."""
     train = np.arange(3_378_606) + 7
     order = np.random.default_rng(42).permutation(len(train)) + 7
     full, part = (ogb.held_out_splits(train, subset) for subset in (False, True))
