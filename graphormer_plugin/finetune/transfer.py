@@ -36,16 +36,6 @@ SIZES = {
     "encoder_ffn_embed_dim": "width of the feed-forward network",
     "encoder_attention_heads": "number of heads",
 }
-# Options of a training run, unrelated to its weights (as dropout rates are).
-RUN_OPTIONS = {
-    "_name",
-    "attention_form",
-    "attention_memory",
-    "clamp_max",
-    "freeze_encoder_layers",
-    "layerwise_lr_decay",
-    "perturb_noise",
-}
 
 
 @dataclass(frozen=True)
@@ -123,8 +113,13 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         )
         raise ValueError(f"{start.path} has {details}; they have to agree")
     preset = preset_options(arch)
+    of_run = {
+        field.name
+        for field in dataclasses.fields(MODEL_DATACLASS_REGISTRY[model])
+        if field.metadata.get("of_run")
+    }
     adopted, kept = [], []
-    for name in sorted(preset.keys() - SIZES.keys() - RUN_OPTIONS):
+    for name in sorted(preset.keys() - SIZES.keys() - of_run - {"_name"}):
         if not resumes and name.endswith("dropout") or not _differ(cfg, saved, name):
             continue
         if cfg[name] == preset[name]:

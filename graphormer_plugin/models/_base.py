@@ -35,7 +35,11 @@ class ModelTask:
 
 @dataclass
 class EncoderConfig(FairseqDataclass):
-    """Size and training of an encoder with layers."""
+    """Size and training of an encoder with layers.
+
+    `of_run` in the metadata of a field marks an option of a training run that is unrelated
+    to the weights, as dropout rates are: fine-tuning does not take it over.
+    """
 
     encoder_layers: int = field(default=12, metadata={"help": "number of layers, >= 1"})
     encoder_embed_dim: int = field(
@@ -55,14 +59,16 @@ class EncoderConfig(FairseqDataclass):
     freeze_encoder_layers: int = field(
         default=0,
         metadata={
-            "help": "number of first layers that are not trained, nor are embeddings; 0: all are"
+            "help": "number of first layers that are not trained, nor are embeddings; 0: all are",
+            "of_run": True,
         },
     )
     layerwise_lr_decay: float = field(
         default=1.0,
         metadata={
             "help": "learning rate of a layer over that of the layer above, 0 < x <= 1; "
-            "the head has --lr, the embeddings are below the first layer"
+            "the head has --lr, the embeddings are below the first layer",
+            "of_run": True,
         },
     )
 

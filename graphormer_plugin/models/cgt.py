@@ -188,7 +188,8 @@ class CGTConfig(PairConfig):
         default="auto",
         metadata={
             "help": "lean: attention in chunks, recomputed in the backward pass; plain: "
-            "all at once; auto: lean for large batches"
+            "all at once; auto: lean for large batches",
+            "of_run": True,
         },
     )
 

@@ -107,7 +107,8 @@ class MessagePassingConfig(EncoderConfig):
         default=0.0,
         metadata={
             "help": "in evaluation, predictions at the scale of training are clamped to "
-            "0..this; 0: they are not"
+            "0..this; 0: they are not",
+            "of_run": True,
         },
     )
 
@@ -121,9 +122,8 @@ class MessagePassingModel(GraphModel):
     @classmethod
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
-        conv = cls.conv + ("_bonds" if getattr(cfg, "edge_features", False) else "")
         encoder = MessagePassingEncoder(
-            conv,
+            cls.convolution(cfg),
             task.schema,
             num_layers=cfg.encoder_layers,
             embed_dim=cfg.encoder_embed_dim,
@@ -164,10 +164,24 @@ class MessagePassingModel(GraphModel):
             out = out.clamp(0, self.clamp_max)
         return out
 
+    @classmethod
+    def convolution(cls, cfg: Any) -> str:
+        """Name of the layer."""
+        return cls.conv
+
     @staticmethod
     def conv_options(cfg: Any, task) -> dict[str, Any]:
         """Arguments of the layer beside width and norm."""
         return {}
+
+
+class MayUseBonds(MessagePassingModel):
+    """Base of models whose option `edge_features` selects a layer with bonds."""
+
+    @classmethod
+    def convolution(cls, cfg: Any) -> str:
+        """See `MessagePassingModel`."""
+        return f"{cls.conv}_bonds" if cfg.edge_features else cls.conv
 
 
 @dataclass
@@ -182,7 +196,7 @@ class GCNConfig(MessagePassingConfig):
 
 
 @register_model("gcn", dataclass=GCNConfig)
-class GCNModel(MessagePassingModel):
+class GCNModel(MayUseBonds):
     """Graph convolutional network: the mean of the neighbours."""
 
     conv = "gcn"
@@ -238,7 +252,7 @@ class GATConfig(MessagePassingConfig):
 
 
 @register_model("gat", dataclass=GATConfig)
-class GATModel(MessagePassingModel):
+class GATModel(MayUseBonds):
     """Graph attention network."""
 
     conv = "gat"

@@ -116,7 +116,8 @@ class GraphTransformerConfig(TransformerConfig):
         default="auto",
         metadata={
             "help": "without edge features: sparse (edge by edge), dense (padded "
-            "matrices and a mask), or auto, the faster one for each batch"
+            "matrices and a mask), or auto, the faster one for each batch",
+            "of_run": True,
         },
     )
 

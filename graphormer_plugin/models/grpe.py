@@ -43,7 +43,10 @@ class GRPEConfig(VirtualNodeConfig):
     )
     perturb_noise: float = field(
         default=0.0,
-        metadata={"help": "uniform noise within +-this on node vectors in training"},
+        metadata={
+            "help": "uniform noise within +-this on node vectors in training",
+            "of_run": True,
+        },
     )
     independent_encodings: bool = field(
         default=False,
