@@ -1,7 +1,5 @@
 """Bond types while a store is written, when the ranges of bond columns may be unknown."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cython_ext import bond_dtype

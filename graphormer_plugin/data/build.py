@@ -1,7 +1,5 @@
 """From a dataset's name to an open store, which is built first where needed."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import hashlib

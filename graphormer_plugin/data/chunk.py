@@ -1,7 +1,5 @@
 """Graphs in arrays on their way into a store, and the one check of a graph."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -60,7 +58,7 @@ class GraphChunk:
         return len(self.num_nodes)
 
     @classmethod
-    def joined(cls, chunks: Sequence[GraphChunk]) -> GraphChunk:
+    def joined(cls, chunks: Sequence["GraphChunk"]) -> "GraphChunk":
         """Joins consecutive chunks, at least one.
 
         All have the same arrays, but those without edges may lack `edge_attr`.
@@ -143,7 +141,7 @@ class FeaturisedRows:
     rows: int = 0
 
     @classmethod
-    def joined(cls, pieces: Sequence[FeaturisedRows]) -> FeaturisedRows:
+    def joined(cls, pieces: Sequence["FeaturisedRows"]) -> "FeaturisedRows":
         """Joins consecutive rows."""
         result = cls(None, rows=sum(piece.rows for piece in pieces))
         for piece in pieces:

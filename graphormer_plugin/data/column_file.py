@@ -1,7 +1,5 @@
 """Columns of a store while they are written: `.npy` files that grow."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import BinaryIO

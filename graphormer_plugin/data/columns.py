@@ -1,7 +1,5 @@
 """Columns of graphs in memory, as a store has them, for prediction."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order

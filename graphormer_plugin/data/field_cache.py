@@ -5,8 +5,6 @@ arrays beside the store, memory-mapped. `compute_columns` computes them in memor
 graphs without a store. Both compute only what a `BatchSpec` asks for.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

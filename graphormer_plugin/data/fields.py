@@ -8,8 +8,6 @@ A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from cython_ext.codes import MAX_HOPS

@@ -1,7 +1,5 @@
 """Files: written whole or not at all, locked against other processes, hashed, fetched."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -12,8 +12,6 @@ that are equal up to 1e-6). The basis of an eigenspace of several dimensions is 
 the numbering of the nodes: arbitrary, but the same in every computation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Finished parts of a preparation on disk, so that a killed one continues."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """From PyG graphs to chunks of a store."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -14,8 +14,6 @@ It takes the `DatasetOptions` or no argument, and may return the dictionary of G
 v2 instead, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 import sys

@@ -4,8 +4,6 @@ Node columns keep their own ranges. Bond columns are joined into one bond type p
 so that a pair of nodes carries one small integer.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -155,7 +153,7 @@ class FeatureSchema:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> FeatureSchema:
+    def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
         """Inverse of `to_dict`."""
         return cls(**values)
 
@@ -205,7 +203,7 @@ class TargetSchema:
         """Numbers that a model predicts per graph or node."""
         return self.num_classes if self.kind == "multiclass" else len(self.names)
 
-    def raw(self) -> TargetSchema:
+    def raw(self) -> "TargetSchema":
         """These targets as they are: `standardise` and `restore` change nothing."""
         return dataclasses.replace(self, mean=[], std=[])
 
@@ -239,7 +237,7 @@ class TargetSchema:
         }
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TargetSchema:
+    def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
         """Inverse of `to_dict`."""
         return cls(**values)
 

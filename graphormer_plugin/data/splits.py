@@ -1,7 +1,5 @@
 """Splits of a dataset: random, by scaffold, and from rows of a source to graphs."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections import defaultdict

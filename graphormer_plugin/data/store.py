@@ -34,8 +34,6 @@ computes the checksums, and finds damage that the file system did not notice.
 disk, under a file lock that the kernel releases when its holder dies.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -103,7 +101,7 @@ class GraphStore:
         self.warnings: list[str] = manifest.get("warnings", [])
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> GraphStore:
+    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
         """Opens a store without reading its columns.
 
         Args:

@@ -1,7 +1,5 @@
 """Folders of users: modules in them register datasets and substructures."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

@@ -14,8 +14,6 @@ are 0..69, the 924 with degrees up to 6 are 0..923. Any other colour is a 31-bit
 multiset, from 924; two such colours share a number with probability 5e-10.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 from functools import cache

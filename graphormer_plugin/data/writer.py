@@ -1,7 +1,5 @@
 """Writing a `GraphStore` from a stream of graphs, with bounded memory."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import logging
@@ -89,7 +87,7 @@ class StoreWriter:
         self._node_max: np.ndarray | None = None
         self._bonds = BondNumbers(bond_dims)
 
-    def __enter__(self) -> StoreWriter:
+    def __enter__(self) -> "StoreWriter":
         remove_leftovers(self.path)
         self.folder = self.path.parent / f".tmp-{self.path.name}.{os.getpid()}"
         self.folder.mkdir(parents=True)

@@ -1,7 +1,5 @@
 """The NCI molecules in RDKit's wheel, with a target that is computed."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import types

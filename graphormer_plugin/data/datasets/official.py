@@ -5,8 +5,6 @@ are not used if incomplete. Pickles and files of torch are read with a list of a
 classes: nothing in a file is executed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import hashlib

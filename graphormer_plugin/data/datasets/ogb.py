@@ -4,8 +4,6 @@ Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). BenchmarkFiles sp
 labels; files as OGB publishes them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

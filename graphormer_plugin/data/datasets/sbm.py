@@ -5,8 +5,6 @@ the parameters of the released notebooks. Those set no seed, so the published gr
 be made again; graphs from here have the same distribution.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Graphs of SMILES with OGB's features."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """ZINC, the benchmark of Dwivedi et al. 2020 (arXiv:2003.00982)."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import io
