@@ -87,11 +87,11 @@ def scaffold_split(
     up_to_train, up_to_valid = ratios[0], ratios[0] + ratios[1]
     splits: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
     for group in order:
-        if len(splits["train"]) + len(group) <= up_to_train * len(scaffolds):
+        trained = len(splits["train"])
+        seen = trained + len(splits["valid"])
+        if trained + len(group) <= up_to_train * len(scaffolds):
             splits["train"] += group
-        elif len(splits["train"] + splits["valid"] + group) <= up_to_valid * len(
-            scaffolds
-        ):
+        elif seen + len(group) <= up_to_valid * len(scaffolds):
             splits["valid"] += group
         else:
             splits["test"] += group

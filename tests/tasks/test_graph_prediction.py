@@ -461,33 +461,48 @@ def test_multiclass_targets_have_an_output_per_class():
 # Import
 
 
+# Two ways, each in a fork of a process that has fairseq and not yet the plugin.
+IMPORTS = """
+import os, sys
+from argparse import Namespace
+from pathlib import Path
+from fairseq import utils
+from fairseq.criterions import CRITERION_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq.tasks import TASK_REGISTRY
+
+def check():
+    assert "graph_prediction" in TASK_REGISTRY
+    assert "grpe_small" in ARCH_MODEL_REGISTRY
+    assert "l1_loss" in CRITERION_REGISTRY
+
+folder = Path(sys.argv[1])
+for first in (False, True):
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0
+        continue
+    assert "graphormer_plugin" not in sys.modules
+    if first:
+        sys.path.insert(0, str(folder.parent))
+        import graphormer_plugin
+        check()
+    for _ in range(2):
+        utils.import_user_module(Namespace(user_dir=str(folder)))
+    check()
+    names = [name for name in sys.modules if name.endswith("graph_prediction")]
+    assert names == ["graphormer_plugin.tasks.graph_prediction"], names
+    sys.exit()
+"""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["user-dir", "import, then user-dir"])
-def test_every_way_of_importing_registers_once(way, tmp_path):
-    lines = ["import argparse, sys", "from fairseq import utils"]
-    check = [
-        "from fairseq.tasks import TASK_REGISTRY",
-        "from fairseq.models import ARCH_MODEL_REGISTRY",
-        "from fairseq.criterions import CRITERION_REGISTRY",
-        "assert 'graph_prediction' in TASK_REGISTRY",
-        "assert 'grpe_small' in ARCH_MODEL_REGISTRY",
-        "assert 'l1_loss' in CRITERION_REGISTRY",
-    ]
-    if way.startswith("import"):
-        lines += ["import graphormer_plugin", *check]
-    folder = ROOT / "graphormer_plugin"
-    lines += [f"args = argparse.Namespace(user_dir={str(folder)!r})"]
-    lines += ["utils.import_user_module(args)"] * 2
-    lines += [
-        *check,
-        "names = [m for m in sys.modules if m.endswith('graph_prediction')]",
-        "assert names == ['graphormer_plugin.tasks.graph_prediction'], names",
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    if way == "user-dir":
-        environment.pop("PYTHONPATH")
+def test_every_way_of_importing_registers_once(tmp_path):
+    """With --user-dir, and after an import."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment.pop("PYTHONPATH", None)
     result = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", "\n".join(lines)],
+        [sys.executable, "-W", "ignore", "-c", IMPORTS, ROOT / "graphormer_plugin"],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
