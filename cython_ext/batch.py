@@ -43,7 +43,7 @@ _BOND_FIELDS = frozenset({"bond", "path_bond", "relation_index", "edge_bond"})
 _EDGE_FIELDS = _BOND_FIELDS | {"dist", "in_degree", "out_degree", "edge_index"}
 #: Names of the fields that `build_batch` makes.
 FIELDS = _EDGE_FIELDS.union(
-    NODE_COLUMNS, {"node_mask", "node_graph", "relations", "ring"}
+    NODE_COLUMNS, {"node_mask", "node_graph", "relations", "ring", "edge_attr"}
 )
 
 
@@ -87,6 +87,7 @@ def build_batch(
     | | | ring together |
     | `edge_index` | [2, sum E] int64 | edges; nodes are numbered without padding |
     | `edge_bond` | [sum E] bond type | of each edge |
+    | `edge_attr` | [sum E, C] float32 | stored column of edges |
     | `node_graph` | [sum N] int64 | position in the batch of its graph |
 
     Args:
@@ -95,7 +96,7 @@ def build_batch(
             ``edge_offset`` are ``[G + 1]``; ``x``, ``lap_pe`` and ``pos``
             ``[sum N, F]``; ``wl_role`` ``[sum N]``; ``edge_src`` and ``edge_dst``
             ``[sum E]``, numbered within each graph; ``edge_bond`` ``[sum E]``, from 1;
-            the edges of a graph are in the order of `edge_order`.
+            ``edge_attr`` ``[sum E, C]``; the edges of a graph are in the order of `edge_order`.
             ``ring_offset`` ``[G + 1]`` has the rings of each graph, ``ring_start``
             ``[S + 1]`` the rows of each ring, and ``ring_node`` its nodes, numbered
             within the graph. Only what ``fields`` need must be there.
@@ -153,6 +154,8 @@ def build_batch(
     out = job.out
     if "ring" in fields:
         out["ring"] = _fill_rings(stored, ids, job.node_count, job.width)
+    if "edge_attr" in fields:
+        out["edge_attr"] = _edge_rows(job, stored["edge_attr"])
     if "node_graph" in fields:
         out["node_graph"] = np.repeat(np.arange(len(ids)), job.node_count)
     if "relation_index" in fields:
@@ -195,9 +198,11 @@ def _columns_of(fields: frozenset[str]) -> list[str]:
         names += EDGE_COLUMNS
     if fields & _BOND_FIELDS:
         names.append("edge_bond")
+    if "edge_attr" in fields:
+        names += [*EDGE_COLUMNS, "edge_attr"]
     if "ring" in fields:
         names += RING_COLUMNS
-    return names
+    return list(dict.fromkeys(names))
 
 
 def _plan(
@@ -309,6 +314,13 @@ def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
         position, code, value = error
         raise ValueError(_describe(job, int(ids[position]), position, code, value))
     return seen
+
+
+def _edge_rows(job: BatchJob, column: np.ndarray) -> np.ndarray:
+    """Rows of a column of edges that belong to the batch."""
+    count = job.edge_count
+    first = np.repeat(job.edge_start - np.cumsum(count) + count, count)
+    return column[first + np.arange(count.sum())]
 
 
 def _fill_rings(

@@ -27,12 +27,14 @@ DTYPES = {
         "edge_src": "uint8 uint16 int32",
         "edge_dst": "uint8 uint16 int32",
         "edge_bond": "uint8 uint16",
+        "edge_attr": "float32",
         "ring_offset": "int64",
         "ring_start": "int64",
         "ring_node": "uint8 uint16 int32",
     }.items()
 }
-MATRICES = ("x", "lap_pe", "pos")  # columns [sum N, F]; all others have one dimension
+# Columns [sum N, F] or [sum E, C]; all others have one dimension.
+MATRICES = ("x", "lap_pe", "pos", "edge_attr")
 
 
 def bond_dtype(num_bond_types: int) -> np.dtype:

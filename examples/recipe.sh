@@ -198,6 +198,7 @@ smoke_flags() {
     esac
     [[ $TASK != node_prediction ]] || smoke+=(--dataset-source generated:20)
     [[ $ARCH != cgt_* ]] || smoke+=(--rwse-dim 4)
+    [[ " $* " != *" --relative-dim "* ]] || smoke+=(--relative-dim 4)
 }
 
 recipe() {
@@ -213,7 +214,7 @@ recipe() {
         DATA_ROOT="$SMOKE_DIR/data"
         SAVE_DIR="${SAVE_DIR:-$SMOKE_DIR/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"
         RESULTS="${RESULTS:-$SMOKE_DIR/results.tsv}"
-        smoke_flags
+        smoke_flags "$@"
         [[ -d $DATA_ROOT ]] || "$PYTHON" "$ROOT/tests/support/benchmark_files.py" "$DATA_ROOT"
     fi
     SAVE_DIR="${SAVE_DIR:-$ROOT/runs/$BENCHMARK/$RECIPE${VARIANT:+-$VARIANT}/seed$SEED}"

@@ -32,6 +32,7 @@ PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
 MEASURED = {"zinc": ("mae", "test"), "pcqm4m": ("mae", "valid")}
 MEASURED |= {"pcqm4mv2": ("mae", "valid"), "molhiv": ("roc_auc", "test")}
 MEASURED |= {"molpcba": ("ap", "test")}
+MEASURED |= {name: ("accuracy", "test") for name in ("mnist", "cifar10")}
 MEASURED |= {name: ("weighted_accuracy", "test") for name in ("pattern", "cluster")}
 MEASURED |= {
     f"pcqm4mv2/{name}": ("mae", "test")
@@ -522,6 +523,26 @@ def test_settings_of_pna_on_molhiv(flags):
     for part in expected:
         assert f" {part} " in train, part
     assert "/checkpoint_best.pt --subset test" in tested
+
+
+@pytest.mark.parametrize("data", ["mnist", "cifar10"])
+def test_settings_on_superpixels(data, flags):
+    """mnist.sh, cifar.sh and gpp.py of GRPE; mnist-CSA.yaml and cifar10-CSA.yaml."""
+    epoch = {"mnist": 860, "cifar10": 704}[data]  # of 64 graphs an update
+    line = flags(f"{data}/grpe_tiny", {}).replace("\n", " \n")
+    expected = [f"--dataset-name {data}-tenths --arch grpe_tiny", "--batch-size 64"]
+    expected += [f"{ADAM} --clip-norm 5 --weight-decay 0 --lr 2e-4", "--max-hop 3"]
+    expected += ["--dropout 0 --attention-dropout 0.1", "--max-epoch 300"]
+    expected += [f"--warmup-updates {3 * epoch} --total-num-update {300 * epoch}"]
+    for part in expected:
+        assert f" {part} " in line, part
+    line = flags(f"{data}/cgt", {}).replace("\n", " \n")
+    expected = [f"--dataset-name {data} --arch cgt_pattern", "--batch-size 16"]
+    expected += [f"{ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3"]
+    expected += ["--encoder-layers 3 --encoder-embed-dim 52", "--max-epoch 100"]
+    expected += ["--relative-dim 20", "--attention-dropout 0.5", "--readout mean"]
+    for part in expected:
+        assert f" {part} " in line, part
 
 
 @pytest.mark.parametrize("data, largest", [("pcqm4m", 50), ("pcqm4mv2", 20)])

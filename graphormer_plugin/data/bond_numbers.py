@@ -66,17 +66,20 @@ class BondNumbers:
         if len(self._numbers) >= MAX_BOND_TYPES:
             raise ValueError(
                 f"edge_attr has {MAX_BOND_TYPES} different rows or more; are the edge "
-                "features continuous? Bin them, or leave edge_attr out"
+                "features continuous? Give them as floats"
             )
         # Lexicographic keys make the order of edges independent of the numbers.
         return np.array(numbers, dtype=np.int64)[inverse], (inverse,)
 
-    def schema(self, width: int, node_dims: list[int] | None) -> FeatureSchema:
+    def schema(
+        self, width: int, node_dims: list[int] | None, edge_features: int = 0
+    ) -> FeatureSchema:
         """Schema with all bonds that were numbered.
 
         Args:
             width: Number of node columns.
             node_dims: Number of values of each, or None.
+            edge_features: Real features of edges.
         """
         if self._dims is not None:
             dims = list(self._dims)
@@ -87,7 +90,7 @@ class BondNumbers:
         table = None
         if np.prod(dims, dtype=float) > MAX_RADIX_TYPES:
             table = [list(row) for row in sorted(self._numbers)]
-        return FeatureSchema(width, node_dims, dims, table)
+        return FeatureSchema(width, node_dims, dims, table, edge_features)
 
     def types(self, schema: FeatureSchema) -> np.ndarray | None:
         """The schema's type by provisional number; None if the numbers are final."""

@@ -39,7 +39,9 @@ class GraphChunk:
         num_edges: int [g] directed edges of each graph.
         x: Categories from 0 (integers) or features (floats) [sum n, F].
         edge_index: int [2, sum e], node numbers within each graph.
-        edge_attr: Categories from 0, int [sum e, columns]; None if edges carry nothing.
+        edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];
+            None if edges carry nothing. Edges with features are distinct: no two have
+            the same ends.
         target: float [g, C], or int [sum n] at node level; None if given later.
         pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
@@ -89,7 +91,7 @@ class GraphChunk:
             ("x", self.x, num_nodes, "iubf"),
             ("pos", self.pos, num_nodes, "iubf"),
             ("edge_index.T", np.asarray(self.edge_index).T, num_edges, "iu"),
-            ("edge_attr", self.edge_attr, num_edges, "iub"),
+            ("edge_attr", self.edge_attr, num_edges, "iubf"),
         ):
             if table is None:
                 continue
@@ -116,12 +118,26 @@ class GraphChunk:
                 graph = np.searchsorted(np.cumsum(counts), row, side="right")
                 text = text.format(table[row, column], num_nodes[graph] - 1)
                 raise ValueError(f"graph {first + int(graph)}: {text}")
+        if self.edge_attr is not None and np.asarray(self.edge_attr).dtype.kind == "f":
+            self._check_distinct_edges(first)
         if self.target is not None:
             expected = num_nodes.sum() if np.ndim(self.target) == 1 else len(self)
             if len(self.target) != expected:
                 raise ValueError(
                     f"target has {len(self.target)} rows, expected {expected}"
                 )
+
+    def _check_distinct_edges(self, first: int) -> None:
+        graph = np.repeat(np.arange(len(self)), self.num_edges)
+        rows = np.stack([graph, *np.asarray(self.edge_index)], 1)
+        rows = rows[np.lexsort(rows.T[::-1])]
+        twice = (rows[1:] == rows[:-1]).all(1)
+        if twice.any():
+            graph, source, target = rows[int(twice.argmax())]
+            raise ValueError(
+                f"graph {first + graph}: two edges from node {source} to node {target}; "
+                "edges with real features must be distinct"
+            )
 
 
 @dataclass

@@ -4,14 +4,16 @@ The only place that knows about padding: models get ``node_mask`` and the paddin
 values of ``fields.py``, everything else works with true sizes.
 """
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cython_ext import build_batch
+from cython_ext import bond_dtype, build_batch
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.schema import MAX_BOND_TYPES
 
 
 class GraphCollator:
@@ -75,11 +77,15 @@ class GraphCollator:
             return {}
         if self.spec is None:
             raise RuntimeError("no batch_spec: build the model before iterating")
+        columns, num_bond_types = self.columns, self.num_bond_types
+        if self.spec.number_edges:
+            columns = columns | {"edge_bond": self.edge_numbers}
+            num_bond_types = int(self.edge_numbers.max(initial=1))
         arrays = build_batch(
-            self.columns,
+            columns,
             graph_ids,
             self.spec.fields,
-            num_bond_types=self.num_bond_types,
+            num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
             max_hop=self.spec.max_hop,
@@ -87,9 +93,11 @@ class GraphCollator:
         )
         # fairseq's --fp16 halves float32, not float64. As halves, positions would be off
         # by 0.01 at 10 angstrom, and features infinite above 65,504.
-        for name in ("x", "pos"):
+        for name in ("x", "pos", "edge_attr"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
+        if self.spec.number_edges:
+            self.number_in_batch(arrays, graph_ids)
         offsets = self.columns["node_offset"]
         starts, sizes = offsets[graph_ids], offsets[graph_ids + 1] - offsets[graph_ids]
         if self.target.ndim == 1:
@@ -105,6 +113,38 @@ class GraphCollator:
             },
             "target": torch.from_numpy(target),
         }
+
+    @cached_property
+    def edge_numbers(self) -> NDArray[np.unsignedinteger]:
+        """Number of each edge within its graph ``[sum E]``, from 1.
+
+        Raises:
+            ValueError: a graph has more than 65,535 edges.
+        """
+        offsets = np.asarray(self.columns["edge_offset"])
+        most = int(np.diff(offsets).max(initial=0))
+        if most > MAX_BOND_TYPES:
+            raise ValueError(
+                f"a graph has {most} edges, expected at most {MAX_BOND_TYPES} of edges "
+                "with real features"
+            )
+        numbers = np.arange(1, offsets[-1] + 1)
+        numbers -= np.repeat(offsets[:-1], np.diff(offsets))
+        return numbers.astype(bond_dtype(most))
+
+    def number_in_batch(
+        self, arrays: dict[str, NDArray], graph_ids: NDArray[np.int64]
+    ) -> None:
+        """Edges that are numbered within each graph get their numbers in the batch."""
+        offsets = self.columns["edge_offset"]
+        counts = offsets[graph_ids + 1] - offsets[graph_ids]
+        first = (np.cumsum(counts) - counts).astype(np.int32)
+        for name in ("bond", "path_bond"):
+            if name in arrays:
+                numbers = arrays[name].astype(np.int32)
+                shape = (-1, *[1] * (numbers.ndim - 1))
+                numbers += np.where(numbers, first.reshape(shape), np.int32(0))
+                arrays[name] = numbers
 
     def node_target(
         self, starts: NDArray[np.int64], sizes: NDArray[np.int64]

@@ -16,7 +16,8 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
 
     Returns:
         ``node_offset``, ``edge_offset``, ``x``, ``edge_src``, ``edge_dst`` and
-        ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``pos`` if given.
+        ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``edge_attr``
+        of edges with real features; ``pos`` if given.
 
     Raises:
         ValueError: A feature is outside the vocabularies, or the number of columns
@@ -47,6 +48,11 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
         "edge_dst": target[order].astype(np.int32),
         "edge_bond": bond[order].astype(bond_dtype(schema.num_bond_types)),
     }
+    if schema.num_edge_features:
+        attr = chunk.edge_attr
+        if attr is None:
+            attr = np.empty((0, schema.num_edge_features))
+        columns["edge_attr"] = attr[order].astype(np.float32)
     if chunk.pos is not None:
         columns["pos"] = chunk.pos.astype(np.float32)
     return columns
@@ -87,6 +93,16 @@ def check_features(
                 f"node {node} has {x[node, column]} in column {column}, "
                 f"expected 0..{dims[column] - 1}"
             )
+    if schema.num_edge_features:
+        width = 0 if edge_attr is None else edge_attr.shape[1]
+        if num_edges and width != schema.num_edge_features:
+            raise ValueError(
+                f"edge_attr has {width} columns, expected {schema.num_edge_features} "
+                "real features"
+            )
+        return np.ones(num_edges, np.int64)
+    if edge_attr is not None and edge_attr.dtype.kind == "f":
+        raise ValueError("edge_attr has real features, expected categories")
     if edge_attr is None or not num_edges:
         width = 0 if num_edges else len(schema.bond_dims)
         edge_attr = np.zeros((num_edges, width), np.int64)

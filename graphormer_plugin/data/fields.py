@@ -41,6 +41,8 @@ FIELDS: dict[str, Field] = {
     # A path follows the direction of the edges. Codes: cython_ext/codes.py.
     "dist": Field("[B, N, N]", "uint8", "UNREACHABLE", "hops from i to j, or a code"),
     # The lowest type of parallel edges. The diagonal is 0, also with a self-loop.
+    # With `number_edges` an edge's number in the batch from 1, int32, takes the place of
+    # its type, here and in path_bond.
     "bond": Field("[B, N, N]", "uint8|uint16", "0", "type of edge i -> j, 0 = none"),
     # Of several shortest paths, the one that arrives from the lowest-numbered node.
     "path_bond": Field(
@@ -64,6 +66,7 @@ FIELDS: dict[str, Field] = {
     # The batch as in PyTorch Geometric: the nodes of all graphs, one after another.
     "edge_index": Field("[2, E]", "int64", None, "source and target of each edge"),
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),
+    "edge_attr": Field("[E, C]", "float64", None, "real features of each edge"),
     "node_graph": Field("[sum N]", "int64", None, "position in the batch of its graph"),
 }
 """All fields of a batch, by name."""
@@ -82,6 +85,8 @@ class BatchSpec:
         lap_pe_dim: ``k`` of ``lap_pe``.
         max_ring_size: Largest number of nodes of a ``ring``, 3 or more.
         substructures: What counts as a ``ring``, a name registered in rings.py.
+        number_edges: ``bond`` and ``path_bond`` have numbers of edges, from 1, in the
+            order of ``edge_attr``, instead of bond types.
 
     Raises:
         ValueError: A field is unknown, or one that is asked for lacks its parameter.
@@ -94,6 +99,7 @@ class BatchSpec:
     lap_pe_dim: int = 0
     max_ring_size: int = 0
     substructures: str = "rings"
+    number_edges: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", frozenset(self.fields))

@@ -24,8 +24,10 @@ def chunks_of_graphs(
     Args:
         graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
-            [E, columns] of categories, ``y`` (a number or C numbers; classes [n] at
-            node level) and ``pos`` [n, 3]. All graphs have the same columns.
+            [E, columns], ``y`` (a number or C numbers; classes [n] at node level) and
+            ``pos`` [n, 3]. All graphs have the same columns. Features of edges are
+            numbers where they are floats, and those of the first `CHUNK_ROWS` graphs
+            have fractions among them; else categories.
         level: ``graph`` or ``node``: what ``y`` labels.
         with_target: Whether ``y`` is required.
         progress: Show a progress bar.
@@ -41,6 +43,7 @@ def chunks_of_graphs(
     # Number and arrays of graph 0, and of the first graph with edges.
     first: tuple[int, dict[str, np.ndarray]] | None = None
     first_with_edges: tuple[int, dict[str, np.ndarray]] | None = None
+    edge_kind = _EdgeKind()
     numbered = enumerate(bar)
     while block := list(itertools.islice(numbered, CHUNK_ROWS)):
         parts = []
@@ -52,6 +55,13 @@ def chunks_of_graphs(
                 first_with_edges = first_with_edges or (number, part)
                 _check_same_columns(part, number, ("edge_attr",), *first_with_edges)
             parts.append(part)
+        edge_kind.settle(
+            {
+                number: part
+                for (number, _), part in zip(block, parts)
+                if "edge_attr" in part
+            }
+        )
         joined = {
             name: np.concatenate([part[name] for part in parts if name in part])
             for name in ("x", "edge_attr", "target", "pos")
@@ -111,13 +121,6 @@ def _arrays(
                 f"edge_attr has shape {list(edge_attr.shape)}, "
                 f"expected [{edges}, columns]"
             )
-        if edge_attr.dtype.kind == "f":
-            if not np.isfinite(edge_attr).all() or (edge_attr % 1 != 0).any():
-                raise fail(
-                    "edge_attr has fractions; edge features are categories here: bin "
-                    "them, or leave edge_attr out"
-                )
-            edge_attr = edge_attr.astype(np.int64)
         result["edge_attr"] = edge_attr
 
     y = get("y") if with_target else None
@@ -144,6 +147,50 @@ def _arrays(
             raise fail(f"pos has shape {list(pos.shape)}, expected [{len(x)}, 3]")
         result["pos"] = pos
     return result
+
+
+class _EdgeKind:
+    """Whether the features of edges are numbers or categories, for all graphs alike."""
+
+    def __init__(self) -> None:
+        self.real: bool | None = None
+        self.integers: int | None = None  # the first graph that has integers
+
+    def settle(self, parts: dict[int, dict[str, np.ndarray]]) -> None:
+        """Makes ``edge_attr`` floats or integers, decided by the first call.
+
+        Args:
+            parts: Arrays of graphs with edge features, by the graph's number.
+
+        Raises:
+            DatasetError: A graph has fractions where others have categories.
+        """
+        fractions = None
+        for number, part in parts.items():
+            values = part["edge_attr"]
+            if values.dtype.kind != "f":
+                self.integers = number if self.integers is None else self.integers
+            # A float above 2^53 is whole, but no category.
+            elif (values % 1 != 0).any() or (np.abs(values) > 2**53).any():
+                fractions = number if fractions is None else fractions
+        if self.real is None and parts:
+            self.real = fractions is not None
+        if fractions is not None and (self.integers is not None or not self.real):
+            other = self.integers
+            where = "earlier graphs have" if other is None else f"graph {other} has"
+            raise DatasetError(
+                f"graph {fractions}: edge_attr has fractions, but {where} whole "
+                "numbers, which are categories"
+            )
+        if self.real and self.integers is not None:
+            raise DatasetError(
+                f"graph {self.integers}: edge_attr has integers, but earlier graphs "
+                "have fractions"
+            )
+        for part in parts.values():
+            kind = np.float64 if self.real else np.int64
+            if part["edge_attr"].dtype.kind == "f":
+                part["edge_attr"] = part["edge_attr"].astype(kind)
 
 
 def _check_same_columns(

@@ -40,6 +40,8 @@ class FeatureSchema:
         bond_dims: Number of values of each bond column; empty without edge features.
         bond_table: Combinations [types, columns] where the product is too large,
             else None.
+        num_edge_features: Real numbers per edge. Such edges have type 1 and no bond
+            columns.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -53,8 +55,14 @@ class FeatureSchema:
     node_dims: list[int] | None = None
     bond_dims: list[int] = field(default_factory=list)
     bond_table: list[list[int]] | None = None
+    num_edge_features: int = 0
 
     def __post_init__(self) -> None:
+        if self.num_edge_features and self.bond_dims:
+            raise ValueError(
+                f"edges have {self.num_edge_features} real features and bond columns "
+                f"{self.bond_dims}, expected one of both"
+            )
         if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
             raise ValueError(
                 f"node_dims has {len(self.node_dims)} entries, expected "
@@ -69,7 +77,7 @@ class FeatureSchema:
         if self.num_bond_types > MAX_BOND_TYPES:
             raise ValueError(
                 f"{self.num_bond_types} bond types > {MAX_BOND_TYPES}; are the edge "
-                "features continuous? Bin them, or leave edge_attr out"
+                "features continuous? Give them as floats"
             )
 
     @property
@@ -145,12 +153,15 @@ class FeatureSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return {
+        values = {
             "num_node_features": self.num_node_features,
             "node_dims": self.node_dims,
             "bond_dims": self.bond_dims,
             "bond_table": self.bond_table,
         }
+        if self.num_edge_features:
+            values["num_edge_features"] = self.num_edge_features
+        return values
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":

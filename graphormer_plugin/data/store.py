@@ -11,6 +11,7 @@ column and split, and a ``manifest.json``:
 | `edge_src` | [sum E] uint8, uint16 or int32 | source, node number within its graph |
 | `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
+| `edge_attr` | [sum E, C] float32 | real features of edges, if the source has them |
 | `target` | [G, C] float32 | NaN = missing |
 | | or [sum N] int8, int16 or int32 | labels of nodes |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
@@ -319,6 +320,8 @@ def _check_offsets(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     try:
         pairs = [("node_offset", "x"), ("edge_offset", "edge_src")]
         pairs += [("edge_offset", "edge_dst"), ("edge_offset", "edge_bond")]
+        if "edge_attr" in columns:
+            pairs.append(("edge_offset", "edge_attr"))
         for offset, column in pairs:
             first, last = int(columns[offset][0]), int(columns[offset][-1])
             if first != 0 or last != len(columns[column]):

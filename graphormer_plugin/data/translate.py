@@ -34,6 +34,11 @@ def translate_columns(
             f"{name} has node columns {found.node_dims}, the checkpoint was trained on "
             f"{schema.node_dims}"
         )
+    if schema.num_edge_features != found.num_edge_features:
+        raise ValueError(
+            f"{name} has {found.num_edge_features} real features of edges, the "
+            f"checkpoint was trained on {schema.num_edge_features}"
+        )
     return columns | translate_bonds(columns, found, schema)
 
 

@@ -112,7 +112,9 @@ class StoreWriter:
         num_edges = np.asarray(chunk.num_edges, dtype=np.int64)
         edge_index = np.asarray(chunk.edge_index)
         edges = edge_index.shape[1]
-        bond, keys = self._bonds.number(chunk.edge_attr, edges)
+        attr = chunk.edge_attr
+        real = attr is not None and np.asarray(attr).dtype.kind == "f"
+        bond, keys = self._bonds.number(None if real else attr, edges)
         order = edge_order(num_edges, *edge_index, *keys)
         if not self._columns:
             self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
@@ -125,6 +127,8 @@ class StoreWriter:
         for name, ends in zip(("edge_src", "edge_dst"), edge_index, strict=True):
             self._column(name, _UNSIGNED).append(ends[order], largest=largest)
         self._column("edge_bond", _UNSIGNED).append(bond[order])
+        if real:
+            self._append("edge_attr", np.asarray(attr)[order])
         if chunk.pos is not None:
             self._append("pos", np.asarray(chunk.pos))
         if chunk.row is not None:
@@ -193,7 +197,7 @@ class StoreWriter:
         types = self._bonds.types(schema)
         for name, column in self._columns.items():
             expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
-            expected |= {"pos": self._num_nodes}
+            expected |= {"pos": self._num_nodes, "edge_attr": self._num_edges}
             if name in expected and column.rows != expected[name]:
                 raise ValueError(
                     f"{name} is given for {column.rows} of {expected[name]} entries"
@@ -286,7 +290,9 @@ class StoreWriter:
         node_dims = self.node_dims
         if node_dims is None and self._node_max is not None:
             node_dims = (self._node_max + 1).tolist()
-        return self._bonds.schema(self._columns["x"].tail[0], node_dims)
+        real = self._columns.get("edge_attr")
+        width = 0 if real is None else real.tail[0]
+        return self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
 
     def _targets(
         self,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 
@@ -67,10 +67,11 @@ class PathEncoding(nn.Module):
             has 128 and reads the first L.
     """
 
-    fields = ("path_bond", "dist")
-
     def __init__(
-        self, bonds: BondEncoder, max_steps: int = 5, num_weights: int | None = None
+        self,
+        bonds: BondEncoder | EdgeEncoder,
+        max_steps: int = 5,
+        num_weights: int | None = None,
     ) -> None:
         super().__init__()
         if not 1 <= max_steps <= MAX_HOPS:
@@ -81,14 +82,16 @@ class PathEncoding(nn.Module):
                 f"num_weights {num_weights}, expected at least max_steps {max_steps}"
             )
         self.bonds, self.max_steps = bonds, max_steps
-        width = bonds.embedding.embedding_dim
+        self.fields = ("path_bond", "dist", *bonds.fields)
+        width = bonds.embed_dim
         self.weight = nn.Parameter(torch.empty(num_weights, width, width))
         nn.init.normal_(self.weight, std=0.02)
         steps = torch.arange(NUM_DIST_CODES).clamp_(1, max_steps)
         self.register_buffer("steps", steps, persistent=False)
 
-    def forward(self, path_bond: Tensor, dist: Tensor) -> Tensor:
-        """path_bond [B, N, N, L], 0 past the end, and dist [B, N, N] -> [B, N, N, H].
+    def forward(self, path_bond: Tensor, dist: Tensor, *edge_attr: Tensor) -> Tensor:
+        """path_bond [B, N, N, L], 0 past the end, dist [B, N, N], and what the vectors
+        are made of -> [B, N, N, H].
 
         Raises:
             ValueError: path_bond has another L.
@@ -97,7 +100,8 @@ class PathEncoding(nn.Module):
             raise ValueError(
                 f"path_bond has {path_bond.shape[-1]} steps, expected {self.max_steps}"
             )
-        table = torch.matmul(self.bonds(), self.weight[: self.max_steps])  # [L, K+1, H]
+        # [L, K + 1, H]
+        table = torch.matmul(self.bonds(*edge_attr), self.weight[: self.max_steps])
         first = torch.arange(self.max_steps, device=dist.device, dtype=torch.int32)
         rows = path_bond.int() + first * table.shape[1]
         path_sum = embedding_sum(table.flatten(0, 1), rows)
@@ -112,15 +116,14 @@ class EdgeBias(nn.Module):
         bonds: vectors of width H per bond type.
     """
 
-    fields = ("bond",)
-
-    def __init__(self, bonds: BondEncoder) -> None:
+    def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
         super().__init__()
         self.bonds = bonds
+        self.fields = ("bond", *bonds.fields)
 
-    def forward(self, bond: Tensor) -> Tensor:
-        """bond [B, N, N], 0 = none -> [B, N, N, H]."""
-        return embedding_sum(self.bonds(), bond.int().unsqueeze(-1))
+    def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none, and what the vectors are made of -> [B, N, N, H]."""
+        return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
 
 
 class GaussianDistance(nn.Module):

@@ -1,15 +1,69 @@
-"""Vectors of joint bond types from their bond columns."""
+"""Vectors of edges: of joint bond types from their columns, or of real features."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.node_encoder import project_wide
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
     VocabularyModule,
     column_labels,
+    feature_labels,
 )
+
+
+class EdgeEncoder(VocabularyModule):
+    """Vectors of edges with real features, a linear map with bias (Eq. 2 of Dwivedi &
+    Bresson 2021). It has a row per edge of a batch where `BondEncoder` has one per bond
+    type, and the numbers of edges take the place of bond types.
+
+    Args:
+        num_features: C, numbers per edge.
+        embed_dim: width D.
+    """
+
+    fields = ("edge_attr",)
+
+    def __init__(self, num_features: int, embed_dim: int) -> None:
+        super().__init__()
+        self.embed_dim = embed_dim
+        self.projection = nn.Linear(num_features, embed_dim)
+
+    def forward(self, edge_attr: Tensor) -> Tensor:
+        """edge_attr [E, C] -> [E + 1, D], row 0 (no edge) zero."""
+        return F.pad(project_wide(self.projection, edge_attr), (0, 0, 1, 0))
+
+    def row_labels(
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, RowLabels]:
+        """Columns of the features."""
+        name = "projection.weight"
+        return {name: feature_labels(weights[name])} if name in weights else {}
+
+
+class FeatureMap(VocabularyModule):
+    """Weight [D, C] of a linear map of C real features of edges, without bias.
+
+    Args:
+        num_features: C.
+        embed_dim: width D.
+    """
+
+    def __init__(self, num_features: int, embed_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Linear(num_features, embed_dim, bias=False).weight
+
+    def row_labels(
+        self, vocabularies: Vocabularies, weights: dict[str, Tensor]
+    ) -> dict[str, RowLabels]:
+        """Columns of the features."""
+        name = "weight"
+        return {name: feature_labels(weights[name])} if name in weights else {}
 
 
 class BondEncoder(VocabularyModule):
@@ -31,6 +85,8 @@ class BondEncoder(VocabularyModule):
         ValueError: a vocabulary is larger than `table_size`.
     """
 
+    fields = ()
+
     def __init__(
         self,
         vocabularies: Vocabularies,
@@ -39,6 +95,7 @@ class BondEncoder(VocabularyModule):
         combine: str = "mean",
     ) -> None:
         super().__init__()
+        self.embed_dim = embed_dim
         check_choice("combine", combine, ("mean", "sum"))
         self.combine = combine
         bond_dims = vocabularies.bond_dims
@@ -84,3 +141,14 @@ class BondEncoder(VocabularyModule):
         else:
             labels = ["any bond"] + [None] * (rows - 1)
         return {"embedding.weight": RowLabels(0, labels)}
+
+
+def edge_encoder(
+    vocabularies: Vocabularies, embed_dim: int, *args: Any, **kwargs: Any
+) -> BondEncoder | EdgeEncoder:
+    """`EdgeEncoder` where edges have real features, else `BondEncoder`, which takes the
+    other arguments. Both have `fields`, which `forward` takes, and a table of vectors as
+    the result."""
+    if vocabularies.num_edge_features:
+        return EdgeEncoder(vocabularies.num_edge_features, embed_dim)
+    return BondEncoder(vocabularies, embed_dim, *args, **kwargs)

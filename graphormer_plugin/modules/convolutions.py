@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_statistics import (
@@ -39,9 +39,11 @@ class Edges(NamedTuple):
     Attributes:
         index: [2, E], source j and target i.
         node_graph: [S], the graph of each node.
-        bond: [E], types from 1; None where bonds are not read.
+        bond: [E], types from 1, or numbers of edges with real features; None where
+            bonds are not read.
         table: [K + 1, De], vectors of bond types that the layers share.
         state: [E, D], vectors of edges that layers update.
+        features: what vectors of bonds are made of: real features, or nothing.
     """
 
     index: Tensor
@@ -49,6 +51,7 @@ class Edges(NamedTuple):
     bond: Tensor | None = None
     table: Tensor | None = None
     state: Tensor | None = None
+    features: tuple[Tensor, ...] = ()
 
 
 class LayerSettings(NamedTuple):
@@ -68,7 +71,7 @@ class LayerSettings(NamedTuple):
     residual: bool = True
     dropout: float = 0.0
     last: bool = False
-    bonds: BondEncoder | None = None
+    bonds: BondEncoder | EdgeEncoder | None = None
 
 
 class PyGConvolution(nn.Module):
@@ -79,7 +82,9 @@ class PyGConvolution(nn.Module):
         bonds: vectors per bond type.
     """
 
-    def __init__(self, conv: nn.Module, bonds: BondEncoder | None = None) -> None:
+    def __init__(
+        self, conv: nn.Module, bonds: BondEncoder | EdgeEncoder | None = None
+    ) -> None:
         super().__init__()
         self.conv = conv
         self.bonds = bonds
@@ -87,7 +92,7 @@ class PyGConvolution(nn.Module):
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
         if self.bonds is None:
             return self.conv(x, edges.index), edges
-        vectors = F.embedding(edges.bond, self.bonds())
+        vectors = F.embedding(edges.bond, self.bonds(*edges.features))
         return self.conv(x, edges.index, vectors), edges
 
 
@@ -116,7 +121,8 @@ class BondGraphConvolution(nn.Module):
         source, target = edges.index
         degree = _count(source, len(x), x.dtype).unsqueeze(1) + 1
         scale = degree.rsqrt().to(x.dtype)
-        message = x.index_select(0, source) + F.embedding(edges.bond, self.bonds())
+        vectors = F.embedding(edges.bond, self.bonds(*edges.features))
+        message = x.index_select(0, source) + vectors
         message = message.relu() * (scale[source] * scale[target])
         mixed = scatter_sum(message, target, len(x)).to(x.dtype)
         return mixed + (x + self.root).relu() / degree.to(x.dtype), edges

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import edge_encoder
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_attention import (
@@ -122,7 +122,7 @@ class GraphTransformerEncoder(SparseEncoder):
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
-            edges have no features (Eq. 4-8).
+            and real features edges have no features (Eq. 4-8).
         num_layers, embed_dim, num_heads: L, D and H.
         ffn_dim: inner width of the feed-forward networks; None: 2 D.
         node_table_size: rows per node column (see `NodeEncoder`).
@@ -130,7 +130,8 @@ class GraphTransformerEncoder(SparseEncoder):
         full_graph: every node attends to every other one, and features of edges are
             discarded: where the data have some, all pairs start with the vector of the
             first bond type, which the layers update (the released code's 588,929
-            weights on ZINC). Positional encodings are still those of the graph itself.
+            weights on ZINC); in place of real features they have none. Positional
+            encodings are still those of the graph itself.
         pair_features: False: with `full_graph`, pairs have no features (Eq. 4-8).
         pos_enc: "laplacian", "wl" or "none".
         lap_pe_dim: eigenvectors k for "laplacian".
@@ -197,8 +198,10 @@ class GraphTransformerEncoder(SparseEncoder):
         for name, size in sizes.items():
             if size < 1:
                 raise ValueError(f"{name} {size}, expected at least 1")
-        edge_features = edge_features and bool(vocabularies.bond_dims)
-        edge_features = edge_features and (pair_features or not full_graph)
+        self.real = bool(vocabularies.num_edge_features)
+        if full_graph:
+            edge_features = edge_features and pair_features and not self.real
+        edge_features = edge_features and bool(vocabularies.bond_dims or self.real)
         if edge_features and attention_form == "dense":
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "
@@ -213,7 +216,7 @@ class GraphTransformerEncoder(SparseEncoder):
             self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
         elif pos_enc == "wl":
             self.position = WLEncoding(wl_rows, embed_dim, wl_rounds)
-        self.bonds = BondEncoder(vocabularies, embed_dim) if edge_features else None
+        self.bonds = edge_encoder(vocabularies, embed_dim) if edge_features else None
         self.input_dropout = Dropout(input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
@@ -235,7 +238,7 @@ class GraphTransformerEncoder(SparseEncoder):
         if not self.full_graph:
             fields.add("edge_index")
             if self.bonds is not None:
-                fields.add("edge_bond")
+                fields.add("edge_attr" if self.real else "edge_bond")
         if self.position is not None:
             fields.update(self.position.fields)
         return frozenset(fields)
@@ -266,10 +269,14 @@ class GraphTransformerEncoder(SparseEncoder):
         if self.bonds is not None:
             if self.full_graph:
                 edge_index = layout.all_pairs()
-                bond = torch.ones_like(edge_index[0])  # one constant type
+                edge = self.vectors(torch.ones_like(edge_index[0]))  # a constant type
             else:
-                edge_index, bond = batch["edge_index"], batch["edge_bond"]
-            x = self.run_with_edges(x, edge_index, bond)
+                edge_index = batch["edge_index"]
+                if self.real:
+                    edge = self.bonds(batch["edge_attr"])[1:]
+                else:
+                    edge = self.vectors(batch["edge_bond"])
+            x = self.run_with_edges(x, edge_index, edge)
         elif self.is_dense(batch):
             count = (
                 count_all_pairs(batch["node_mask"])
@@ -295,9 +302,12 @@ class GraphTransformerEncoder(SparseEncoder):
             x = x + layout.flatten(perturb).to(x.dtype)
         return self.input_dropout(x)
 
-    def run_with_edges(self, x: Tensor, edge_index: Tensor, bond: Tensor) -> Tensor:
-        """All layers, with features of edges."""
-        edge = embedding_sum(self.bonds(), bond.long().unsqueeze(-1))
+    def vectors(self, bond: Tensor) -> Tensor:
+        """Bond types [E] -> [E, D]."""
+        return embedding_sum(self.bonds(), bond.long().unsqueeze(-1))
+
+    def run_with_edges(self, x: Tensor, edge_index: Tensor, edge: Tensor) -> Tensor:
+        """All layers, with vectors of edges [E, D]."""
         edge = self.input_dropout(edge)
         last = self.layers[-1]
         for layer in self.layers:

@@ -16,7 +16,11 @@ from graphormer_plugin.modules.attn_bias import (
     SpatialEncoding,
 )
 from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import (
+    BondEncoder,
+    EdgeEncoder,
+    edge_encoder,
+)
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options
@@ -145,8 +149,15 @@ class GraphormerEncoder(Encoder):
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
         self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
 
-        def bonds(width: int) -> BondEncoder:
-            return BondEncoder(vocabularies, width, bond_table_size)
+        def bonds(width: int) -> BondEncoder | EdgeEncoder:
+            return edge_encoder(vocabularies, width, bond_table_size)
+
+        self.number_edges = bool(vocabularies.num_edge_features)
+        if self.number_edges and edge_type == "aggregation":
+            raise ValueError(
+                "edge_type aggregation needs bond types, but edges have real features; "
+                "expected multi_hop|single_hop|node|none"
+            )
 
         # Encodings added to the node input, each reading its own batch fields.
         positions = nn.ModuleDict()
@@ -220,6 +231,8 @@ class GraphormerEncoder(Encoder):
             options["path_length"] = self.multi_hop_max_dist
         if "lap_pe" in fields:
             options["lap_pe_dim"] = self.lap_pe_dim
+        if self.number_edges:
+            options["number_edges"] = True
         return joined_options(options, *self.attn_bias.further.field_options)
 
     @property

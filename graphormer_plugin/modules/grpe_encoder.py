@@ -15,14 +15,17 @@ from cython_ext.codes import (
     bond_relation,
     hop_relation,
 )
+from graphormer_plugin.modules.bond_encoder import FeatureMap
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 from graphormer_plugin.modules.relative_attention import (
+    EdgeTerms,
     RelationTables,
     RelativeAttention,
 )
+from graphormer_plugin.modules.sparse import PAIR_FIELDS, pair_features
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
@@ -48,6 +51,8 @@ class RelationEncoding(VocabularyModule):
         topology_attention: distances enter the scores (Eq. 6).
         edge_attention: bonds enter the scores (Eq. 7).
         encode_value: distances and bonds enter the values (Eq. 9).
+        num_edge_features: C, real features of edges. A linear map of them is added to
+            the vectors of the one bond type, which is its bias.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class RelationEncoding(VocabularyModule):
         topology_attention: bool = True,
         edge_attention: bool = True,
         encode_value: bool = True,
+        num_edge_features: int = 0,
     ) -> None:
         super().__init__()
         if max_hop < 1 or num_bond_types < 1:
@@ -76,6 +82,12 @@ class RelationEncoding(VocabularyModule):
         )
         self.topology_value = nn.Embedding(hops, embed_dim) if encode_value else None
         self.edge_value = nn.Embedding(bonds, embed_dim) if encode_value else None
+
+        self.feature_attention = self.feature_value = None
+        if num_edge_features and edge_attention:
+            self.feature_attention = FeatureMap(num_edge_features, 2 * embed_dim)
+        if num_edge_features and encode_value:
+            self.feature_value = FeatureMap(num_edge_features, embed_dim)
 
         # Relation -> row of P and row of E.
         far, unreachable, virtual = max_hop + 1, max_hop + 2, max_hop + 3
@@ -103,6 +115,17 @@ class RelationEncoding(VocabularyModule):
         value = self._sum(self.topology_value, topology, self.edge_value, edge, 1)
         query, key = weight.chunk(2, dim=0)
         return RelationTables(query, key, value)
+
+    def maps(self) -> list[Tensor | None]:
+        """Linear maps of real features next to queries, keys and values, [C, H, D / H]
+        each; None: they do not enter."""
+        attention, value = self.feature_attention, self.feature_value
+        maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
+        maps.append(None if value is None else value.weight)
+        return [
+            None if weight is None else weight.T.unflatten(1, (self.num_heads, -1))
+            for weight in maps
+        ]
 
     def _sum(
         self,
@@ -234,6 +257,7 @@ class GRPEEncoder(Encoder):
                 topology_attention,
                 edge_attention,
                 encode_value,
+                vocabularies.num_edge_features,
             )
             for _ in range(num_layers if independent_encodings else 1)
         )
@@ -255,12 +279,19 @@ class GRPEEncoder(Encoder):
     @property
     def required_fields(self) -> frozenset[str]:
         own = {"x", "node_mask", "relation_index", "relations"}
+        if self.reads_edge_features:
+            own |= PAIR_FIELDS
         return self.pair_terms.required_fields | own
 
     @property
     def field_options(self) -> dict[str, Any]:
         own = {"max_hop": self.max_hop}
         return joined_options(own, *self.pair_terms.field_options)
+
+    @property
+    def reads_edge_features(self) -> bool:
+        """Whether edges have real features."""
+        return any(weight is not None for weight in self.encodings[0].maps())
 
     @property
     def has_virtual_node(self) -> bool:
@@ -308,8 +339,19 @@ class GRPEEncoder(Encoder):
             relation_index[:, 0, 0] = batch["relation_index"][
                 :, 0, 0
             ]  # of a node with itself
-        tables *= len(self.layers) // len(tables)
         attn_bias = self.pair_terms.attn_bias(batch, int(self.has_virtual_node))
-        for layer, layer_tables in zip(self.layers, tables):
-            x = layer(x, layer_tables, relation_index, *attn_bias)
+        further = [attn_bias for _ in tables]
+        if self.reads_edge_features:
+            features = pair_features(batch).to(x.dtype)  # [B, N, N, C]
+            before = int(self.has_virtual_node)
+            features = F.pad(features, (0, 0, before, 0, before, 0))
+            further = [
+                (*(attn_bias or (None,)), EdgeTerms(features, *encoding.maps()))
+                for encoding in self.encodings
+            ]
+        repeats = len(self.layers) // len(tables)
+        for layer, layer_tables, more in zip(
+            self.layers, tables * repeats, further * repeats
+        ):
+            x = layer(x, layer_tables, relation_index, *more)
         return self.final_norm(x) * mask.unsqueeze(-1)

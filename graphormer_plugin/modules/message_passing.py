@@ -7,7 +7,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import (
+    BondEncoder,
+    EdgeEncoder,
+    edge_encoder,
+)
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.convolutions import (
     NORMS,
@@ -198,10 +202,12 @@ class MessagePassingEncoder(SparseEncoder):
         if not width:
             self.bond_owner = "none"
 
-        def bonds(owner: str) -> BondEncoder | None:
+        self.real = bool(vocabularies.num_edge_features)
+
+        def bonds(owner: str) -> BondEncoder | EdgeEncoder | None:
             if self.bond_owner not in owner.split():
                 return None
-            return BondEncoder(vocabularies, width, combine="sum")
+            return edge_encoder(vocabularies, width, combine="sum")
 
         self.bonds = bonds("shared state")
         self.layers = nn.ModuleList()
@@ -229,7 +235,7 @@ class MessagePassingEncoder(SparseEncoder):
         """Batch fields that `forward` reads."""
         fields = {"x", "node_mask", "edge_index", "node_graph"}
         if self.bond_owner != "none":
-            fields.add("edge_bond")
+            fields.add("edge_attr" if self.real else "edge_bond")
         if self.position is not None:
             fields.update(self.position.fields)
         return frozenset(fields)
@@ -277,12 +283,18 @@ class MessagePassingEncoder(SparseEncoder):
         if self.virtual_node is not None:
             virtual = self.virtual_node.weight.expand(layout.num_graphs, -1)
         edges = Edges(batch["edge_index"], batch["node_graph"])
-        if self.bond_owner != "none":
+        if self.bond_owner != "none" and self.real:
+            attr = batch["edge_attr"]
+            numbers = torch.arange(1, len(attr) + 1, device=attr.device)
+            edges = edges._replace(bond=numbers.int(), features=(attr,))
+        elif self.bond_owner != "none":
             edges = edges._replace(bond=batch["edge_bond"].int())
-        if self.bond_owner == "shared":
-            edges = edges._replace(table=self.bonds())
-        if self.bond_owner == "state":
-            edges = edges._replace(state=F.embedding(edges.bond, self.bonds()))
+        if self.bonds is not None:
+            table = self.bonds(*edges.features)
+            if self.bond_owner == "shared":
+                edges = edges._replace(table=table)
+            else:
+                edges = edges._replace(state=F.embedding(edges.bond, table))
         found = [x]
         for layer in self.layers:
             x, virtual, edges = layer(x, virtual, edges)

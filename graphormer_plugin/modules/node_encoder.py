@@ -61,12 +61,7 @@ class NodeEncoder(VocabularyModule):
     def forward(self, x: Tensor) -> Tensor:
         """x [..., F], integers within the vocabularies or floats -> [..., D]."""
         if not self.categorical:
-            # In half precision 70,000 is infinite, and 1.001 is 1.
-            weight, bias = self.projection.weight, self.projection.bias
-            wide = torch.promote_types(weight.dtype, torch.float32)
-            with torch.autocast(x.device.type, enabled=False):
-                projected = F.linear(x.to(wide), weight.to(wide), bias.to(wide))
-            return projected.to(weight.dtype)
+            return project_wide(self.projection, x)
         rows = x.long() + self.first_row
         return self.embedding(rows.flatten(0, -2)).view(*x.shape[:-1], -1)
 
@@ -84,6 +79,16 @@ class NodeEncoder(VocabularyModule):
         if "projection.weight" in weights:
             labels["projection.weight"] = feature_labels(weights["projection.weight"])
         return labels
+
+
+def project_wide(projection: nn.Linear, x: Tensor) -> Tensor:
+    """A linear map of raw features, in float32 at least: in half precision 70,000 is
+    infinite, and 1.001 is 1. The result has the type of the weights."""
+    weight, bias = projection.weight, projection.bias
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    with torch.autocast(x.device.type, enabled=False):
+        projected = F.linear(x.to(wide), weight.to(wide), bias.to(wide))
+    return projected.to(weight.dtype)
 
 
 class VirtualNode(nn.Module):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 
 
@@ -186,12 +186,11 @@ class IncidentBonds(nn.Module):
         bonds: vectors of width D per bond type.
     """
 
-    fields = ("bond",)
-
-    def __init__(self, bonds: BondEncoder) -> None:
+    def __init__(self, bonds: BondEncoder | EdgeEncoder) -> None:
         super().__init__()
         self.bonds = bonds
+        self.fields = ("bond", *bonds.fields)
 
-    def forward(self, bond: Tensor) -> Tensor:
-        """bond [B, N, N], 0 = none -> [B, N, D]."""
-        return embedding_sum(self.bonds(), bond.int())
+    def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
+        """bond [B, N, N], 0 = none, and what the vectors are made of -> [B, N, D]."""
+        return embedding_sum(self.bonds(*edge_attr), bond.int())

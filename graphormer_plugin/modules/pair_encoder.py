@@ -15,10 +15,11 @@ from cython_ext.codes import (
     hop_relation,
 )
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import PairVectors
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.sparse import PAIR_FIELDS, pair_features
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
@@ -30,9 +31,10 @@ class PairEncoder(nn.Module):
     """Pair features E^(0) of Menegaux et al. 2023 (section 3.3 and 3.4).
 
     Bonds, with learned vectors for a node and itself and for nodes without a bond
-    (Eq. 8), are joined with a relative encoding (Eq. 9): a linear map of the powers
-    1..p of the random-walk matrix (`rwse`, Eq. 12), a vector per distance 1..p with one
-    for beyond and one for self (`spde`, Eq. 11), or both. Rings (section 3.4) add to the
+    (Eq. 8), or a linear map of real features of edges, are joined with a relative
+    encoding (Eq. 9): a linear map of the powers 1..p of the random-walk matrix (`rwse`,
+    Eq. 12), a vector per distance 1..p with one for beyond and one for self (`spde`, Eq.
+    11), or both. Rings (section 3.4) add to the
     vector of the bond, for two nodes that share one, a vector if they are bonded and
     another if they are not (`additive`), or double the bond types, self and no bond
     among them (`categorical`).
@@ -104,6 +106,10 @@ class PairEncoder(nn.Module):
         self.bonds = nn.ModuleList(
             BondEncoder(vocabularies, widths["bond"]) for _ in range(kinds)
         )
+        # The vector of the one bond type is the bias of the linear map of features.
+        self.edges = None
+        if vocabularies.num_edge_features:
+            self.edges = FeatureMap(vocabularies.num_edge_features, widths["bond"])
         self.no_bonds = nn.Embedding(2 * kinds, widths["bond"])  # self, not connected
         self.distances = (
             nn.Embedding(num_steps + 2, widths["spde"]) if distances else None
@@ -139,6 +145,8 @@ class PairEncoder(nn.Module):
         fields = {"relation_index", "relations"}
         if self.rings != "none":
             fields.add("ring")
+        if self.edges is not None:
+            fields |= PAIR_FIELDS
         return self.further.required_fields | fields
 
     def forward(
@@ -167,6 +175,9 @@ class PairEncoder(nn.Module):
         if self.walks is not None:
             blocks.append(walks[..., : self.num_steps].to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
+        if self.edges is not None:
+            blocks.append(pair_features(batch).to(dtype))
+            basis.append(self._place(self.edges.weight.T, "bond"))
         for term in self.further:
             blocks.append(term.features(*(batch[name] for name in term.fields)))
             basis.append(term.projection.weight.T)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
 
 from graphormer_plugin.modules.dropout import keep_mask
 
@@ -15,6 +16,20 @@ class RelationTables(NamedTuple):
     query: Tensor
     key: Tensor
     value: Tensor
+
+
+class EdgeTerms(NamedTuple):
+    """Real features of pairs, and linear maps of them.
+
+    Attributes:
+        features: [B, T, T, C].
+        query, key, value: [C, H, D / H]; None: the features do not enter there.
+    """
+
+    features: Tensor
+    query: Tensor | None
+    key: Tensor | None
+    value: Tensor | None
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -211,6 +226,7 @@ class RelativeAttention(nn.Module):
         tables: RelationTables,
         relation_index: Tensor,
         attn_bias: Tensor | None = None,
+        edges: EdgeTerms | None = None,
     ) -> Tensor:
         """
         Args:
@@ -218,10 +234,13 @@ class RelativeAttention(nn.Module):
             tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
             relation_index: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
             attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d).
+            edges: real features e_ij, of which linear maps join Rq[r], Rk[r] and Rv[r].
 
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
+        if edges is not None:
+            return self._with_edges(x, tables, relation_index, attn_bias, edges)
         qkv = self.qkv_proj(x)
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
@@ -239,24 +258,73 @@ class RelativeAttention(nn.Module):
         tables: RelationTables,
         relation_index: Tensor,
         attn_bias: Tensor | None = None,
+        edges: EdgeTerms | None = None,
     ) -> Tensor:
         """Attention weights of `forward` with the same arguments, [B, H, T, T]: row i has
         those of query i. Without dropout."""
+        q, k, _ = self._heads(x)
+        return self._weights(q, k, tables, relation_index, attn_bias, edges)
+
+    def _heads(self, x: Tensor) -> list[Tensor]:
+        """Queries, keys and values [H, B, T, D / H]."""
         B, T, _ = x.shape
-        query, key, _ = (table.to(x.dtype).unsqueeze(1) for table in tables)
-        H, _, R, _ = query.shape  # R counts the forbidden relation, the last
-        q, k, _ = (
-            split_heads(part, H).view(H, B, T, -1)
-            for part in self.qkv_proj(x).chunk(3, dim=-1)
-        )
+        parts = self.qkv_proj(x).chunk(3, dim=-1)
+        H = self.num_heads
+        return [split_heads(part, H).view(H, B, T, -1) for part in parts]
+
+    def _weights(
+        self,
+        q: Tensor,
+        k: Tensor,
+        tables: RelationTables,
+        relation_index: Tensor,
+        attn_bias: Tensor | None,
+        edges: EdgeTerms | None,
+    ) -> Tensor:
+        H, B, T, _ = q.shape
+        query, key, _ = (table.to(q.dtype).unsqueeze(1) for table in tables)
+        R = query.shape[2]  # counts the forbidden relation, the last
         index = relation_index.expand(H, B, T, T)
         scores = q @ k.mT + (q @ query.mT).gather(3, index)
         if self.key_from_row:
             scores = scores + (k @ key.mT).gather(3, index)
         else:
             scores = scores + (key @ k.mT).gather(2, index)
+        if edges is not None and edges.query is not None:
+            features = edges.features.to(q.dtype)
+            by_query = torch.einsum("hbid,chd->hbic", q, edges.query.to(q.dtype))
+            scores = scores + torch.einsum("hbic,bijc->hbij", by_query, features)
+            by_key = torch.einsum("hbid,chd->hbic", k, edges.key.to(q.dtype))
+            term = "hbic,bijc->hbij" if self.key_from_row else "hbjc,bijc->hbij"
+            scores = scores + torch.einsum(term, by_key, features)
         scores = scores * q.shape[3] ** -0.5
         if attn_bias is not None:
             scores = scores + attn_bias.to(scores.dtype).transpose(0, 1)
         scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1).transpose(0, 1)
+
+    def _with_edges(
+        self,
+        x: Tensor,
+        tables: RelationTables,
+        relation_index: Tensor,
+        attn_bias: Tensor | None,
+        edges: EdgeTerms,
+    ) -> Tensor:
+        """`forward` with real features of edges, in plain operations."""
+        q, k, v = self._heads(x)
+        weights = self._weights(q, k, tables, relation_index, attn_bias, edges)
+        weights = F.dropout(weights, self.dropout, self.training)  # [B, H, T, T]
+        R = tables.value.shape[1]
+        index = relation_index.unsqueeze(1).expand_as(weights)
+        per_relation = weights.new_zeros(*weights.shape[:3], R)
+        per_relation = per_relation.scatter_add(3, index, weights)
+        out = torch.einsum("bhij,hbjd->bihd", weights, v)
+        value = tables.value.to(x.dtype)
+        out = out + torch.einsum("bhir,hrd->bihd", per_relation, value)
+        if edges.value is not None:
+            features = edges.features.to(weights.dtype)
+            per_feature = torch.einsum("bhij,bijc->bhic", weights, features)
+            value = edges.value.to(x.dtype)
+            out = out + torch.einsum("bhic,chd->bihd", per_feature, value)
+        return self.out_proj(out.flatten(2))

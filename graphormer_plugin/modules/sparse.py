@@ -62,6 +62,28 @@ class NodeLayout:
         return padded.view(self.num_graphs, self.max_nodes, *flat.shape[1:])
 
 
+def pair_features(batch: dict[str, Tensor]) -> Tensor:
+    """Real features of edges as those of pairs: [B, N, N, C], zero without an edge and
+    on the diagonal.
+
+    Args:
+        batch: `node_mask`, `node_graph`, `edge_index` and `edge_attr`.
+    """
+    layout = NodeLayout(batch["node_mask"], batch["node_graph"])
+    (source, target), attr = batch["edge_index"], batch["edge_attr"]
+    B, N = batch["node_mask"].shape
+    row = layout.flat_index[source] * N + layout.local_index[target]
+    attr = attr * (source != target).unsqueeze(1)
+    return (
+        attr.new_zeros(B * N * N, attr.shape[1])
+        .index_add(0, row, attr)
+        .view(B, N, N, -1)
+    )
+
+
+PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})
+
+
 def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
     """Sums of the rows of `values` that have an index in common.
 

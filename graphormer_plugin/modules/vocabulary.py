@@ -21,6 +21,7 @@ class Vocabularies(Protocol):
         bond_dims: vocabulary size of each bond column; empty without.
         bond_table: columns of each bond type but the last, which is UNKNOWN; None: the
             types are all combinations.
+        num_edge_features: real numbers per edge, instead of bond columns.
         num_bond_types: bond types K, at least 1.
         bond_columns: -> [K + 1, columns], the columns of each type; row 0, no bond, and
             the row of UNKNOWN are -1.
@@ -30,6 +31,7 @@ class Vocabularies(Protocol):
     node_dims: list[int] | None
     bond_dims: list[int]
     bond_table: list[list[int]] | None
+    num_edge_features: int
 
     @property
     def num_bond_types(self) -> int: ...

@@ -18,7 +18,7 @@ from graphormer_plugin.data import (
     register_dataset,
 )
 from graphormer_plugin.data.build import locate
-from graphormer_plugin.data.store import MANIFEST, manifest_checksum
+from graphormer_plugin.data.store import MANIFEST, GraphStore, manifest_checksum
 
 
 def graph(**changes):
@@ -166,7 +166,66 @@ class TestSources:
         with pytest.raises(DatasetError, match=f"graph 2: .*{message}"):
             build(tmp_path, DatasetSource(graphs=graphs))
 
-    @pytest.mark.parametrize("name, shape", [("x", (3, 1)), ("pos", (3, 3))])
+    def test_real_features_of_edges(self, tmp_path):
+        """Floats with fractions; edges are sorted, and their features with them."""
+        attr = torch.tensor([[0.5, 2.0], [1.5, 3.0]])
+        ends = torch.tensor([[1, 0], [2, 1]])
+        graphs = [graph(edge_index=ends, edge_attr=attr) for _ in range(4)]
+        graphs[1].edge_attr = attr.floor()  # whole numbers, but floats
+        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+        store = build(tmp_path, DatasetSource(graphs=[*graphs, lone]))
+        assert store.schema.num_edge_features == 2 and store.schema.bond_dims == []
+        expected = [attr.flip(0), attr.floor().flip(0), attr.flip(0), attr.flip(0)]
+        assert store.columns["edge_attr"].tolist() == torch.cat(expected).tolist()
+        assert store.columns["edge_bond"].tolist() == [1] * 8
+        again = GraphStore.open(store.path, verify=True)
+        assert again.schema == store.schema
+
+    @pytest.mark.parametrize(
+        "changes, message",
+        [
+            (
+                {2: torch.ones(2, 1, dtype=torch.long)},
+                "0: edge_attr has fractions, but graph 2 has whole numbers",
+            ),
+            (
+                {0: torch.ones(2, 1, dtype=torch.long)},
+                "1: edge_attr has fractions, but graph 0 has whole numbers",
+            ),
+        ],
+    )
+    def test_edges_are_of_one_kind(self, tmp_path, changes, message):
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        for number, attr in changes.items():
+            graphs[number].edge_attr = attr
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_fractions_after_many_whole_numbers(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.ones(2, 1)) for _ in range(4)]
+        graphs[3].edge_attr = torch.full((2, 1), 0.5)
+        with pytest.raises(DatasetError, match="graph 3: .* but earlier graphs have"):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_integers_after_many_fractions(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        graphs[3].edge_attr = torch.ones(2, 1, dtype=torch.long)
+        with pytest.raises(DatasetError, match="graph 3: edge_attr has integers, but"):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_edges_with_real_features_are_distinct(self, tmp_path):
+        twice = torch.tensor([[1, 1], [2, 2]])
+        attr = torch.full((2, 1), 0.5)
+        graphs = [graph(edge_attr=attr), graph(edge_attr=attr, edge_index=twice)]
+        message = "graph 2: two edges from node 1 to node 2; .* must be distinct"
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=[graphs[0], *graphs]))
+
+    @pytest.mark.parametrize(
+        "name, shape", [("x", (3, 1)), ("pos", (3, 3)), ("edge_attr", (2, 2))]
+    )
     @pytest.mark.parametrize("value, said", [(torch.nan, "nan"), (1e39, "1e[+]39")])
     def test_features_fit_float32(self, tmp_path, name, shape, value, said):
         graphs = [graph(**{name: torch.zeros(shape)}) for _ in range(4)]

@@ -141,6 +141,34 @@ def write_gnn_benchmark(root, name, graphs):
     return folder
 
 
+def write_superpixels(root, name, graphs=12, seed=0):
+    """As PyG's ``MNIST_v2.pt``: intensities, positions, and edges to near superpixels
+    with a weight. Returns the three lists, 4 of 6 graphs in the first."""
+    rng = np.random.default_rng(seed)
+    channels = {"MNIST": 1, "CIFAR10": 3}[name]
+    made = []
+    for number in range(graphs):
+        n = int(rng.integers(6, 10))
+        pos = rng.random((n, 2))
+        distance = ((pos[:, None] - pos) ** 2).sum(-1)
+        near = distance.argsort(1)[:, 1:4]  # without the node itself
+        edges = np.stack([np.repeat(np.arange(n), 3), near.reshape(-1)])
+        weight = np.exp(-distance[tuple(edges)])
+        made.append(
+            {
+                "x": torch.from_numpy(rng.random((n, channels))).float(),
+                "pos": torch.from_numpy(pos).float(),
+                "edge_index": torch.from_numpy(edges),
+                "edge_attr": torch.from_numpy(weight).float(),
+                "y": torch.tensor([number % 10]),
+            }
+        )
+    parts = [made[: -graphs // 3], made[-graphs // 3 : -graphs // 6]]
+    parts.append(made[-graphs // 6 :])
+    write_gnn_benchmark(root, name, parts)
+    return parts
+
+
 def pack(folder, archive, inside=""):
     """A zip of a folder's content."""
     with zipfile.ZipFile(archive, "w") as file:
@@ -173,6 +201,8 @@ def write_all(root):
         # Alternating within each split, so that every split has both classes.
         labels = np.arange(len(SMILES))[:, None] // 10 % 2.0
         write_ogbg(temporary, "ogbg-molhiv", SMILES, labels)
+        for name in ("MNIST", "CIFAR10"):
+            write_superpixels(temporary, name, graphs=48)
         names = [f"task{number}" for number in range(128)]
         labels = np.repeat(labels, len(names), axis=1)
         labels[::3, ::2] = np.nan

@@ -120,6 +120,7 @@ def columns_of(graphs, x_dtype=np.uint8, node_dtype=np.uint16, bond_dtype=np.uin
         "edge_src": flat[:, 0].astype(node_dtype),
         "edge_dst": flat[:, 1].astype(node_dtype),
         "edge_bond": flat[:, 2].astype(bond_dtype),
+        "edge_attr": np.linspace(-2, 2, flat.size, dtype=np.float32).reshape(-1, 3),
     }
 
 
@@ -252,6 +253,13 @@ def batch_of(
     out["edge_index"] = np.array(edge_index, dtype=int).reshape(-1, 2).T
     out["edge_bond"] = np.array(edge_bond, dtype=int)
     out["node_graph"] = np.array(node_graph, dtype=int)
+    out["edge_attr"] = np.concatenate(
+        [
+            columns["edge_attr"][slice(*columns["edge_offset"][graph : graph + 2])]
+            for graph in graph_ids
+        ]
+        or [columns["edge_attr"][:0]]
+    )
     if fields & {"relation_index", "relations"}:
         fields |= {"relation_index", "relations"}
     return {name: out[name] for name in fields}

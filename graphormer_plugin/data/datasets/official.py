@@ -195,6 +195,22 @@ class BenchmarkFiles:
             )
 
 
+def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
+    """Files of PyG's `GNNBenchmarkDataset`.
+
+    Args:
+        name: In capitals, as PyG has it.
+        graphs: Number of them.
+    """
+    return BenchmarkFiles(
+        name=name.lower(),
+        folder=f"{name}/raw",
+        files=(f"{name}_v2.pt",),
+        url=f"https://data.pyg.org/datasets/benchmarking-gnns/{name}_v2.zip",
+        graphs=graphs,
+    )
+
+
 def load_torch(path: Path) -> Any:
     """Content of a file of torch: containers, tensors and NumPy arrays, no code."""
     reconstruct = np._core.multiarray._reconstruct

@@ -13,7 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
+from graphormer_plugin.data.datasets.official import (
+    BenchmarkFiles,
+    gnn_benchmark,
+    load_torch,
+)
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
@@ -164,19 +168,9 @@ def permuted(
     )
 
 
-def _gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
-    return BenchmarkFiles(
-        name=name.lower(),
-        folder=f"{name}/raw",
-        files=(f"{name}_v2.pt",),
-        url=f"https://data.pyg.org/datasets/benchmarking-gnns/{name}_v2.zip",
-        graphs=graphs,
-    )
-
-
 SBM = {
-    "pattern": _gnn_benchmark("PATTERN", 14_000),
-    "cluster": _gnn_benchmark("CLUSTER", 12_000),
+    "pattern": gnn_benchmark("PATTERN", 14_000),
+    "cluster": gnn_benchmark("CLUSTER", 12_000),
 }
 
 

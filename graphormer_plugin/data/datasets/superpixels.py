@@ -1,0 +1,103 @@
+"""MNIST and CIFAR10 as graphs of superpixels (Dwivedi et al. 2020, arXiv:2003.00982).
+
+The files are those of PyG's `GNNBenchmarkDataset`. Nodes are superpixels, with their mean
+intensities and position; edges join near ones, with a real weight. The datasets
+``mnist-tenths`` and ``cifar10-tenths`` have the weights as the released code of GRPE
+(grpe/dataset/gnnbenchmark.py): tenths, rounded down, which are categories.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.datasets.official import (
+    BenchmarkFiles,
+    gnn_benchmark,
+    load_torch,
+)
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.splits import consecutive_splits
+
+NUM_CLASSES = 10
+
+
+class Superpixels:
+    """Graphs of a file, one split after another.
+
+    Args:
+        parts: Graphs of train, valid and test, as PyG stores them.
+        tenths: Weights of edges are tenths, rounded down.
+        folder: Of the file, for messages.
+    """
+
+    def __init__(
+        self, parts: Sequence[Sequence[Mapping[str, Any]]], tenths: bool, folder: Path
+    ) -> None:
+        self.parts, self.tenths, self.folder = parts, tenths, folder
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts))
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        for part in self.parts:
+            for data in part:
+                yield self.graph(data)
+
+    def graph(self, data: Mapping[str, Any]) -> SimpleNamespace:
+        """Intensities and position side by side; the label is a class."""
+        missing = {"x", "pos", "edge_index", "edge_attr", "y"} - data.keys()
+        if missing:
+            raise DatasetError(
+                f"{self.folder}: a graph has no {min(missing)}; the file is of another "
+                "version"
+            )
+        x, pos, weight = (data[name].numpy() for name in ("x", "pos", "edge_attr"))
+        label = int(data["y"].reshape(()))
+        if not 0 <= label < NUM_CLASSES:
+            raise DatasetError(
+                f"{self.folder}: a graph has label {label}, expected 0..{NUM_CLASSES - 1}"
+            )
+        return SimpleNamespace(
+            x=np.concatenate([x.reshape(len(pos), -1), pos], 1).astype(np.float32),
+            edge_index=data["edge_index"].numpy(),
+            edge_attr=(weight * 10).astype(np.int64) if self.tenths else weight,
+            y=np.array([label]),
+        )
+
+
+def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
+    def load(options: DatasetOptions) -> DatasetSource:
+        folder = files.require(options)
+        with files.reading(folder):
+            parts = load_torch(folder / files.files[0])
+            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
+        graphs = Superpixels(parts, tenths, folder)
+        files.check_count(len(graphs))
+        return DatasetSource(
+            graphs=graphs,
+            kind="multiclass",
+            num_classes=NUM_CLASSES,
+            splits=consecutive_splits(counts),
+            target_names=["class"],
+        )
+
+    def content(options: DatasetOptions) -> dict[str, Any]:
+        return {"files": files.content(options), "tenths": tenths, "rule": 1}
+
+    register_dataset(name, source="pyg", options=(), content=content)(load)
+
+
+SUPERPIXELS = {
+    "mnist": gnn_benchmark("MNIST", 70_000),
+    "cifar10": gnn_benchmark("CIFAR10", 60_000),
+}
+for _name, _files in SUPERPIXELS.items():
+    _register(_name, _files, tenths=False)
+    _register(f"{_name}-tenths", _files, tenths=True)

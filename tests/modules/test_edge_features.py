@@ -1,0 +1,274 @@
+"""Real features of edges in every architecture that reads bonds.
+
+The twin is the same architecture on bond types, one for each edge of the batch, whose
+vectors are the linear map of that edge's features.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import columns_of_chunk
+from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.models import build_model
+from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder, FeatureMap
+from graphormer_plugin.modules.grpe_encoder import RelationEncoding
+from graphormer_plugin.modules.vocabulary import model_row_labels
+from support.architectures import TINY, has_option
+
+C = 3
+SIZES = [7, 1, 4, 5]  # the second has no edges
+CASES = [
+    ("grpe_tiny", {}),
+    ("grpe_tiny", {"no_virtual_node": True, "pair_encodings": "random_walks"}),
+    ("grpe_tiny", {"independent_encodings": True, "key_from_row": True}),
+    ("grpe_tiny", {"no_edge_attention": True}),
+    ("graphormer_slim", {}),
+    ("graphormer_slim", {"edge_type": "single_hop", "rwse_steps": 3}),
+    ("graphormer_slim", {"edge_type": "node"}),
+    ("cgt_zinc", {"rwse_dim": 4}),
+    ("cgt_zinc_rings", {"rwse_dim": 4}),
+    ("cgt_zinc_rings", {"rwse_dim": 4, "rings": "additive"}),
+    ("gt_zinc", {}),
+    ("gcn", {"edge_features": True}),
+    ("gat", {"edge_features": True}),
+    ("gine", {}),
+    ("gatedgcn", {}),
+    ("pna", {"towers": 4}),
+]
+NAMES = [f"{arch}-{number}" for number, (arch, _) in enumerate(CASES)]
+
+
+def make_chunk():
+    """Directed edges without twins, with a self-loop; features are real."""
+    rng = np.random.default_rng(0)
+    edges, x = [], []
+    for n in SIZES:
+        adjacency = rng.random((n, n)) < 0.4
+        np.fill_diagonal(adjacency, False)
+        adjacency[0, 0] = n > 4
+        if n == 1:
+            adjacency[:] = False
+        edges.append(np.stack(np.nonzero(adjacency)))
+        x.append(rng.integers(0, 5, (n, 1)))
+    edge_index = np.concatenate(edges, 1)
+    return GraphChunk(
+        num_nodes=np.array(SIZES),
+        num_edges=np.array([part.shape[1] for part in edges]),
+        x=np.concatenate(x),
+        edge_index=edge_index,
+        edge_attr=rng.normal(size=(edge_index.shape[1], C)).astype(np.float32),
+    )
+
+
+CHUNK = make_chunk()
+EDGES = CHUNK.edge_index.shape[1]
+REAL = FeatureSchema(1, [5], num_edge_features=C)
+TYPES = FeatureSchema(1, [5], [EDGES])
+
+
+def make_batch(model, schema, ids=(0, 1, 2, 3)):
+    """The path of prediction, from a chunk to tensors."""
+    attr = CHUNK.edge_attr
+    if schema is TYPES:
+        attr = np.arange(EDGES)[:, None]
+    chunk = GraphChunk(
+        CHUNK.num_nodes, CHUNK.num_edges, CHUNK.x, CHUNK.edge_index, attr
+    )
+    columns = columns_of_chunk(chunk, schema)
+    columns |= compute_columns(columns, model.batch_spec)
+    collate = GraphCollator(
+        columns,
+        np.zeros((len(SIZES), 1)),
+        num_bond_types=schema.num_bond_types,
+        spec=model.batch_spec,
+    )
+    return collate(np.array(ids))["net_input"]["batch"]
+
+
+def tiny(arch, schema, **options):
+    sizes = {name: size for name, size in TINY.items() if has_option(arch, name)}
+    options = {"dropout": 0.0, **sizes, **options}
+    for name in ("attention_dropout", "channel_dropout", "node_dropout"):
+        if has_option(arch, name):
+            options.setdefault(name, 0.0)
+    if has_option(arch, "float32_softmax"):
+        options |= {"float32_softmax": False, "activation_fn": "gelu"}
+    torch.manual_seed(0)
+    return build_model(arch, schema, TargetSchema(["y"]), **options).double()
+
+
+def vectors_of(module, features):
+    """Names of tables of the twin's module, and what the map makes of each edge."""
+    features = torch.from_numpy(features).double()
+    if isinstance(module, EdgeEncoder):
+        yield "embedding.weight", 0, module.projection(features)
+    if isinstance(module, RelationEncoding):
+        for kind in ("attention", "value"):
+            weight = getattr(module, f"feature_{kind}")
+            table = getattr(module, f"edge_{kind}")
+            if weight is not None:
+                rows = table.weight[:1] + features @ weight.weight.T
+                yield f"edge_{kind}.weight", 0, rows
+    if hasattr(module, "no_bonds") and module.edges is not None:  # of CGT
+        for number, bonds in enumerate(module.bonds):
+            rows = bonds.embedding.weight + features @ module.edges.weight.T
+            yield f"bonds.{number}.embedding.weight", 0, rows
+
+
+def make_pair(arch, options):
+    """A model with real features and its twin, with equal weights otherwise."""
+    model, twin = tiny(arch, REAL, **options), tiny(arch, TYPES, **options)
+    with torch.no_grad():
+        for parameter in model.parameters():  # none is as it started, e.g. zero
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    state = model.state_dict()
+    tables = {}
+    for prefix, module in model.named_modules():
+        for name, _, rows in vectors_of(module, CHUNK.edge_attr):
+            tables[f"{prefix}.{name}"] = rows
+    new = {}
+    for name, value in twin.state_dict().items():
+        rows = tables.get(name)
+        if rows is None:
+            new[name] = state[name]
+        elif name in state:  # GRPE's table has three rows more
+            new[name] = torch.cat([rows, state[name][1:]])
+        else:  # Graphormer's tables have 512 rows
+            new[name] = torch.cat([rows, value[len(rows) :]])
+    assert tables
+    twin.load_state_dict(new)
+    return model, twin
+
+
+@pytest.mark.parametrize("arch, options", CASES, ids=NAMES)
+def test_equals_a_table_with_a_vector_per_edge(arch, options):
+    model, twin = (model.eval() for model in make_pair(arch, options))
+    out, wanted = model(make_batch(model, REAL)), twin(make_batch(twin, TYPES))
+    assert out.dtype == torch.float64
+    assert (out - wanted).abs().max() < 1e-10 * wanted.abs().max().clamp(min=1)
+    # the features matter
+    with torch.no_grad():
+        for module in model.modules():
+            if isinstance(module, (EdgeEncoder, FeatureMap)):
+                for parameter in module.parameters():
+                    parameter.zero_()
+    assert (model(make_batch(model, REAL)) - out).abs().max() > 1e-6
+
+
+@pytest.mark.parametrize("arch, options", CASES, ids=NAMES)
+def test_gradients_reach_the_map(arch, options):
+    model, _ = make_pair(arch, options)
+    model(make_batch(model, REAL)).square().sum().backward()
+    maps = [m for m in model.modules() if isinstance(m, (EdgeEncoder, FeatureMap))]
+    assert maps
+    grads = [p.grad for module in maps for p in module.parameters()]
+    assert all(grad.isfinite().all() for grad in grads)
+    assert grads[0].abs().max() > 0  # nobody reads the last layer's nodes in GRPE
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None, name
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("arch, options", CASES, ids=NAMES)
+def test_padding_and_batch_mates_do_not_matter(arch, options):
+    model, _ = make_pair(arch, options)
+    model.eval()
+    together = model(make_batch(model, REAL))
+    alone = torch.cat([model(make_batch(model, REAL, [i])) for i in range(len(SIZES))])
+    assert (together - alone).abs().max() < 1e-10 * together.abs().max().clamp(min=1)
+    turned = model(make_batch(model, REAL, [3, 2, 1, 0])).flip(0)
+    assert (together - turned).abs().max() < 1e-10 * together.abs().max().clamp(min=1)
+
+
+@pytest.mark.parametrize(
+    "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"]
+)
+def test_half_precision_and_dropout(arch):
+    """Features above 65,504 and in training."""
+    model = (
+        tiny(arch, REAL, dropout=0.1, rwse_dim=4)
+        if arch == "cgt_zinc"
+        else tiny(arch, REAL, dropout=0.1)
+    )
+    batch = make_batch(model, REAL)
+    assert batch["edge_attr"].dtype == torch.float64
+    out = model.bfloat16()(batch)
+    out.float().sum().backward()
+    assert out.isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("key_from_row", [False, True])
+def test_attention_of_a_pair_by_hand(key_from_row):
+    """Eq. 6-7 of Park et al. 2022 with E_ij = b + W e_ij, pair by pair."""
+    model = tiny("grpe_tiny", REAL, key_from_row=key_from_row, no_virtual_node=True)
+    encoder, attention = model.encoder, model.encoder.attention_modules()[0]
+    encoding = encoder.encodings[0]
+    batch = make_batch(model, REAL, [0])
+    arguments = []
+    attention.register_forward_hook(lambda m, a, out: arguments.append((a, out)))
+    model.eval()(batch)
+    (x, *rest), out = arguments[0]
+    weights = attention.attention_weights(x, *rest)[0]  # [H, N, N]
+    n, H = SIZES[0], attention.num_heads
+    q, k, v = attention.qkv_proj(x)[0].chunk(3, -1)
+    attr = {}
+    for source, target, row in zip(*batch["edge_index"].tolist(), batch["edge_attr"]):
+        attr[source, target] = row
+    code = batch["relations"][batch["relation_index"].long()][0]
+    topology, edge = encoding.rows[:, code]
+    pq, pk = encoding.topology_attention.weight.chunk(2, 1)
+    eq, ek = encoding.edge_attention.weight.chunk(2, 1)
+    wq, wk = encoding.feature_attention.weight.chunk(2)
+    d = q.shape[1] // H
+    scores = torch.zeros(H, n, n, dtype=torch.float64)
+    values = torch.zeros(n, n, q.shape[1], dtype=torch.float64)
+    for i in range(n):
+        for j in range(n):
+            e = attr.get((i, j), torch.zeros(C).double()) * (i != j)
+            p, t = topology[i, j], edge[i, j]
+            by_query = pq[p] + eq[t] + wq @ e
+            by_key = pk[p] + ek[t] + wk @ e
+            key = k[i] if key_from_row else k[j]
+            terms = q[i] * k[j] + q[i] * by_query + key * by_key
+            scores[:, i, j] = terms.view(H, d).sum(1) / d**0.5
+            values[i, j] = v[j] + encoding.topology_value.weight[p]
+            values[i, j] += encoding.edge_value.weight[t]
+            values[i, j] += encoding.feature_value.weight @ e
+    wanted = scores.softmax(-1)
+    assert (weights - wanted).abs().max() < 1e-12
+    mixed = torch.einsum("hij,ijhd->ihd", wanted, values.unflatten(2, (H, d)))
+    wanted = attention.out_proj(mixed.flatten(1))
+    assert (out[0] - wanted).abs().max() < 1e-10
+
+
+def test_what_cannot_be_is_said():
+    with pytest.raises(ValueError, match="edge_type aggregation needs bond types"):
+        tiny("graphormer_slim", REAL, edge_type="aggregation")
+    with pytest.raises(ValueError, match="3 real features and bond columns"):
+        FeatureSchema(1, [5], [4], num_edge_features=3)
+
+
+def test_pairs_of_a_full_graph_have_no_features():
+    model = tiny("gt_zinc", REAL, full_graph=True)
+    assert not model.encoder.layers[0].edges
+    assert not {"edge_attr", "edge_bond"} & model.batch_spec.fields
+
+
+def test_columns_of_features_are_labelled():
+    """For fine-tuning on edges with other features."""
+    for arch in ("grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc", "gine"):
+        model = tiny(arch, REAL, **({"rwse_dim": 4} if arch == "cgt_zinc" else {}))
+        labels = model_row_labels(model, REAL, model.state_dict())
+        found = [rows for rows in labels.values() if rows.dim == 1]
+        assert found and all(len(rows.labels) == C for rows in found), arch
+
+
+def test_bond_types_take_no_features():
+    assert isinstance(
+        tiny("gine", TYPES).encoder.layers[0].convolution.bonds, BondEncoder
+    )
