@@ -526,7 +526,7 @@ def test_settings_of_pna_on_molhiv(flags):
 
 
 @pytest.mark.parametrize("data", ["mnist", "cifar10"])
-def test_settings_on_superpixels(data, flags):
+def test_settings_on_superpixels(data, flags, tmp_path):
     """mnist.sh, cifar.sh and gpp.py of GRPE; mnist-CSA.yaml and cifar10-CSA.yaml."""
     epoch = {"mnist": 860, "cifar10": 704}[data]  # of 64 graphs an update
     line = flags(f"{data}/grpe_tiny", {}).replace("\n", " \n")
@@ -536,7 +536,8 @@ def test_settings_on_superpixels(data, flags):
     expected += [f"--warmup-updates {3 * epoch} --total-num-update {300 * epoch}"]
     for part in expected:
         assert f" {part} " in line, part
-    line = flags(f"{data}/cgt", {}).replace("\n", " \n")
+    folder = {"SAVE_DIR": str(tmp_path / "cgt")}
+    line = flags(f"{data}/cgt", folder).replace("\n", " \n")
     expected = [f"--dataset-name {data} --arch cgt_pattern", "--batch-size 16"]
     expected += [f"{ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3"]
     expected += ["--encoder-layers 3 --encoder-embed-dim 52", "--max-epoch 100"]

@@ -188,9 +188,16 @@ class RegressionCriterion(GraphCriterion):
     ``--target-scale none`` leaves them as they are. ``mae`` and
     ``rmse`` are those of the whole split in the target's unit, e.g. eV; with several
     targets the mean of ``mae_<target>``, each over the rows that have that target.
+    Labels of nodes are ``[B, N]``, NaN where missing or padding.
     """
 
     target_kinds = ("regression",)
+
+    def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Labels of graphs ``[B, C]`` or of nodes ``[B, N, 1]``, and which are present."""
+        if self.targets.level == "node":
+            target = target.unsqueeze(-1)
+        return super().labels(target)
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
         """Loss of every value, both at the scale of training."""
@@ -207,9 +214,9 @@ class RegressionCriterion(GraphCriterion):
         error = self.targets.restore(output.double()) - labels
         error = torch.where(present, error, torch.zeros_like(error))
         return {
-            "abs_error": error.abs().sum(dim=0),
-            "squared_error": error.square().sum(dim=0),
-            "count": present.sum(dim=0).double(),
+            "abs_error": error.abs().flatten(0, -2).sum(dim=0),
+            "squared_error": error.square().flatten(0, -2).sum(dim=0),
+            "count": present.flatten(0, -2).sum(dim=0).double(),
         }
 
     def log_metrics(

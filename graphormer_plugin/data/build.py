@@ -367,6 +367,7 @@ def _build_from_graphs(
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
+            values=source.kind == "regression",
             progress=options.progress,
             description=label,
         ):

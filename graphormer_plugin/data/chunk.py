@@ -42,7 +42,8 @@ class GraphChunk:
         edge_attr: Categories from 0 (integers) or features (floats) [sum e, columns];
             None if edges carry nothing. Edges with features are distinct: no two have
             the same ends.
-        target: float [g, C], or int [sum n] at node level; None if given later.
+        target: float [g, C], or at node level [sum n] classes (int) or values (float);
+            None if given later.
         pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
     """

@@ -25,8 +25,8 @@ class GraphCollator:
 
     Args:
         columns: Flat columns of a ``GraphStore``.
-        target: Float array ``[G, C]``, NaN where a target is missing; or classes of
-            nodes, integers ``[sum N]``, -1 where missing.
+        target: Float array ``[G, C]``, NaN where a target is missing; or of nodes
+            ``[sum N]``, classes, -1 where missing, or floats.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Largest graph allowed; None for no limit.
         spec: What the model needs. The task sets it when it has built the model. The
@@ -62,7 +62,8 @@ class GraphCollator:
             - ``target`` ``[B, C]``, NaN where missing. It is float64 although the store
               holds float32: fairseq's ``--fp16`` halves every float32 tensor of a
               sample, and a half rounds 2,049 and turns 70,000 into infinity. For
-              classes of nodes: int64 ``[B, N]``, -1 where missing or padding.
+              nodes ``[B, N]``: classes int64, -1 where missing or padding; values
+              float64, NaN there.
 
             An empty array gives an empty dict. fairseq fills uneven shards with such
             samples, and its trainer replaces them by a dummy batch.
@@ -148,8 +149,8 @@ class GraphCollator:
 
     def node_target(
         self, starts: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Classes of nodes ``[B, N]``, -1 at padding.
+    ) -> NDArray[np.int64] | NDArray[np.float64]:
+        """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding.
 
         Args:
             starts: First node of each graph in the store ``[B]``.
@@ -157,6 +158,8 @@ class GraphCollator:
         """
         real = np.arange(sizes.max()) < sizes[:, None]
         target = np.full(real.shape, -1, dtype=np.int64)
+        if self.target.dtype.kind == "f":
+            target = np.full(real.shape, np.nan)
         first = np.cumsum(sizes) - sizes
         nodes = np.arange(sizes.sum()) + np.repeat(starts - first, sizes)
         target[real] = self.target[nodes]

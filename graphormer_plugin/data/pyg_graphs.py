@@ -15,6 +15,7 @@ def chunks_of_graphs(
     graphs: Iterable[Any],
     *,
     level: str = "graph",
+    values: bool = False,
     with_target: bool = True,
     progress: bool = True,
     description: str = "graphs",
@@ -24,11 +25,12 @@ def chunks_of_graphs(
     Args:
         graphs: Objects with ``x`` [n] or [n, F] (integers are categories from 0, floats
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
-            [E, columns], ``y`` (a number or C numbers; classes [n] at node level) and
-            ``pos`` [n, 3]. All graphs have the same columns. Features of edges are
+            [E, columns], ``y`` (a number or C numbers; at node level classes or values
+            [n]) and ``pos`` [n, 3]. All graphs have the same columns. Features of edges are
             numbers where they are floats, and those of the first `CHUNK_ROWS` graphs
             have fractions among them; else categories.
         level: ``graph`` or ``node``: what ``y`` labels.
+        values: At node level, labels are values, not classes.
         with_target: Whether ``y`` is required.
         progress: Show a progress bar.
         description: Its label.
@@ -48,7 +50,7 @@ def chunks_of_graphs(
     while block := list(itertools.islice(numbered, CHUNK_ROWS)):
         parts = []
         for number, data in block:
-            part = _arrays(data, number, level, with_target)
+            part = _arrays(data, number, level, values, with_target)
             first = first or (number, part)
             _check_same_columns(part, number, ("x", "target", "pos"), *first)
             if part["edge_index"].size:
@@ -78,7 +80,7 @@ def chunks_of_graphs(
 
 
 def _arrays(
-    data: Any, number: int, level: str, with_target: bool
+    data: Any, number: int, level: str, values: bool, with_target: bool
 ) -> dict[str, np.ndarray]:
     """Arrays of one graph in the shapes of a `GraphChunk`, which checks their values."""
 
@@ -128,12 +130,16 @@ def _arrays(
         raise fail(f"{type(data).__name__} has no y")
     if y is not None and level == "node":
         y = y.reshape(-1)
-        if len(y) != len(x) or y.dtype.kind not in "iub":
+        if len(y) != len(x) or (not values and y.dtype.kind == "f"):
+            what = "values" if values else "integer classes"
             raise fail(
-                f"y has {len(y)} entries of dtype {y.dtype}, expected {len(x)} integer "
-                "classes (one per node)"
+                f"y has {len(y)} entries of dtype {y.dtype}, expected {len(x)} {what} "
+                "(one per node)"
             )
-        result["target"] = y.astype(np.int64)
+        with np.errstate(over="ignore"):
+            if values and np.isinf(y.astype(np.float32)).any():
+                raise fail("y has a value that float32 does not hold; missing is NaN")
+        result["target"] = y.astype(np.float32 if values else np.int64)
     elif y is not None:
         if y.ndim > 1 and y.shape[0] != 1:
             raise fail(f"y has shape {list(y.shape)}, expected [C] or [1, C]")
@@ -173,6 +179,11 @@ class _EdgeKind:
             # A float above 2^53 is whole, but no category.
             elif (values % 1 != 0).any() or (np.abs(values) > 2**53).any():
                 fractions = number if fractions is None else fractions
+        if self.real and self.integers is not None:
+            raise DatasetError(
+                f"graph {self.integers}: edge_attr has integers, but earlier graphs "
+                "have fractions"
+            )
         if self.real is None and parts:
             self.real = fractions is not None
         if fractions is not None and (self.integers is not None or not self.real):
@@ -181,11 +192,6 @@ class _EdgeKind:
             raise DatasetError(
                 f"graph {fractions}: edge_attr has fractions, but {where} whole "
                 "numbers, which are categories"
-            )
-        if self.real and self.integers is not None:
-            raise DatasetError(
-                f"graph {self.integers}: edge_attr has integers, but earlier graphs "
-                "have fractions"
             )
         for part in parts.values():
             kind = np.float64 if self.real else np.int64

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.dgl_graphs import DglGraphs
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
@@ -186,17 +187,20 @@ def _as_source(result: Any, name: str) -> DatasetSource:
             raise DatasetError(
                 f"dataset {name!r} returned a dictionary without 'dataset'"
             )
-        if result.get("source", "pyg") not in ("pyg", "ogb"):
+        kind = result.get("source", "pyg")
+        if kind not in ("pyg", "ogb", "dgl"):
             raise DatasetError(
-                f"dataset {name!r} has graphs of {result['source']!r}, expected 'pyg'"
+                f"dataset {name!r} has graphs of {kind!r}, expected pyg|ogb|dgl"
             )
+        graphs = result["dataset"]
         keys = {"train": "train_idx", "valid": "valid_idx", "test": "test_idx"}
         splits = {
             split: result[key]
             for split, key in keys.items()
             if result.get(key) is not None
         }
-        result = DatasetSource(graphs=result["dataset"], splits=splits or None)
+        graphs = DglGraphs(graphs) if kind == "dgl" else graphs
+        result = DatasetSource(graphs=graphs, splits=splits or None)
     if not isinstance(result, DatasetSource):
         raise DatasetError(
             f"dataset {name!r} returned {type(result).__name__}, expected a "

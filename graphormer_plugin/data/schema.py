@@ -262,8 +262,8 @@ def target_statistics(
     whose deviation is rounding noise, has deviation 1.
 
     Args:
-        target: float32 [G, C], NaN = missing.
-        graph_ids: Graphs of the training split.
+        target: float32 [G, C], or [sum N, C] of nodes; NaN = missing.
+        graph_ids: Graphs, or nodes, of the training split.
     """
     means, stds = [], []
     for column in range(target.shape[1]):

@@ -13,7 +13,8 @@ column and split, and a ``manifest.json``:
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
 | `edge_attr` | [sum E, C] float32 | real features of edges, if the source has them |
 | `target` | [G, C] float32 | NaN = missing |
-| | or [sum N] int8, int16 or int32 | labels of nodes |
+| | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
+| | or [sum N] float32 | values of nodes, NaN = missing |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
 | `split_<name>` | [graphs] int64 | graph ids of a split |

@@ -1,22 +1,26 @@
 """Folders of users: modules in them register datasets and substructures."""
 
+import contextlib
 import hashlib
 import importlib.util
 import os
 import sys
 import types
+from collections.abc import Iterator
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.registry import DATASETS, place_of
+from graphormer_plugin.data.registry import DATASETS, place_of, register_dataset
 
 
 def import_user_data(folder: str | os.PathLike[str]) -> None:
     """Imports every public module of a folder, so that its datasets are registered.
 
     The folder is a package (with or without ``__init__.py``), so its modules may import
-    each other relatively. It is imported once, and again after a file has changed.
+    each other relatively. It is imported once, and again after a file has changed. Files
+    for Graphormer v2 work: ``from graphormer.data import register_dataset`` gives them
+    the decorator of this package.
 
     Raises:
         DatasetError: The folder does not exist or has no module, or an import fails;
@@ -46,8 +50,9 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
     # Python takes cached bytecode for current if the file has its size and second.
     cached, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        for file in files:
-            _import_file(name, file, package)
+        with _names_of_v2():
+            for file in files:
+                _import_file(name, file, package)
     except DatasetError:
         _forget(name)
         raise
@@ -60,6 +65,27 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
         ) from error
     finally:
         sys.dont_write_bytecode = cached
+
+
+@contextlib.contextmanager
+def _names_of_v2() -> Iterator[None]:
+    """``graphormer.data`` is a module with `register_dataset`, as in Graphormer v2."""
+    package, data = (types.ModuleType(f"graphormer{end}") for end in ("", ".data"))
+    package.__path__, package.data = [], data
+    data.register_dataset = register_dataset
+    before = {
+        name: module
+        for name, module in sys.modules.items()
+        if name == "graphormer" or name.startswith("graphormer.")
+    }
+    for name in before:
+        del sys.modules[name]
+    sys.modules |= {"graphormer": package, "graphormer.data": data}
+    try:
+        yield
+    finally:
+        del sys.modules["graphormer"], sys.modules["graphormer.data"]
+        sys.modules |= before
 
 
 def _import_file(package_name: str, file: Path, package: types.ModuleType) -> None:

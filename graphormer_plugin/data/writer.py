@@ -294,6 +294,15 @@ class StoreWriter:
         width = 0 if real is None else real.tail[0]
         return self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
 
+    def _nodes_of(self, graph_ids: np.ndarray | None) -> np.ndarray:
+        """Numbers of the nodes of graphs; of all without `graph_ids`."""
+        if graph_ids is None:
+            return np.arange(self._num_nodes)
+        offsets = np.load(self.folder / "node_offset.npy", allow_pickle=False)
+        chosen = np.zeros(self.num_graphs, dtype=bool)
+        chosen[graph_ids] = True
+        return np.flatnonzero(np.repeat(chosen, np.diff(offsets)))
+
     def _targets(
         self,
         names: list[str],
@@ -314,8 +323,18 @@ class StoreWriter:
                     f"node labels are given for {len(values)} of "
                     f"{self._num_nodes} nodes"
                 )
+            if (kind == "regression") != (values.dtype.kind == "f"):
+                what = "values" if values.dtype.kind == "f" else "classes"
+                raise ValueError(
+                    f"node labels are {what}: kind must be "
+                    f"{'regression' if what == 'values' else 'multiclass'}"
+                )
             if kind == "regression":
-                raise ValueError("node labels are classes: kind must be multiclass")
+                mean, std = target_statistics(
+                    values[:, None], self._nodes_of(splits.get("train"))
+                )
+                schema = TargetSchema(names, unit, kind, "node", 0, mean, std)
+                return schema, int(np.isnan(values).sum())
             found = int(values.max()) + 1
             if num_classes and found > num_classes:
                 raise ValueError(

@@ -1,4 +1,4 @@
-"""Predict a class for every node of a graph."""
+"""Predict a class or a value for every node of a graph."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,12 @@ class NodePredictionConfig(GraphPredictionConfig):
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
 class NodePredictionTask(GraphPredictionTask):
-    """Predicts a class for every node.
+    """Predicts a class or a value for every node.
 
     Has the encoders of `GraphPredictionTask`, with the head on each node: the model
-    returns ``[B, N, classes]``. The target is int64 ``[B, N]`` with -1 at padding and
-    missing labels, which losses and metrics leave out.
+    returns ``[B, N, classes]``, or ``[B, N, 1]`` in regression. The target is ``[B, N]``:
+    classes int64 with -1, or values float64 with NaN, at padding and missing labels,
+    which losses and metrics leave out.
     """
 
     level = "node"

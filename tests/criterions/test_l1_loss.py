@@ -160,3 +160,19 @@ def test_wrong_shapes_and_kinds_are_named():
     classes = TargetSchema(names=["active"], kind="binary")
     with pytest.raises(ValueError, match="l1_loss needs regression.*binary.*active"):
         L1Loss(SimpleNamespace(targets=classes))
+
+
+def test_values_of_nodes():
+    """Padding and missing values do not count; errors are in the unit."""
+    targets = schema(mean=[10.0], std=[4.0], level="node")
+    output = torch.tensor([[[0.0], [1.0], [9.0]], [[0.5], [9.0], [9.0]]])
+    target = [[10.0, 16.0, NAN], [8.0, NAN, NAN]]
+    criterion, model, loss, size, log = run(targets, output, target)
+    # standardised targets 0, 1.5, -0.5
+    assert loss.item() == pytest.approx(0 + 0.5 + 1) and size == 3
+    loss.backward()
+    grad = model.output.grad.squeeze(-1)
+    assert grad.tolist() == [[0, -1, 0], [1, 0, 0]]
+    values = reported(criterion, [log])
+    assert values["mae"] == pytest.approx((0 + 2 + 4) / 3)
+    assert values["rmse"] == pytest.approx(math.sqrt((4 + 16) / 3))

@@ -239,7 +239,10 @@ class TestSources:
         [
             (None, "returned NoneType"),
             ({"train_idx": [0]}, "without 'dataset'"),
-            ({"dataset": [], "source": "dgl"}, "graphs of 'dgl'"),
+            (
+                {"dataset": [], "source": "networkx"},
+                "graphs of 'networkx', expected pyg.ogb.dgl",
+            ),
             (DatasetSource(), "either graphs or smiles"),
             (DatasetSource(smiles=["C"]), "smiles without targets"),
             (DatasetSource(graphs=[]), "no graphs"),

@@ -51,6 +51,39 @@ def test_target_survives_fp16_and_keeps_missing_values():
     )
 
 
+def test_values_of_nodes():
+    """NaN at padding, and where a value is missing."""
+    values = np.array([1.5, np.nan, 70000, 2, -1, 4], dtype=np.float32)
+    spec = BatchSpec(frozenset({"x"}))
+    collate = GraphCollator(COLUMNS, values, num_bond_types=3, spec=spec)
+    target = collate(np.array([2, 0]))["target"]
+    assert target.dtype == torch.float64
+    nan = float("nan")
+    expected = torch.tensor([[-1, 4, nan], [1.5, nan, 70000]]).double()
+    torch.testing.assert_close(target, expected, equal_nan=True)
+
+
+def test_numbers_of_edges():
+    """In the batch, from 1, in the order of edge_attr."""
+    attr = np.arange(12, dtype=np.float32).reshape(6, 2)
+    spec = BatchSpec(
+        frozenset({"bond", "path_bond", "edge_attr", "edge_index", "edge_bond"}),
+        path_length=2,
+        number_edges=True,
+    )
+    columns = {**COLUMNS, "edge_attr": attr}
+    collate = GraphCollator(columns, TARGET, num_bond_types=1, spec=spec)
+    batch = collate(np.array([2, 0]))["net_input"]["batch"]
+    assert batch["edge_attr"].tolist() == attr[[4, 5, 0, 1, 2, 3]].tolist()
+    assert batch["edge_attr"].dtype == torch.float64
+    bond = batch["bond"].tolist()
+    assert bond[0] == [[0, 1, 0], [2, 0, 0], [0, 0, 0]]
+    assert bond[1] == [[0, 3, 0], [4, 0, 5], [0, 6, 0]]
+    assert batch["path_bond"][1, 0, 2].tolist() == [3, 5]
+    assert batch["path_bond"][1, 2, 0].tolist() == [6, 4]
+    assert batch["path_bond"][0, 1, 2].tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("name", ["pos", "x"])
 def test_positions_and_features_survive_fp16(name):
     values = np.linspace(0, 99999.9, 18, dtype=np.float32).reshape(6, 3)

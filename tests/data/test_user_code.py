@@ -1,8 +1,19 @@
 """Folders of users that register datasets."""
 
-import pytest
+import sys
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.data import (
+    DATASETS,
+    DatasetError,
+    DatasetOptions,
+    describe,
+    get_store,
+)
+from graphormer_plugin.data.dgl_graphs import pyg_graph
 
 
 def test_built_once(rings):
@@ -65,3 +76,117 @@ def test_taken_name(rings):
     path.write_text(path.read_text().replace('"rings"', '"nci"'))
     with pytest.raises(DatasetError, match="'nci' is registered already"):
         get_store(options)
+
+
+# As examples/customized_dataset/customized_dataset.py of Graphormer v2.
+V2 = """
+import numpy as np
+import torch
+from sklearn.model_selection import train_test_split
+
+from graphormer.data import register_dataset
+
+
+class Graph:  # as DGL's
+    def __init__(self, n):
+        self.n = n
+        self.ndata = {"R": torch.rand(n, 3), "Z": torch.arange(n) % 5}
+        self.edata = {"bond": torch.ones(2 * n - 2, dtype=torch.int32)}
+
+    def num_nodes(self):
+        return self.n
+
+    def edges(self):
+        nodes = torch.arange(self.n - 1)
+        return torch.cat([nodes, nodes + 1]), torch.cat([nodes + 1, nodes])
+
+
+@register_dataset("customized_dataset")
+def create_customized_dataset():
+    dataset = GRAPHS
+    num_graphs = len(dataset)
+    train_valid_idx, test_idx = train_test_split(
+        np.arange(num_graphs), test_size=num_graphs // 10, random_state=0
+    )
+    train_idx, valid_idx = train_test_split(
+        train_valid_idx, test_size=num_graphs // 5, random_state=0
+    )
+    return {
+        "dataset": dataset,
+        "train_idx": train_idx,
+        "valid_idx": valid_idx,
+        "test_idx": test_idx,
+        "source": "SOURCE",
+    }
+"""
+DGL = "[(Graph(n), torch.tensor(float(n))) for n in range(3, 23)]"
+PYG = """[
+        __import__("torch_geometric.data").data.Data(
+            x=graph.ndata["Z"][:, None],
+            edge_index=torch.stack(graph.edges()),
+            edge_attr=graph.edata["bond"],
+            y=y,
+        )
+        for graph, y in [(Graph(n), torch.tensor(float(n))) for n in range(3, 23)]
+    ]"""
+
+
+@pytest.fixture
+def v2(tmp_path):
+    """A folder with a file for Graphormer v2, and options that name it."""
+
+    def make(source):
+        graphs = DGL if source == "dgl" else PYG
+        code = V2.replace("GRAPHS", graphs).replace("SOURCE", source)
+        (tmp_path / "customized_dataset.py").write_text(code)
+        return DatasetOptions(
+            "customized_dataset",
+            user_data_dir=str(tmp_path),
+            data_root=str(tmp_path / "root"),
+            progress=False,
+        )
+
+    yield make
+    DATASETS.pop("customized_dataset", None)
+
+
+@pytest.mark.parametrize("source", ["pyg", "dgl", "ogb"])
+def test_a_file_for_graphormer_v2(source, v2):
+    """Its import, its dictionary, and graphs of DGL as the same ones of PyG."""
+    store = get_store(v2(source))
+    assert "14 train / 4 valid / 2 test graphs" in describe(store)
+    assert store.sizes.tolist() == list(range(3, 23))
+    assert store.schema.node_dims == [5] and store.schema.bond_dims == [2]
+    assert store.columns["x"][:6, 0].tolist() == [0, 1, 2, 0, 1, 2]
+    assert store.columns["edge_src"][:4].tolist() == [0, 1, 1, 2]
+    assert (store.columns["edge_bond"] == 2).all()
+    assert store.target[:, 0].tolist() == list(range(3, 23))
+    assert "graphormer" not in sys.modules and "graphormer.data" not in sys.modules
+
+
+def test_names_of_v2_hide_nothing(v2, monkeypatch):
+    """An installed Graphormer comes back after the import."""
+    installed = object()
+    monkeypatch.setitem(sys.modules, "graphormer", installed)
+    monkeypatch.setitem(sys.modules, "graphormer.models", installed)
+    get_store(v2("pyg"))
+    assert sys.modules["graphormer"] is installed
+    assert sys.modules["graphormer.models"] is installed
+    assert "graphormer.data" not in sys.modules
+
+
+def test_features_of_dgl_graphs():
+    class Graph:
+        ndata = {"b": torch.tensor([[1.5, 2], [3, 4]]), "a": torch.tensor([5.0, 6])}
+        edata = {}
+        num_nodes = staticmethod(lambda: 2)
+        edges = staticmethod(lambda: (torch.tensor([0]), torch.tensor([1])))
+
+    graph = pyg_graph(Graph, 1)
+    assert graph.x.tolist() == [[5, 1.5, 2], [6, 3, 4]] and graph.edge_attr is None
+    Graph.ndata = {"kind": torch.tensor([1, 0]), **Graph.ndata}
+    assert pyg_graph(Graph, 1).x.tolist() == [[1], [0]]
+    Graph.ndata, Graph.edata = {}, {"w": torch.tensor([0.5])}
+    graph = pyg_graph(Graph, np.array([2.0]))
+    assert graph.x.tolist() == [[0], [0]] and graph.edge_attr.tolist() == [[0.5]]
+    assert graph.edge_index.tolist() == [[0], [1]] and graph.y.tolist() == [2]

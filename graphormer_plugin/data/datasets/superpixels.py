@@ -6,8 +6,6 @@ intensities and position; edges join near ones, with a real weight. The datasets
 (grpe/dataset/gnnbenchmark.py): tenths, rounded down, which are categories.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace

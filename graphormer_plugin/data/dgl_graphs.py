@@ -1,0 +1,65 @@
+"""Graphs of DGL, which Graphormer v2 takes, as PyG has them; DGL itself is not needed.
+
+Graphormer v2 (graphormer/data/dgl_datasets/dgl_dataset.py) means to read the integer
+features of nodes and edges, but looks for them among their names and finds none. Here they
+are read. Floats count where there are no integers.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+
+class DglGraphs:
+    """A dataset of DGL as PyG's graphs, each converted on access.
+
+    Args:
+        dataset: Has a length; its items are a graph and a label.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __iter__(self) -> Iterator[SimpleNamespace]:
+        for number in range(len(self)):
+            graph, label = self.dataset[number]
+            yield pyg_graph(graph, label)
+
+
+def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
+    """A homogeneous graph of DGL with its label.
+
+    Returns:
+        ``x``, ``edge_index``, ``y``, and ``edge_attr`` if edges have features. Features
+        are side by side, in the order of their names. Nodes without features have one
+        that is 0.
+    """
+    x = _features(graph.ndata, graph.num_nodes())
+    if x is None:
+        x = np.zeros((graph.num_nodes(), 1), dtype=np.int64)
+    source, target = (_array(ends) for ends in graph.edges())
+    return SimpleNamespace(
+        x=x,
+        edge_index=np.stack([source, target]).astype(np.int64),
+        edge_attr=_features(graph.edata, len(source)),
+        y=_array(label),
+    )
+
+
+def _features(columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
+    """Integers [rows, columns], or floats where there are none; None: no features."""
+    arrays = [_array(columns[name]).reshape(rows, -1) for name in sorted(columns)]
+    for kinds in ("iub", "f"):
+        found = [array for array in arrays if array.dtype.kind in kinds]
+        if found and rows:
+            return np.concatenate(found, axis=1)
+    return None
+
+
+def _array(values: Any) -> np.ndarray:
+    return np.asarray(values.detach().cpu() if hasattr(values, "detach") else values)
