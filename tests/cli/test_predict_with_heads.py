@@ -18,6 +18,7 @@ from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.model_folder import write_folder
 
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
+BLOCKS = ["vectors", "fingerprint"]
 LABELS = np.array([[i / 2, -i] for i in range(24)])
 NEW = ["CCCO", "CCCCN", "C1CC", "BrCCBr", "C" * 40]
 
@@ -27,7 +28,7 @@ def trained(checkpoint, tmp_path_factory):
     """Folder with a checkpoint of one target and a head with two."""
     folder = tmp_path_factory.mktemp("with_head")
     path = shutil.copy(checkpoint("grpe_tiny"), folder / "checkpoint_best.pt")
-    head = fit_head(path, TRAIN, LABELS, names=["a", "b"], unit="K")
+    head = fit_head(path, TRAIN, LABELS, names=["a", "b"], unit="K", blocks=BLOCKS)
     head.save(folder / "head.npz")
     return folder
 
@@ -186,7 +187,7 @@ def test_classes(trained, tmp_path):
     """Probabilities and their spread."""
     labels = (LABELS[:, :1] > 5).astype(float)
     path = trained / "checkpoint_best.pt"
-    head = fit_head(path, TRAIN, labels, classes=True, names=["active"])
+    head = fit_head(path, TRAIN, labels, classes=True, names=["active"], blocks=BLOCKS)
     head.save(tmp_path / "other.npz")
     predictor = hub.load(path, head=tmp_path / "other.npz")
     found = predictor.estimate(["CO", "CCCCCCCCCCCN"])
