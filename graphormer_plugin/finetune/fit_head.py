@@ -3,7 +3,7 @@
 import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,10 +35,11 @@ logger = logging.getLogger(__name__)
 
 BLOCKS = ("vectors", "fingerprint", "descriptors")
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
-# More targets than OWN share the kernel of a sample of that size.
-OWN, SHARED_SAMPLE = 16, 6
+OWN = 16  # more targets share the kernel of a sample of targets and molecules
+SHARED_TARGETS, SHARED_ROWS = 6, 500
 MAX_ROWS = 10_000  # molecules; the solution takes the cube of a target's labels
 SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
+LEFT_OUT = 500  # of them, to calibrate with where not all are left out in turn
 SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
 
 
@@ -170,7 +171,8 @@ def fit_on_features(
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
     found = _hyperparameters(references, raw, blocks, standard, rows_of, rng)
-    solver = _Solver(references, raw, blocks, len(rows_of))
+    keys = [(id(one), rows.tobytes()) for one, rows in zip(found, rows_of)]
+    solver = _Solver(references, raw, blocks, found, len(set(keys)))
     count = len(rows_of)
     dual = np.zeros(labels.shape)
     numbers = {
@@ -182,8 +184,9 @@ def fit_on_features(
         "intercept": np.zeros(count),
     }
     spread_of_target = np.zeros(count, np.int64)
-    for target, (rows, one) in enumerate(zip(rows_of, found, strict=True)):
-        solution = solver(rows, one, rng)
+    for target in sorted(range(count), key=keys.__getitem__):  # equal ones together
+        rows = rows_of[target]
+        solution = solver(rows, found[target], rng)
         y = standard[rows, target]
         dual[rows, target] = alpha = cho_solve(solution.factor, y)
         spread_of_target[target] = solution.spread
@@ -269,9 +272,9 @@ def _hyperparameters(
     """Of each target; beyond `OWN` targets, one for all."""
     has_length = [KERNELS[block] != "tanimoto" for block in blocks]
 
-    def fit(targets: Sequence[int]) -> Hyperparameters:
+    def fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
-        rows = _sample(labelled, HYPER_ROWS, rng)
+        rows = _sample(labelled, most, rng)
         compared = [_between(references[name], raw[name], rows) for name in blocks]
         labels = []
         for target in targets:
@@ -281,9 +284,9 @@ def _hyperparameters(
 
     count = len(rows_of)
     if count <= OWN:
-        return [fit([target]) for target in range(count)]
-    chosen = rng.choice(count, SHARED_SAMPLE, replace=False).tolist()
-    return [fit(chosen)] * count
+        return [fit([target], HYPER_ROWS) for target in range(count)]
+    chosen = rng.choice(count, SHARED_TARGETS, replace=False).tolist()
+    return [fit(chosen, SHARED_ROWS)] * count
 
 
 def _between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floats:
@@ -306,7 +309,15 @@ class _Solution(NamedTuple):
 
 
 class _Solver:
-    """Solves for one target after another; those with equal kernel and rows share.
+    """Solves for one target after another; consecutive ones with equal kernel and rows
+    share their solution.
+
+    Args:
+        references: features of the training molecules by block.
+        raw: the same, as `Reference.compare` takes them.
+        blocks: of the kernel.
+        kernels: of all targets.
+        solutions: number of different ones.
 
     Attributes:
         spread_rows: see `Head`.
@@ -318,16 +329,20 @@ class _Solver:
         references: dict[str, Reference],
         raw: dict[str, NDArray],
         blocks: list[str],
-        targets: int,
+        kernels: Sequence[Hyperparameters],
+        solutions: int,
     ) -> None:
         self.references = references
         self.raw = raw
         self.blocks = blocks
-        self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // targets))
+        self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // solutions))
         self.spread_rows: list[NDArray[np.int64]] = []
         self.spread_factor: list[Floats] = []
-        self.last: tuple[Hyperparameters, Floats] | None = None
-        self.solved: dict[tuple[int, bytes], _Solution] = {}
+        self.compared: list[list[Floats]] | None = None
+        if len({id(one) for one in kernels}) > 1:  # the dearer part, for all of them
+            self.compared = list(self._compare())
+        self.matrix: tuple[Hyperparameters, Floats] | None = None
+        self.solved: tuple[Hyperparameters, bytes, _Solution] | None = None
 
     def __call__(
         self,
@@ -335,45 +350,51 @@ class _Solver:
         one: Hyperparameters,
         rng: np.random.Generator,
     ) -> _Solution:
-        key = (id(one), rows.tobytes())
-        if key in self.solved:
-            return self.solved[key]
-        self.solved = {}  # a factor is large
+        key = rows.tobytes()
+        if self.solved and self.solved[0] is one and self.solved[1] == key:
+            return self.solved[2]
+        self.solved = None  # a factor is large
         matrix = self._matrix(one)[np.ix_(rows, rows)]
         at = _sample(np.arange(len(rows)), self.most, rng)
         exact = len(at) == len(rows)
         spread = None if exact else _spread_of_sample(matrix, at, one.noise)
         matrix[np.diag_indices(len(rows))] += one.noise + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        columns = np.zeros((len(rows), len(at)))
-        columns[at, np.arange(len(at))] = 1
+        left = at if exact else at[:: -(-len(at) // LEFT_OUT)]
+        columns = np.zeros((len(rows), len(left)))
+        columns[left, np.arange(len(left))] = 1
         inverse = solve_triangular(
             factor[0], columns, lower=True, overwrite_b=True, check_finite=False
         )
         self.spread_rows.append(rows[at])
         self.spread_factor.append(inverse.T.copy() if spread is None else spread)
-        diagonal = (inverse**2).sum(0)
-        solution = _Solution(factor, len(self.spread_rows) - 1, (at, diagonal))
-        self.solved[key] = solution
+        solution = _Solution(
+            factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
+        )
+        self.solved = (one, key, solution)
         return solution
+
+    def _compare(self) -> Iterator[list[Floats]]:
+        """What the kernels are functions of, for some rows at a time."""
+        for start in range(0, len(self.raw["vectors"]), QUERY_ROWS):
+            part = slice(start, start + QUERY_ROWS)
+            yield [
+                self.references[name].compare(self.raw[name][part])
+                for name in self.blocks
+            ]
 
     def _matrix(self, one: Hyperparameters) -> Floats:
         """Kernel between all training molecules [n, n]."""
-        if self.last is None or self.last[0] is not one:
-            self.last = None
-            count = len(self.raw["vectors"])
+        if self.matrix is None or self.matrix[0] is not one:
+            self.matrix = None
+            count, start = len(self.raw["vectors"]), 0
             matrix = np.empty((count, count))
-            for start in range(0, count, QUERY_ROWS):
-                part = slice(start, start + QUERY_ROWS)
-                compared = [
-                    self.references[name].compare(self.raw[name][part])
-                    for name in self.blocks
-                ]
-                matrix[part] = weighted_sum(
-                    self.blocks, compared, one.weights, one.lengths
-                )
-            self.last = (one, matrix)
-        return self.last[1]
+            for compared in self.compared or self._compare():
+                part = weighted_sum(self.blocks, compared, one.weights, one.lengths)
+                matrix[start : start + len(part)] = part
+                start += len(part)
+            self.matrix = (one, matrix)
+        return self.matrix[1]
 
 
 def _spread_of_sample(matrix: Floats, at: NDArray[np.int64], noise: float) -> Floats:

@@ -18,6 +18,7 @@ JITTER = 1e-8  # added to the diagonal, relative to the labels' variance
 # Of the standardised labels' variance, and of mean differences of standardised features.
 WEIGHT, LENGTH, NOISE = (1e-3, 1e3), (0.05, 50.0), (1e-4, 10.0)
 MAX_STEPS = 60
+TOLERANCE = 1e-6  # relative change of the sum that ends the search
 
 
 @dataclass
@@ -84,7 +85,7 @@ def fit(
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
-        options={"maxiter": MAX_STEPS},
+        options={"maxiter": MAX_STEPS, "ftol": TOLERANCE},
     )
     return unpack(found.x)
 

@@ -195,7 +195,7 @@ def naive(head, raw, y, new):
 def test_naive_twin(rng, blocks, own, monkeypatch):
     """Targets with missing labels and with kernels of their own, or one for all."""
     monkeypatch.setattr(module, "OWN", own)
-    monkeypatch.setattr(module, "SHARED_SAMPLE", 2)
+    monkeypatch.setattr(module, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
     train = {name: array[:32] for name, array in raw.items()}
     new = {name: array[32:] for name, array in raw.items()}
