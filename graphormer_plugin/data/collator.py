@@ -80,8 +80,8 @@ class GraphCollator:
             raise RuntimeError("no batch_spec: build the model before iterating")
         columns, num_bond_types = self.columns, self.num_bond_types
         if self.spec.number_edges:
-            columns = columns | {"edge_bond": self.edge_numbers}
-            num_bond_types = int(self.edge_numbers.max(initial=1))
+            numbers, num_bond_types = self.edge_numbers
+            columns = columns | {"edge_bond": numbers}
         arrays = build_batch(
             columns,
             graph_ids,
@@ -116,8 +116,8 @@ class GraphCollator:
         }
 
     @cached_property
-    def edge_numbers(self) -> NDArray[np.unsignedinteger]:
-        """Number of each edge within its graph ``[sum E]``, from 1.
+    def edge_numbers(self) -> tuple[NDArray[np.unsignedinteger], int]:
+        """Number of each edge within its graph ``[sum E]``, from 1, and the largest.
 
         Raises:
             ValueError: a graph has more than 65,535 edges.
@@ -131,7 +131,7 @@ class GraphCollator:
             )
         numbers = np.arange(1, offsets[-1] + 1)
         numbers -= np.repeat(offsets[:-1], np.diff(offsets))
-        return numbers.astype(bond_dtype(most))
+        return numbers.astype(bond_dtype(most)), max(most, 1)
 
     def number_in_batch(
         self, arrays: dict[str, NDArray], graph_ids: NDArray[np.int64]

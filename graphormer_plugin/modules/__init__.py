@@ -10,7 +10,12 @@ from graphormer_plugin.modules.attn_bias import (
 )
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.bond_encoder import BondEncoder
+from graphormer_plugin.modules.bond_encoder import (
+    BondEncoder,
+    EdgeEncoder,
+    FeatureMap,
+    edge_encoder,
+)
 from graphormer_plugin.modules.cgt_encoder import CGTEncoder
 from graphormer_plugin.modules.chromatic_attention import (
     ChromaticAttention,
@@ -73,6 +78,9 @@ __all__ = [
     "Dropout",
     "EdgeAttention",
     "EdgeBias",
+    "EdgeEncoder",
+    "FeatureMap",
+    "edge_encoder",
     "EdgeScores",
     "Encoder",
     "EncoderLayer",
