@@ -1,15 +1,20 @@
 """Several processes: loading a checkpoint together, and collecting what each logged."""
 
 import collections
-import typing
+from typing import Any
 
 import torch
 from fairseq.distributed import utils
+from fairseq.models import distributed_fairseq_model
 from fairseq.utils import move_to_cpu
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from graphormer_plugin.processes import several_processes
 
 # Beside tensors, what a checkpoint consists of that fairseq's first process reads and
 # sends to the others. Reading them runs no code.
@@ -20,7 +25,7 @@ CHECKPOINT_CLASSES = [
     ContainerMetadata,
     Metadata,
     AnyNode,
-    typing.Any,
+    Any,
     collections.defaultdict,
     dict,
     list,
@@ -47,9 +52,26 @@ def allow_gather() -> None:
     utils.all_gather_list = gather_list
 
 
-def gather_list(
-    data: typing.Any, group: typing.Any = None, max_size: int = 0
-) -> list[typing.Any]:
+def allow_ddp_on_cpu() -> None:
+    """Let ``--ddp-backend pytorch_ddp``, fairseq's default, train on CPUs.
+
+    fairseq always names a GPU, which torch refuses for a model on the CPU.
+    """
+    distributed_fairseq_model.DistributedDataParallel = data_parallel
+
+
+def data_parallel(
+    module: nn.Module, *, device_ids: Any, output_device: Any, **options: Any
+) -> DistributedDataParallel:
+    """torch's `DistributedDataParallel`, whose devices are for GPUs only."""
+    if next(module.parameters()).device.type == "cpu":
+        device_ids = output_device = None
+    return DistributedDataParallel(
+        module, device_ids=device_ids, output_device=output_device, **options
+    )
+
+
+def gather_list(data: Any, group: Any = None, max_size: int = 0) -> list[Any]:
     """``data`` of every process of a group, on the CPU, in the order of their ranks.
 
     Every process must call it at the same point.
@@ -59,14 +81,9 @@ def gather_list(
         group: all processes, if None.
         max_size: fairseq's argument, ignored: the size is not limited.
     """
-    parts: list[typing.Any] = [None] * dist.get_world_size(group)
+    parts: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(parts, move_to_cpu(data), group=group)
     return parts
-
-
-def several_processes() -> bool:
-    """Whether this process trains or evaluates together with others."""
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
 def is_first_process() -> bool:

@@ -72,7 +72,7 @@ WRAPPERS = {
         more=()
         case "$1" in
             # They start Pythons of their own, which would take a minute.
-            */attention_memory.py | */path_memory.py | */prepare.py) more=(--help) ;;
+            */*_memory.py | */prepare.py) more=(--help) ;;
             */fidelity/curves.py) more=(--help) ;; # trainings of half an hour
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.distributed import gather_list, several_processes
+from graphormer_plugin.distributed import gather_list
+from graphormer_plugin.processes import several_processes
 
 
 @dataclass

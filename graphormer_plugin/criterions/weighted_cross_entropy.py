@@ -10,6 +10,7 @@ from torch import Tensor
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import ClassCriterion
 from graphormer_plugin.criterions.metrics import batch_recall, log_weighted_accuracy
+from graphormer_plugin.processes import gathered
 
 
 @dataclass
@@ -24,9 +25,10 @@ class WeightedCrossEntropy(ClassCriterion):
     The loss of the benchmark (Dwivedi et al. 2020, arXiv:2003.00982): in a batch of V
     labels, n_r of them of class r, a label of class r weighs (V - n_r) / V, and the
     sum is divided by the sum of the weights used. A batch of one class has no weight
-    and contributes zero (the benchmark's code divides 0 by 0). With several processes
-    or ``--update-freq`` each batch has its own class weights, and the sum over all of
-    them is divided by the sum of all weights.
+    and contributes zero (the benchmark's code divides 0 by 0). In training, V and n_r are
+    counted over the batches of all processes. With ``--update-freq``, and in
+    evaluation, each batch has its own class weights, and the sum over all of them is
+    divided by the sum of all weights.
 
     Metrics: ``accuracy``, and those of `log_weighted_accuracy`.
     """
@@ -35,6 +37,8 @@ class WeightedCrossEntropy(ClassCriterion):
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
         count = self.per_class(labels, present)
+        if self.training:
+            count = gathered(count).sum(0)
         total = count.sum().clamp(min=1)
         weight = (total - count) / total  # of classes that do not occur: never used
         return weight.to(torch.float32)[labels]

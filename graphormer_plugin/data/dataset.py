@@ -44,6 +44,7 @@ def cut_batches(
     max_nodes: int | None = None,
     max_pairs: int | None = None,
     multiple: int = 1,
+    parts: int = 1,
 ) -> list[NDArray[np.int64]]:
     """Cut ``indices`` into batches, in their order; every index exactly once.
 
@@ -59,24 +60,26 @@ def cut_batches(
         max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
         multiple: larger batches than this are cut to a multiple of it, except for the
             last one.
+        parts: the limits are those of each part when a batch is split into this number
+            of parts as equal as can be.
     """
     indices = np.asarray(indices, dtype=np.int64)
     sizes = np.asarray(sizes)[indices].astype(np.int64)
     batches, start = [], 0
     while start < len(indices):
-        window = sizes[start : start + (max_graphs or len(indices))]
+        window = sizes[start : start + (max_graphs or len(indices)) * parts]
         for limit, power in ((max_nodes, 1), (max_pairs, 2)):
             if not limit:
                 continue
-            # A batch that fits has at most limit / (its first graph's cost) graphs.
-            window = window[: max(1, limit // max(1, int(window[0]) ** power))]
-            cost = np.maximum.accumulate(window) ** power * np.arange(
-                1, len(window) + 1
-            )
+            # A part that fits has at most limit / (its first graph's cost) graphs.
+            count = max(1, limit // max(1, int(window[0]) ** power))
+            window = window[: count * parts]
+            graphs = np.arange(len(window)) // parts + 1  # of the largest part
+            cost = np.maximum.accumulate(window) ** power * graphs
             window = window[: max(1, int(np.searchsorted(cost, limit, side="right")))]
         count = len(window)
-        if count > multiple > 1 and start + count < len(indices):
-            count -= count % multiple
+        if count > multiple * parts > parts and start + count < len(indices):
+            count -= count % (multiple * parts)
         batches.append(indices[start : start + count])
         start += count
     return batches
@@ -164,6 +167,8 @@ class GraphDataset(FairseqDataset):
         max_tokens: int | None = None,
         max_sentences: int | None = None,
         required_batch_size_multiple: int = 1,
+        max_pairs: int | None = None,
+        parts: int = 1,
     ) -> list[NDArray[np.int64]]:
         """Cut ``indices`` into batches, in their order; every index exactly once.
 
@@ -177,29 +182,51 @@ class GraphDataset(FairseqDataset):
             max_sentences: graphs of a batch.
             required_batch_size_multiple: batches larger than it are cut to one of
                 its multiples.
+            max_pairs: padded pairs of nodes of a batch, graphs times the largest
+                squared.
+            parts: batches of one update, over all processes. The graphs of an update
+                are cut together, then split into so many batches, which stand one
+                after another; some are empty if there are fewer graphs.
 
         Raises:
-            ValueError: one graph alone exceeds ``max_tokens``.
+            ValueError: one graph alone exceeds ``max_tokens`` or ``max_pairs``.
         """
         indices = np.asarray(indices, dtype=np.int64)
         if max_tokens is not None and max_tokens > 0:
             self.check_limit(indices, int(max_tokens), "--max-tokens")
-        return cut_batches(
+        if max_pairs is not None:
+            self.check_limit(indices, max_pairs, "--max-pairs")
+        updates = cut_batches(
             indices,
             self.sizes,
             max_graphs=max_sentences,
             max_nodes=max_tokens,
+            max_pairs=max_pairs,
             multiple=required_batch_size_multiple,
+            parts=parts,
         )
+        # Empty ones first: fairseq's trainer drops the counts of an update of a process
+        # whose last batch is empty.
+        return [
+            batch for update in updates for batch in np.array_split(update, parts)[::-1]
+        ]
 
     def check_limit(self, indices: NDArray[np.int64], limit: int, option: str) -> None:
-        """Raise ValueError naming the largest graph where one exceeds ``limit``."""
-        sizes = self.sizes[indices]
-        if sizes.size and sizes.max() > limit:
-            worst = int(indices[sizes.argmax()])
+        """Raise ValueError naming the largest graph where one exceeds ``limit``.
+
+        Args:
+            indices: positions in the split.
+            limit: nodes; for ``--max-pairs`` pairs of nodes.
+            option: flag of the limit.
+        """
+        pairs = option == "--max-pairs"
+        cost = self.sizes[indices] ** (2 if pairs else 1)
+        if cost.size and cost.max() > limit:
+            worst = int(indices[cost.argmax()])
             raise ValueError(
-                f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes, more than "
-                f"{option} {limit} ({int((sizes > limit).sum())} of {len(sizes)} "
+                f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes"
+                f"{f', {cost.max()} pairs' if pairs else ''}, more than "
+                f"{option} {limit} ({int((cost > limit).sum())} of {len(cost)} "
                 f"graphs are larger); raise {option}"
             )
 

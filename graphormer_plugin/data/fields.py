@@ -5,7 +5,8 @@
 eigenvectors, ``R`` relations that occur in the batch, ``C`` targets.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
-these and no others.
+these and no others. In training the task adds ``seed``, int64 ``[B]``: where random
+numbers of a graph come from (``modules/graph_random.py``).
 """
 
 from dataclasses import dataclass

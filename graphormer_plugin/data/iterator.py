@@ -1,10 +1,13 @@
 """fairseq's iterator over the batches of a dataset, one for the whole training."""
 
 import logging
+import math
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from fairseq.data.data_utils import numpy_seed
 from fairseq.data.iterators import EpochBatchIterator
 from numpy.typing import NDArray
 
@@ -16,9 +19,56 @@ logger = logging.getLogger(__name__)
 class GraphBatchIterator(EpochBatchIterator):
     """An iterator that keeps its data loader and its workers over all epochs.
 
-    Differs from fairseq's in one point: where fairseq's keeps the data loader, it also
-    keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends.
+    Differs from fairseq's in two points. Where fairseq's keeps the data loader, it also
+    keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
+    training the batches of an update, of all processes, stay together: updates are
+    shuffled, and have the same graphs whatever the number of processes is.
+
+    Args:
+        update_freq: epoch -> batches of one process in an update; None: batches are
+            shuffled one by one.
+        **options: of fairseq's iterator.
     """
+
+    def __init__(
+        self, *, update_freq: Callable[[int], int] | None = None, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self.update_freq = update_freq
+
+    @property
+    def first_batch(self) -> dict[str, Any]:
+        """A batch for a process that has none; see fairseq's trainer."""
+        return self.collate_fn(next(filter(len, self.frozen_batches)))
+
+    def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool):
+        """The batches of this process."""
+        if self.update_freq is None:
+            return super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+        batches, size = self.frozen_batches, self.update_freq(epoch) * self.num_shards
+        updates = [batches[i : i + size] for i in range(0, len(batches), size)]
+        if shuffle:
+            with numpy_seed(self.seed + epoch):
+                np.random.shuffle(updates)
+        return [
+            batch
+            for update in updates
+            for batch in update[self.shard_id :: self.num_shards]
+        ]
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if self.update_freq is not None:
+            state["update_freq"] = self.update_freq(state["epoch"])
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on after the last update, also with another ``--update-freq``."""
+        if self.update_freq is not None and "update_freq" in state_dict:
+            here = self.update_freq(state_dict["epoch"])
+            updates = state_dict["iterations_in_epoch"] // state_dict["update_freq"]
+            state_dict = {**state_dict, "iterations_in_epoch": updates * here}
+        super().load_state_dict(state_dict)
 
     def _get_iterator_for_epoch(
         self,
@@ -46,7 +96,8 @@ def batch_iterator(
     num_workers: int = 0,
     epoch: int = 1,
     data_buffer_size: int = 0,
-    grouped_shuffling: bool = False,
+    max_pairs: int | None = None,
+    update_freq: Callable[[int], int] | None = None,
     **options: Any,
 ) -> GraphBatchIterator:
     """An iterator that cuts new batches for every epoch and keeps its workers.
@@ -57,21 +108,22 @@ def batch_iterator(
 
     Args:
         dataset: a split.
-        max_positions: largest graph that fits into a batch.
+        max_positions: nodes of the largest graph that fits into a batch.
         ignore_invalid_inputs: leave out larger graphs, see `usable_indices`.
+        max_pairs: padded pairs of nodes of a batch.
+        update_freq: see `GraphBatchIterator`.
         **options: of fairseq's iterator; the names above are those of its tasks.
 
     Raises:
         ValueError: a limit below 1, or a graph that is too large.
     """
-    for flag, limit in [("--batch-size", max_sentences), ("--max-tokens", max_tokens)]:
+    for flag, limit in [
+        ("--batch-size", max_sentences),
+        ("--max-tokens", max_tokens),
+        ("--max-pairs", max_pairs),
+    ]:
         if limit is not None and limit < 1:
             raise ValueError(f"{flag} {limit}: expected 1 or more")
-    if grouped_shuffling and dataset.shuffle and num_shards > 1:
-        logger.warning(
-            "--grouped-shuffling leaves out up to %d batches of each epoch",
-            num_shards - 1,
-        )
     cores = len(os.sched_getaffinity(0))
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)
@@ -80,12 +132,21 @@ def batch_iterator(
     def batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
         dataset.set_epoch(epoch)
         indices = dataset.ordered_indices()
-        if max_positions is not None:
-            indices = usable_indices(
-                dataset, indices, max_positions, ignore_invalid_inputs
-            )
+        for limit, flag in (
+            (max_positions, "--max-tokens"),
+            (max_pairs, "--max-pairs"),
+        ):
+            if limit is not None:
+                indices = usable_indices(
+                    dataset, indices, int(limit), ignore_invalid_inputs, flag
+                )
         return dataset.batch_by_size(
-            indices, max_tokens, max_sentences, required_batch_size_multiple
+            indices,
+            max_tokens,
+            max_sentences,
+            required_batch_size_multiple,
+            max_pairs,
+            update_freq(epoch) * num_shards if update_freq else 1,
         )
 
     batches_of_epoch(dataset, epoch)  # raises here what the first epoch would raise
@@ -97,8 +158,8 @@ def batch_iterator(
         num_workers=num_workers,
         epoch=epoch,
         buffer_size=data_buffer_size,
-        grouped_shuffling=grouped_shuffling,
         reuse_dataloader=True,
+        update_freq=update_freq,
         **options,
     )
 
@@ -106,8 +167,9 @@ def batch_iterator(
 def usable_indices(
     dataset: GraphDataset,
     indices: NDArray[np.int64],
-    max_nodes: int,
+    limit: int,
     skip_larger: bool,
+    flag: str = "--max-tokens",
 ) -> NDArray[np.int64]:
     """The indices of the graphs that fit into a batch.
 
@@ -116,18 +178,28 @@ def usable_indices(
     with a warning that counts them, if
     ``--skip-invalid-size-inputs-valid-test`` is given.
 
+    Args:
+        dataset: a split.
+        indices: positions in it.
+        limit: nodes of a graph; for ``--max-pairs`` pairs of nodes.
+        skip_larger: leave out larger graphs in evaluation.
+        flag: of the limit.
+
     Raises:
         ValueError: a graph is too large and may not be left out.
     """
     if dataset.shuffle or not skip_larger:
-        dataset.check_limit(indices, int(max_nodes), "--max-tokens")
+        dataset.check_limit(indices, limit, flag)
         return indices
+    max_nodes = math.isqrt(limit) if flag == "--max-pairs" else limit
     usable = indices[dataset.sizes[indices] <= max_nodes]
     if len(usable) < len(indices):
         logger.warning(
-            "%d of %d graphs are left out: they have more nodes than --max-tokens %d",
+            "%d of %d graphs are left out: they have more %s than %s %d",
             len(indices) - len(usable),
             len(indices),
-            max_nodes,
+            "pairs of nodes" if flag == "--max-pairs" else "nodes",
+            flag,
+            limit,
         )
     return usable

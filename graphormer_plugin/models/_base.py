@@ -89,6 +89,14 @@ class TransformerConfig(EncoderConfig):
     act_dropout: float = field(
         default=0.0, metadata={"help": "dropout after the activation, 0 <= p < 1"}
     )
+    checkpoint_activations: bool = field(
+        default=False,
+        metadata={
+            "help": "compute each layer a second time in the backward pass instead of "
+            "keeping what is inside it: same results, less memory, more time",
+            "of_run": True,
+        },
+    )
 
 
 @dataclass

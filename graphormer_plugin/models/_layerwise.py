@@ -12,15 +12,19 @@ LAYERS = "encoder.layers."
 
 
 def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
-    """Freeze weights and set their learning rates, relative to `--lr`.
+    """Freeze weights, set their learning rates, relative to `--lr`, and switch on
+    activation checkpointing.
 
     Args:
         model: its weights change in `requires_grad` and `optim_overrides`.
-        cfg: with `freeze_encoder_layers` and `layerwise_lr_decay`.
+        cfg: with `freeze_encoder_layers`, `layerwise_lr_decay` and, for a Transformer,
+            `checkpoint_activations`.
 
     Raises:
         ValueError: a value out of range, or a model without layers.
     """
+    if getattr(cfg, "checkpoint_activations", False):
+        model.encoder.checkpoint_activations = True
     frozen, decay = cfg.freeze_encoder_layers, cfg.layerwise_lr_decay
     if frozen < 0:
         raise ValueError(f"--freeze-encoder-layers {frozen}: expected 0 or more")

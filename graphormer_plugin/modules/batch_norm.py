@@ -1,68 +1,80 @@
-"""BatchNorm that sees real nodes only."""
+"""BatchNorm that sees real nodes only, of all processes."""
+
+import contextlib
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from graphormer_plugin.processes import gathered, is_left_out, several_processes
 
-def _masked(rows: Tensor, mask: Tensor | None) -> Tensor:
-    # where, not a product: a row that does not count may be infinite
-    return rows if mask is None else rows.where(mask, 0)
-
-
-def _count(rows: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return torch.tensor(rows[..., 0].numel(), device=rows.device)
-    return mask.sum()
+_keeps_statistics = False
 
 
-class _Normalise(torch.autograd.Function):
-    """Normalises rows by their mean and deviation. Keeps its input and the statistics
-    for the gradient; autograd would keep a tensor of that size for every operation.
+@contextlib.contextmanager
+def running_statistics_kept() -> Iterator[None]:
+    """Training passes leave the running statistics as they are, e.g. a second pass over
+    a batch for the sake of its gradient (activation checkpointing)."""
+    global _keeps_statistics
+    before, _keeps_statistics = _keeps_statistics, True
+    try:
+        yield
+    finally:
+        _keeps_statistics = before
+
+
+class _NormaliseTogether(torch.autograd.Function):
+    """Normalises the rows of all processes by their common mean and deviation.
+
+    `torch.nn.SyncBatchNorm` does the same on GPUs only.
     """
 
     @staticmethod
-    def forward(ctx, x, mask, weight, bias, eps):
-        rows = _masked(x.to(weight.dtype), mask)
-        axes = tuple(range(x.dim() - 1))
-        count = _count(x, mask).to(rows.dtype).clamp(min=1)
-        mean = rows.sum(axes) / count
-        rows = _masked(rows - mean, mask)
-        variance = rows.square().sum(axes) / count
+    def forward(ctx, rows, weight, bias, eps):
+        dim = rows.shape[1]
+        mean = rows.sum(0) / max(1, len(rows))
+        squares = (rows - mean).square().sum(0)
+        parts = gathered(torch.cat([mean, squares, mean.new_tensor([len(rows)])]))
+        means, squares, counts = parts.split([dim, dim, 1], 1)
+        count = counts.sum()
+        total = count.clamp(min=1)
+        mean = (counts * means).sum(0) / total
+        squares = squares + counts * (means - mean).square()
+        # 1 without any row: what is computed for nothing stays finite
+        variance = torch.where(count > 0, squares.sum(0) / total, 1)
         inverse = torch.rsqrt(variance + eps)
-        ctx.save_for_backward(x, mask, weight, mean, inverse, count)
+        ctx.counts = not is_left_out()
+        ctx.save_for_backward(rows, weight, mean, inverse, total)
         ctx.mark_non_differentiable(mean, variance, count)
-        out = _masked(torch.addcmul(bias, rows, weight * inverse), mask)
-        return out.to(x.dtype), mean, variance, count
+        return (rows - mean) * (weight * inverse) + bias, mean, variance, count
 
     @staticmethod
     @once_differentiable
     def backward(ctx, grad, *_):
-        x, mask, weight, mean, inverse, count = ctx.saved_tensors
-        axes = tuple(range(x.dim() - 1))
-        grad = _masked(grad.to(weight.dtype), mask)
-        rows = _masked((x.to(weight.dtype) - mean) * inverse, mask)
-        grad_bias = grad.sum(axes)
-        grad_weight = (grad * rows).sum(axes)
-        rows *= grad_weight / count
-        grad_x = (grad - rows - grad_bias / count) * (weight * inverse)
-        grad_x = _masked(grad_x, mask).to(x.dtype)
-        return grad_x, None, grad_weight, grad_bias, None
+        rows, weight, mean, inverse, total = ctx.saved_tensors
+        rows = (rows - mean) * inverse
+        sums = torch.cat([(grad * rows).sum(0), grad.sum(0)])
+        grad_weight, grad_bias = sums.chunk(2)
+        everywhere = gathered(sums if ctx.counts else torch.zeros_like(sums)).sum(0)
+        if ctx.counts:  # these rows are in mean and deviation
+            along, constant = (everywhere / total).chunk(2)
+            grad = grad - rows * along - constant
+        return grad * (weight * inverse), grad_weight, grad_bias, None
 
 
 class MaskedBatchNorm(nn.Module):
-    """BatchNorm over the rows of a batch that a mask marks; equal to
-    `torch.nn.BatchNorm1d` on those rows alone, and zero elsewhere.
+    """BatchNorm over the rows of a batch that count; equal to `torch.nn.BatchNorm1d` on
+    those rows alone, and zero elsewhere.
+
+    In training with several processes, the statistics are those of the rows of all
+    processes, also in the backward pass, so that results and running statistics do not
+    depend on their number. Every process must then call the module as often as the
+    others do.
 
     Statistics are summed and kept in float32 or wider, also in a model of halves. If the
     weights are frozen (`requires_grad` False), training uses the running statistics and
     leaves them as they are.
-
-    `BatchNorm1d` of `x[mask]` does not replace it: the result would have a shape that a
-    GPU has to be waited for, a batch of a single row is an error there, halves would
-    keep statistics in halves, frozen weights would not freeze them, and sums in another
-    order would change trained weights in their last bits. On a CPU thread it takes half
-    the time at [1536, 64], and a fifth at [32, 169, 112].
 
     Args:
         dim: width D.
@@ -78,35 +90,56 @@ class MaskedBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(dim))
         self.register_buffer("running_var", torch.ones(dim))
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, rows: Tensor | None = None) -> Tensor:
         """
         Args:
             x: [..., D].
-            mask: [...] bool, True where a row counts; None: everywhere.
+            rows: [R] int64, numbers of the rows that count (`real_rows`); None: all.
 
         Returns:
             [..., D] in the type of x. In training a single row equals its mean and
             becomes `bias`. Without rows the running statistics stay as they are.
         """
-        mask = None if mask is None else mask.unsqueeze(-1)
+        flat = x.flatten(0, -2)
+        values = flat if rows is None else flat.index_select(0, rows)
         wide = torch.promote_types(x.dtype, torch.float32)
-        weight, bias = self.weight.to(wide), self.bias.to(wide)
-        if self.training and self.weight.requires_grad and len(x):
-            out, *statistics = _Normalise.apply(x, mask, weight, bias, self.eps)
-            self._update(*statistics)
+        out = self._normalise(values.to(wide), self.weight.to(wide), self.bias.to(wide))
+        out = out.to(x.dtype)
+        if rows is not None:
+            out = torch.zeros_like(flat).index_copy(0, rows, out)
+        return out.view_as(x)
+
+    def _normalise(self, values: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """[R, D] -> [R, D]."""
+        training = self.training and self.weight.requires_grad
+        if training and (len(values) < 2 or several_processes()):
+            out, *statistics = _NormaliseTogether.apply(values, weight, bias, self.eps)
+            if not _keeps_statistics:
+                self._update(*statistics)
             return out
-        scale = weight * torch.rsqrt(self.running_var.to(wide) + self.eps)
-        rows = _masked(x.to(wide), mask) - self.running_mean.to(wide)
-        return _masked(rows * scale + bias, mask).to(x.dtype)
+        running = (self.running_mean, self.running_var)
+        if training and _keeps_statistics:  # torch would update them
+            running = tuple(statistic.clone() for statistic in running)
+        return torch.batch_norm(
+            values,
+            weight,
+            bias,
+            *running,
+            training,
+            self.momentum,
+            self.eps,
+            torch.backends.cudnn.enabled,
+        )
 
     @torch.no_grad()
     def _update(self, mean: Tensor, variance: Tensor, count: Tensor) -> None:
+        share = self.momentum * (count > 0)
         unbiased = variance * count / (count - 1).clamp(min=1)
         for running, value in (
             (self.running_mean, mean),
             (self.running_var, unbiased),
         ):
-            running.lerp_(value.to(running.dtype), self.momentum)
+            running.lerp_(value.to(running.dtype), share.to(running.dtype))
 
     def _apply(self, fn, recurse=True):
         """Moves the module. Conversion to halves leaves out the running statistics."""
@@ -121,3 +154,8 @@ class MaskedBatchNorm(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
+
+
+def real_rows(mask: Tensor) -> Tensor:
+    """Numbers [R] of the True entries of a mask [...], in order."""
+    return mask.flatten().nonzero().squeeze(1)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm, real_rows
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
 from graphormer_plugin.modules.encoder import Encoder, joined_options
@@ -210,9 +210,9 @@ class CGTEncoder(Encoder):
         Returns:
             [B, N, D]; padding is zero.
         """
-        mask = batch["node_mask"]
+        rows = real_rows(batch["node_mask"])
         walks = self.walk_powers(batch)
-        x = self.encode_nodes(batch["x"], mask, walks)
+        x = self.encode_nodes(batch["x"], rows, walks)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         encoded = self.pairs(batch, walks)
@@ -223,7 +223,7 @@ class CGTEncoder(Encoder):
             pairs = [pairs[0].with_dense()]  # once for all layers
         pairs *= len(self.layers) // len(pairs)
         for layer, layer_pairs in zip(self.layers, pairs):
-            x = layer(x, layer_pairs, mask=mask)
+            x = self.run_layer(layer, x, layer_pairs, rows=rows)
         return x
 
     def lean(self, x: Tensor) -> bool:
@@ -242,11 +242,11 @@ class CGTEncoder(Encoder):
         wide = torch.promote_types(weight.dtype, torch.float32)
         return walk_powers(self.pairs.adjacency(batch), steps, wide)
 
-    def encode_nodes(self, x: Tensor, mask: Tensor, walks: Tensor | None) -> Tensor:
+    def encode_nodes(self, x: Tensor, rows: Tensor, walks: Tensor | None) -> Tensor:
         """Features and return probabilities of nodes, [B, N, D]."""
         x = self.node_encoder(x)
         if self.rwse_steps:
             back = walks.diagonal(dim1=1, dim2=2).transpose(1, 2)  # [B, N, K]
-            back = self.rwse_norm(back[..., : self.rwse_steps], mask)
+            back = self.rwse_norm(back[..., : self.rwse_steps], rows)
             x = torch.cat([x, self.rwse_proj(back.to(x.dtype))], -1)
         return x

@@ -1,10 +1,14 @@
 """The contract of an encoder: what models, fine-tuning and explanations ask of it."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
+from graphormer_plugin.modules.batch_norm import running_statistics_kept
 from graphormer_plugin.modules.sparse import NodeLayout
 
 
@@ -27,10 +31,13 @@ class Encoder(nn.Module):
         embed_dim: width D of the output.
         layers: in order. The first argument of a layer is the vectors of the nodes; it
             returns them, alone or at the start of a tuple.
+        checkpoint_activations: the backward pass computes each layer a second time, so
+            that what is inside the layers need not be kept. Results stay the same.
     """
 
     embed_dim: int
     layers: nn.ModuleList
+    checkpoint_activations = False
 
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
@@ -45,6 +52,18 @@ class Encoder(nn.Module):
             [B, T, D]: the nodes, with a virtual node before them if there is one.
         """
         raise NotImplementedError
+
+    def run_layer(self, layer: nn.Module, *arguments: Any, **options: Any) -> Any:
+        """`layer(*arguments, **options)`; see `checkpoint_activations`."""
+        if not (self.checkpoint_activations and torch.is_grad_enabled()):
+            return layer(*arguments, **options)
+        return checkpoint(
+            layer,
+            *arguments,
+            use_reentrant=False,
+            context_fn=lambda: (contextlib.nullcontext(), running_statistics_kept()),
+            **options,
+        )
 
     @property
     def required_fields(self) -> frozenset[str]:

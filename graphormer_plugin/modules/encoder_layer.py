@@ -33,8 +33,7 @@ class EncoderLayer(nn.Module):
         act_dropout: inside the feed-forward network, after the activation.
         activation: a key of `ACTIVATIONS`.
         pre_layernorm: normalise before (True) or after (False) each half.
-        norm: width -> normalisation; one that is called as `norm(x, mask)`, e.g.
-            `MaskedBatchNorm`, needs the `mask` of `forward`.
+        norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
 
     Raises:
         ValueError: an unknown activation, `ffn_dim` or a rate out of range.
@@ -69,17 +68,17 @@ class EncoderLayer(nn.Module):
         self.pre_layernorm = pre_layernorm
 
     def forward(
-        self, x: Tensor, *attention_args: Any, mask: Tensor | None = None
+        self, x: Tensor, *attention_args: Any, rows: Tensor | None = None
     ) -> Tensor:
-        """x [B, T, D], mask [B, T] for the normalisation -> [B, T, D]."""
-        masks = () if mask is None else (mask,)
+        """x [B, T, D], rows of `MaskedBatchNorm` -> [B, T, D]."""
+        counting = () if rows is None else (rows,)
         if self.pre_layernorm:
-            normed = self.attention_norm(x, *masks)
+            normed = self.attention_norm(x, *counting)
             x = x + self.dropout(self.attention(normed, *attention_args))
-            return x + self.feed_forward(self.ffn_norm(x, *masks))
+            return x + self.feed_forward(self.ffn_norm(x, *counting))
         x = x + self.dropout(self.attention(x, *attention_args))
-        x = self.attention_norm(x, *masks)
-        return self.ffn_norm(x + self.feed_forward(x), *masks)
+        x = self.attention_norm(x, *counting)
+        return self.ffn_norm(x + self.feed_forward(x), *counting)
 
     def feed_forward(self, x: Tensor) -> Tensor:
         """[B, T, D] -> [B, T, D]."""

@@ -284,10 +284,10 @@ class GraphTransformerEncoder(SparseEncoder):
                 else count_edges(batch["edge_index"], layout)
             )
             for layer in self.layers:
-                x, _ = layer(x, None, layout=layout, count=count)
+                x, _ = self.run_layer(layer, x, None, layout=layout, count=count)
         else:
             for layer in self.layers:
-                x, _ = layer(x, batch["edge_index"])
+                x, _ = self.run_layer(layer, x, batch["edge_index"])
         return layout.pad(x)
 
     def encode_nodes(
@@ -296,7 +296,10 @@ class GraphTransformerEncoder(SparseEncoder):
         """Eq. 2-3 -> [S, D]."""
         x = self.node_encoder(layout.flatten(batch["x"]))
         if self.position is not None:
-            position = self.position(*(batch[name] for name in self.position.fields))
+            fields = [batch[name] for name in self.position.fields]
+            if isinstance(self.position, LaplacianEncoding):
+                fields.append(batch.get("seed"))
+            position = self.position(*fields)
             x = x + layout.flatten(position).to(x.dtype)
         if perturb is not None:
             x = x + layout.flatten(perturb).to(x.dtype)
@@ -311,7 +314,9 @@ class GraphTransformerEncoder(SparseEncoder):
         edge = self.input_dropout(edge)
         last = self.layers[-1]
         for layer in self.layers:
-            x, edge = layer(x, edge_index, edge, update_edges=layer is not last)
+            x, edge = self.run_layer(
+                layer, x, edge_index, edge, update_edges=layer is not last
+            )
         # Nothing reads the edges of the last layer, so they are not computed. Its weights
         # for them, which the paper's numbers include, get a gradient of zero, because
         # distributed training waits for the gradient of every weight.

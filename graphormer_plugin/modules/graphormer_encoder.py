@@ -267,14 +267,17 @@ class GraphormerEncoder(Encoder):
         attn_bias = self.attn_bias(batch)
         messages = self.pair_messages(batch)
         for layer in self.layers:
-            x = layer(x, attn_bias, *messages)
+            x = self.run_layer(layer, x, attn_bias, *messages)
         return self.final_norm(x) * mask.unsqueeze(-1)
 
     def encode_nodes(self, batch: dict[str, Tensor]) -> Tensor:
         """Sum of the features and encodings of each node, [B, N, D]."""
         x = self.node_encoder(batch["x"])
         for encoding in self.positions.values():
-            x = x + encoding(*(batch[name] for name in encoding.fields))
+            fields = [batch[name] for name in encoding.fields]
+            if isinstance(encoding, LaplacianEncoding):
+                fields.append(batch.get("seed"))
+            x = x + encoding(*fields)
         return x
 
     def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:

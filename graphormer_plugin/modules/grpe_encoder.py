@@ -18,6 +18,7 @@ from cython_ext.codes import (
 from graphormer_plugin.modules.bond_encoder import FeatureMap
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
+from graphormer_plugin.modules.graph_random import NOISE, uniform
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 from graphormer_plugin.modules.relative_attention import (
@@ -323,9 +324,8 @@ class GRPEEncoder(Encoder):
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         if self.training and self.perturb_noise:
-            x = x + torch.empty_like(x).uniform_(
-                -self.perturb_noise, self.perturb_noise
-            )
+            noise = uniform(batch.get("seed"), x.shape, NOISE, x)
+            x = x + self.perturb_noise * noise
         mask, relation_index = batch["node_mask"], batch["relation_index"].long()
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
@@ -353,5 +353,5 @@ class GRPEEncoder(Encoder):
         for layer, layer_tables, more in zip(
             self.layers, tables * repeats, further * repeats
         ):
-            x = layer(x, layer_tables, relation_index, *more)
+            x = self.run_layer(layer, x, layer_tables, relation_index, *more)
         return self.final_norm(x) * mask.unsqueeze(-1)

@@ -275,7 +275,7 @@ class MessagePassingEncoder(SparseEncoder):
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.node_encoder(batch["x"])
         if self.position is not None:
-            x = x + self.position(batch["lap_pe"])
+            x = x + self.position(batch["lap_pe"], batch.get("seed"))
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)

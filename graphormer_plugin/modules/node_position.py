@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.graph_random import SIGNS, uniform
 
 
 class CentralityEncoding(nn.Module):
@@ -67,8 +68,8 @@ class LaplacianEncoding(nn.Module):
         self.num_vectors = num_vectors
         self.projection = nn.Linear(num_vectors, embed_dim)
 
-    def forward(self, lap_pe: Tensor) -> Tensor:
-        """lap_pe [B, N, >= k] -> [B, N, D].
+    def forward(self, lap_pe: Tensor, seed: Tensor | None = None) -> Tensor:
+        """lap_pe [B, N, >= k], seed of each graph's signs [B] -> [B, N, D].
 
         Raises:
             ValueError: fewer than k eigenvectors.
@@ -80,8 +81,8 @@ class LaplacianEncoding(nn.Module):
             )
         lap_pe = lap_pe[..., :k].to(self.projection.weight.dtype)
         if self.training:
-            signs = torch.randint(0, 2, (len(lap_pe), 1, k), device=lap_pe.device)
-            lap_pe = lap_pe * (2 * signs - 1)
+            draws = uniform(seed, torch.Size([len(lap_pe), 1, k]), SIGNS, lap_pe)
+            lap_pe = torch.where(draws < 0, -lap_pe, lap_pe)
         return self.projection(lap_pe)
 
 

@@ -1,13 +1,12 @@
 """Predict one or several values per graph."""
 
 import logging
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from numpy.typing import NDArray
-from omegaconf import II, open_dict
+from omegaconf import open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.data.build import get_store
@@ -16,12 +15,13 @@ from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
-from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.translate import translate_columns, translate_target
 from graphormer_plugin.distributed import (
     allow_broadcast,
+    allow_ddp_on_cpu,
     allow_gather,
     is_first_process,
 )
@@ -29,7 +29,6 @@ from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
     scaled_learning_rates,
 )
-from graphormer_plugin.finetune.published import NONE
 from graphormer_plugin.finetune.start import (
     check_same_training,
     starting_point,
@@ -42,7 +41,11 @@ from graphormer_plugin.models import (
     apply_layerwise_options,
     missing_options,
 )
+from graphormer_plugin.modules.batch_norm import running_statistics_kept
 from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.graph_random import graph_seeds
+from graphormer_plugin.processes import left_out, several_processes
+from graphormer_plugin.tasks._config import GraphPredictionConfig
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.tasks._run import (
     options_of_run,
@@ -54,80 +57,6 @@ from graphormer_plugin.tasks._run import (
 from graphormer_plugin.versions import versions
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass
-class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
-    """Options of ``--task graph_prediction``; the names are Graphormer v2's.
-
-    None of them is required on the command line, because fairseq-validate parses the
-    same options and takes the values from the checkpoint. The task checks them.
-    """
-
-    num_classes: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "outputs of the model, >= 1 (default: the dataset's number of "
-            "targets or classes; any other number is an error)"
-        },
-    )
-    max_nodes: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "nodes of the largest allowed graph, >= 1; a larger graph is an "
-            "error (default: no limit)"
-        },
-    )
-    target_scale: str = field(
-        default="standardise",
-        metadata={
-            "help": "regression targets that the model learns: standardise (mean 0 and "
-            "deviation 1 over the training split), or none (as they are, which the "
-            "published codes do); metrics and predictions have the target's unit"
-        },
-    )
-    bucket_ratio: float = field(
-        default=0.1,
-        metadata={
-            "help": "relative width of the size buckets of training batches, >= 0; "
-            "0 gives each size its own bucket (least padding), 1e9 mixes all sizes"
-        },
-    )
-    pretrained_model_name: str = field(
-        default=NONE,
-        metadata={
-            "help": "published model to start from (examples/published), or NAME of "
-            "a file NAME.pt in --pretrained-dir; none starts from random weights"
-        },
-    )
-    pretrained_dir: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder of published models; searched first, then the environment "
-            "variable GRAPHORMER_PRETRAINED_DIR, then the folder pretrained below the "
-            "data root"
-        },
-    )
-    load_pretrained_model_output_layer: bool = field(
-        default=False,
-        metadata={
-            "help": "with --finetune-from-model or --pretrained-model-name: keep the "
-            "output layer, whatever the targets are called; their number must agree"
-        },
-    )
-    train_epoch_shuffle: bool = field(
-        default=False,
-        metadata={
-            "help": "option of Graphormer v2 without effect: every epoch has new batches"
-        },
-    )
-    seed: int = II("common.seed")
-    results_path: Optional[str] = II("common_eval.results_path")
-    save_dir: str = II("checkpoint.save_dir")
-    checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
-    restore_file: str = II("checkpoint.restore_file")
-    finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
-    reset_optimizer: bool = II("checkpoint.reset_optimizer")
 
 
 @register_task("graph_prediction", dataclass=GraphPredictionConfig)
@@ -181,9 +110,16 @@ class GraphPredictionTask(FairseqTask):
         """Make the task; opens the data unless it comes with a checkpoint."""
         allow_broadcast()
         allow_gather()
+        allow_ddp_on_cpu()
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
+                if cfg.ddp_backend == "fully_sharded":
+                    raise ValueError(
+                        "--ddp-backend fully_sharded is not supported; take pytorch_ddp "
+                        "and, to save memory, --checkpoint-activations, --max-pairs or a "
+                        "smaller --batch-size with --update-freq"
+                    )
                 task.check_num_classes()  # opens the store
         return task
 
@@ -322,19 +258,35 @@ class GraphPredictionTask(FairseqTask):
         dataset: GraphDataset,
         disable_iterator_cache: bool = False,
         update_epoch_batch_itr: bool | None = None,
+        grouped_shuffling: bool = False,
         **options: Any,
     ) -> GraphBatchIterator:
-        """fairseq's method, with one iterator for all epochs; see `batch_iterator`."""
+        """fairseq's method, with one iterator for all epochs; see `batch_iterator`.
+
+        ``--grouped-shuffling`` has no effect: the batches of an update always stay
+        together.
+        """
         # Only the trainer's own training iterator has a value here. It must not be the
         # one of --valid-subset train, which would advance it.
-        key = (dataset, update_epoch_batch_itr is not None)
+        training = update_epoch_batch_itr is not None
+        key = (dataset, training)
         if key in self.dataset_to_epoch_iter and not disable_iterator_cache:
             return self.dataset_to_epoch_iter[key]
         with one_line_errors():
-            iterator = batch_iterator(dataset, **options)
+            iterator = batch_iterator(
+                dataset,
+                max_pairs=self.cfg.max_pairs,
+                update_freq=self.update_freq if training else None,
+                **options,
+            )
         if not disable_iterator_cache:
             self.dataset_to_epoch_iter[key] = iterator
         return iterator
+
+    def update_freq(self, epoch: int) -> int:
+        """``--update-freq`` in an epoch; fairseq's trainer takes it in this way, too."""
+        values = self.cfg.update_freq
+        return int(values[min(epoch, len(values)) - 1])
 
     # Model and metrics
 
@@ -366,6 +318,30 @@ class GraphPredictionTask(FairseqTask):
             if self._collator is not None:
                 self.give_fields()
         return model
+
+    def train_step(
+        self, sample, model, criterion, optimizer, update_num, ignore_grad=False
+    ):
+        """Forward and backward passes over a batch; see fairseq's method.
+
+        Adds ``seed`` to the batch, from which random numbers of a graph come. With
+        ``ignore_grad`` the batch stands for none, which a process may have in the last
+        update of an epoch: nothing of it counts.
+        """
+        seed = graph_seeds(self.cfg.seed, update_num, sample["id"])
+        net_input = sample["net_input"]
+        net_input = {**net_input, "batch": {**net_input["batch"], "seed": seed}}
+        sample = {**sample, "net_input": net_input}
+        arguments = (sample, model, criterion, optimizer, update_num, ignore_grad)
+        if not ignore_grad:
+            return self.passes(*arguments)
+        with left_out() if several_processes() else running_statistics_kept():
+            loss, size, log = self.passes(*arguments)
+        return loss, size * 0, {name: value * 0 for name, value in log.items()}
+
+    def passes(self, *arguments: Any):
+        """Forward and backward passes over a batch; see fairseq's `train_step`."""
+        return super().train_step(*arguments)
 
     def optimizer_step(self, optimizer, model, update_num) -> None:
         """One step with the learning rates of ``--layerwise-lr-decay``."""

@@ -8,10 +8,9 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from graphormer_plugin.tasks.graph_prediction import (
-    GraphPredictionConfig,
-    GraphPredictionTask,
-)
+from graphormer_plugin.modules.graph_random import FLAG, uniform
+from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
 @dataclass
@@ -60,14 +59,12 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
         self.embed_dim: int = model.embed_dim
         return model
 
-    def train_step(
-        self, sample, model, criterion, optimizer, update_num, ignore_grad=False
-    ):
-        """One update's forward and backward passes; see fairseq's method."""
+    def passes(self, sample, model, criterion, optimizer, update_num, ignore_grad):
+        """Forward and backward passes over a batch; see fairseq's `train_step`."""
         model.train()
         model.set_num_updates(update_num)
         batch = sample["net_input"]["batch"]
-        perturb = self.first_perturbation(batch["node_mask"])
+        perturb = self.first_perturbation(batch["node_mask"], batch["seed"])
         for number in range(self.cfg.flag_m):
             if number:
                 perturb = self.ascend(perturb)
@@ -81,8 +78,8 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
             optimizer.backward(loss * (0 if ignore_grad else 1 / self.cfg.flag_m))
         return loss, sample_size, logging_output
 
-    def first_perturbation(self, node_mask: Tensor) -> Tensor:
-        """Uniform float32 ``[B, N, D]``, zero at padding.
+    def first_perturbation(self, node_mask: Tensor, seed: Tensor) -> Tensor:
+        """Uniform float32 ``[B, N, D]`` by the seed of each graph, zero at padding.
 
         Each entry lies within ``flag_mag / sqrt(D)``, so that no norm exceeds
         ``flag_mag``, or within ``flag_step_size`` where the norm is not limited.
@@ -90,8 +87,9 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
         bound = self.cfg.flag_step_size
         if self.cfg.flag_mag > 0:
             bound = self.cfg.flag_mag / self.embed_dim**0.5
-        perturb = torch.empty(*node_mask.shape, self.embed_dim, device=node_mask.device)
-        return perturb.uniform_(-bound, bound).mul_(node_mask.unsqueeze(-1))
+        shape = torch.Size([*node_mask.shape, self.embed_dim])
+        real = node_mask.unsqueeze(-1).float()
+        return uniform(seed, shape, FLAG, real) * (bound * real)
 
     def ascend(self, perturb: Tensor) -> Tensor:
         """The perturbation after a step along the sign of its gradient, projected."""

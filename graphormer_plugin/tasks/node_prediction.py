@@ -4,10 +4,8 @@ from dataclasses import dataclass
 
 from fairseq.tasks import register_task
 
-from graphormer_plugin.tasks.graph_prediction import (
-    GraphPredictionConfig,
-    GraphPredictionTask,
-)
+from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
 @dataclass

@@ -211,11 +211,15 @@ def forked(function, *arguments):
     return process
 
 
-def train_on_two_processes(*arguments):
-    """Log of the first of two processes on the CPU."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+def train_on_two_processes(*arguments):
+    """Log of the first of two processes on the CPU."""
+    port = free_port()
     distributed = "--ddp-backend legacy_ddp --distributed-backend gloo "
     distributed += "--distributed-no-spawn --distributed-world-size 2 "
     distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
@@ -224,3 +228,25 @@ def train_on_two_processes(*arguments):
     outputs = [process.communicate(timeout=120)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs[0]
     return outputs[0]
+
+
+def train_several(runs, world_size, path):
+    """Logs of several trainings, one after another in one group of processes.
+
+    Args:
+        runs: name -> arguments of fairseq-train.
+        world_size: number of processes.
+        path: of a file to write.
+
+    Returns:
+        Name -> what was logged.
+    """
+    path.write_text(json.dumps(runs))
+    script = Path(__file__).with_name("run_several.py")
+    words = [str(word) for word in (world_size, free_port(), path)]
+    processes = [
+        command(script, str(rank), *words) for rank in reversed(range(world_size))
+    ]
+    outputs = [process.communicate(timeout=600)[0] for process in processes]
+    assert not any(process.returncode for process in processes), "\n".join(outputs)
+    return json.loads(Path(f"{path}.{world_size}").read_text())

@@ -338,6 +338,40 @@ def test_training_graphs_are_never_dropped_for_their_size(tmp_path, csv, capsys)
     assert "graph 17 has 7 nodes, more than --max-tokens 5" in capsys.readouterr().err
 
 
+def test_pairs_of_a_batch(tmp_path, csv, capsys, caplog):
+    def batches_of(split, **options):
+        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv, **options))
+        task.load_dataset(split)
+        task.collator.spec = Linear.batch_spec
+        iterator = task.get_batch_iterator(
+            task.dataset(split), max_sentences=50, ignore_invalid_inputs=True
+        )
+        sizes = task.store.sizes
+        return [
+            sizes[batch["id"].numpy()]
+            for batch in iterator.next_epoch_itr(shuffle=False)
+        ]
+
+    assert [len(sizes) for sizes in batches_of("train")] == [20]
+    batches = batches_of("train", max_pairs=100)
+    assert sum(map(len, batches)) == 20 and len(batches) > 1
+    for sizes, following in zip(batches, batches[1:]):
+        assert len(sizes) * sizes.max() ** 2 <= 100
+        more = max(sizes.max(), following[0]) ** 2 * (len(sizes) + 1)
+        assert more > 100  # the next graph would not fit
+    with pytest.raises(SystemExit):
+        batches_of("train", max_pairs=48)
+    message = "graph 17 has 7 nodes, 49 pairs, more than --max-pairs 48"
+    assert message in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        batches_of("train", max_pairs=0)
+    assert "--max-pairs 0: expected 1 or more" in capsys.readouterr().err
+    assert sum(map(len, batches_of("valid", max_pairs=10))) < 5
+    assert (
+        "are left out: they have more pairs of nodes than --max-pairs 10" in caplog.text
+    )
+
+
 @pytest.mark.parametrize(
     "limits, message",
     [
@@ -353,16 +387,86 @@ def test_batches_without_a_graph(tmp_path, csv, capsys, limits, message):
     assert f"{message}: expected 1 or more" in capsys.readouterr().err
 
 
-def test_one_iterator_per_dataset(tmp_path, csv, caplog):
+def test_one_iterator_per_dataset(tmp_path, csv):
     task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
     task.load_dataset("train")
     task.collator.spec = Linear.batch_spec
     train = task.dataset("train")
-    options = {"max_sentences": 3, "num_shards": 2, "grouped_shuffling": True}
-    iterator = task.get_batch_iterator(train, epoch=1, **options)
-    assert task.get_batch_iterator(train, epoch=2, **options) is iterator
-    assert "--grouped-shuffling" in caplog.text
-    assert len(iterator.next_epoch_itr()) == 3  # of 7 batches, as the warning says
+    iterator = task.get_batch_iterator(train, epoch=1, max_sentences=3)
+    assert task.get_batch_iterator(train, epoch=2, max_sentences=3) is iterator
+
+
+@pytest.mark.parametrize("max_sentences", [1, 2, 30])
+def test_an_update_has_the_same_graphs_on_any_number_of_processes(
+    tmp_path, csv, max_sentences
+):
+    """Four times max_sentences of them, as processes, --update-freq or --batch-size."""
+
+    def updates_of(shards, freq, batch_size, **more):
+        cfg = csv_config(tmp_path, csv, update_freq=[9, freq], **more)
+        task = GraphPredictionTask.setup_task(cfg)
+        task.load_dataset("train")
+        task.collator.spec = Linear.batch_spec
+        epochs = []
+        for shard in range(shards):
+            options = {"max_sentences": batch_size, "update_epoch_batch_itr": False}
+            iterator = task.get_batch_iterator(
+                task.dataset("train"),
+                num_shards=shards,
+                shard_id=shard,
+                epoch=2,
+                disable_iterator_cache=True,
+                grouped_shuffling=True,
+                **options,
+            )
+            assert len(iterator.first_batch["id"]) > 0
+            batches = [batch.get("id", ()) for batch in iterator.next_epoch_itr()]
+            assert len(batches) == len(iterator) and len(batches) % freq == 0
+            for start in range(0, len(batches), freq):
+                sizes = [len(batch) for batch in batches[start : start + freq]]
+                assert sizes[-1] == max(sizes) <= batch_size
+            epochs.append(batches)
+        return [
+            sorted(int(i) for epoch in epochs for b in epoch[u : u + freq] for i in b)
+            for u in range(0, len(epochs[0]), freq)
+        ]
+
+    whole = updates_of(1, 1, 4 * max_sentences)
+    assert sorted(sum(whole, [])) == sorted(set(sum(whole, [])))
+    for shards, freq in [(1, 4), (2, 2), (4, 1)]:
+        assert updates_of(shards, freq, max_sentences) == whole
+    assert updates_of(2, 1, 2 * max_sentences) == whole
+    # Pairs are those of a batch, so that updates are smaller.
+    pairs = updates_of(2, 2, max_sentences, max_pairs=100)
+    assert sorted(sum(pairs, [])) == sorted(sum(whole, []))
+
+
+def test_an_epoch_goes_on_with_other_processes(tmp_path, csv):
+    def iterator_of(shards, freq, batch_size):
+        cfg = csv_config(tmp_path, csv, update_freq=[freq])
+        task = GraphPredictionTask.setup_task(cfg)
+        task.load_dataset("train")
+        task.collator.spec = Linear.batch_spec
+        return task.get_batch_iterator(
+            task.dataset("train"),
+            num_shards=shards,
+            max_sentences=batch_size,
+            update_epoch_batch_itr=False,
+        )
+
+    def graphs(batches):
+        return {int(i) for batch in batches for i in batch.get("id", ())}
+
+    before = iterator_of(1, 4, 1)
+    running = before.next_epoch_itr()
+    first = graphs([next(running) for _ in range(8)])
+    after = iterator_of(2, 1, 2)  # the first of two processes
+    after.load_state_dict(before.state_dict())
+    rest = after.next_epoch_itr()
+    assert rest.n == 2 and len(first) == 8
+    later, there = graphs(running), graphs(rest)
+    assert first | later == graphs(iterator_of(1, 1, 20).next_epoch_itr())
+    assert there < later and len(there) == 6
 
 
 # Checkpoints

@@ -53,6 +53,7 @@ def make_sample():
     target = torch.full((B, 1), 1e3, dtype=torch.float64)  # the residual's sign is sure
     batch = {"x": x, "node_mask": mask}
     return {
+        "id": torch.arange(B),
         "net_input": {"batch": batch},
         "target": target,
         "nsamples": B,

@@ -1,0 +1,52 @@
+"""Random numbers of a graph that do not depend on the batch or process it is in."""
+
+import torch
+from torch import Tensor
+
+# One stream of numbers for each purpose.
+FLAG, SIGNS, NOISE = 1, 2, 3
+
+_GOLDEN = 0x9E3779B97F4A7C15 - 2**64
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    """The output function of SplitMix64, int64 -> int64."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        # torch shifts in the sign
+        bits = bits ^ ((bits >> shift) & ((1 << (64 - shift)) - 1))
+        bits = bits * (factor - 2**64 if factor >> 63 else factor)
+    return bits
+
+
+def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
+    """A seed for each graph in an update of a training.
+
+    Args:
+        seed: of the training.
+        update: number of the update.
+        graph_ids: [B] int64, numbers of the graphs in their dataset.
+
+    Returns:
+        [B] int64, the `seed` of a batch.
+    """
+    run = torch.tensor([seed % 2**31 * 2**32 + update % 2**32], device=graph_ids.device)
+    return _mixed(_mixed(run * _GOLDEN) + graph_ids * _GOLDEN)
+
+
+def uniform(
+    seed: Tensor | None, shape: torch.Size, stream: int, like: Tensor
+) -> Tensor:
+    """Numbers uniform in [-1, 1), for each graph those of its seed.
+
+    Args:
+        seed: [B] int64; None: drawn from torch's generator.
+        shape: B first. With [B, N, D], those of a node do not depend on N.
+        stream: one of those above.
+        like: gives dtype and device.
+    """
+    if seed is None:
+        seed = torch.randint(2**62, shape[:1], device=like.device)
+    numbers = torch.arange(1, shape[1:].numel() + 1, device=like.device)
+    start = _mixed(seed ^ stream)
+    bits = _mixed(start.unsqueeze(1) + numbers * _GOLDEN)
+    return (bits >> 40).to(torch.float32).mul_(2.0**-23).to(like.dtype).view(shape)

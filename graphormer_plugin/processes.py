@@ -1,0 +1,48 @@
+"""What one process knows and sums of the others; torch alone."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+_left_out = False
+
+
+def several_processes() -> bool:
+    """Whether this process trains or evaluates together with others."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+@contextlib.contextmanager
+def left_out() -> Iterator[None]:
+    """Compute with a batch that does not count, because this process has none.
+
+    Statistics over the batches of all processes are without it. The process takes part
+    in their computation, since the others wait for it.
+    """
+    global _left_out
+    before, _left_out = _left_out, True
+    try:
+        yield
+    finally:
+        _left_out = before
+
+
+def is_left_out() -> bool:
+    """Whether the batch of this process does not count now; see `left_out`."""
+    return _left_out
+
+
+def gathered(values: Tensor) -> Tensor:
+    """Values [...] of every process that counts now, [P, ...]; zeros of the others.
+
+    Every process must call it at the same point.
+    """
+    values = torch.zeros_like(values) if _left_out else values.contiguous()
+    if not several_processes():
+        return values.unsqueeze(0)
+    parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, values)
+    return torch.stack(parts)

@@ -1,0 +1,38 @@
+"""One of several processes that train one model after another, in one process group.
+
+    python run_several.py RANK WORLD_SIZE PORT RUNS.json
+
+RUNS.json: name -> arguments of fairseq-train. The first process writes what was logged
+into RUNS.json.WORLD_SIZE, name -> text.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq_cli import train
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from support.training import forget, run
+
+
+def main(rank: str, world_size: str, port: str, path: str) -> None:
+    torch.set_num_threads(1)
+    arguments = "--distributed-backend gloo --distributed-no-spawn "
+    arguments += f"--distributed-world-size {world_size} --distributed-rank {rank} "
+    arguments += f"--distributed-init-method tcp://127.0.0.1:{port}"
+    texts = {}
+    for name, own in json.loads(Path(path).read_text()).items():
+        forget()
+        more = arguments.split() if int(world_size) > 1 else []
+        with pytest.MonkeyPatch.context() as patch:
+            texts[name] = run(train.cli_main, [*own, *more], patch)
+    if rank == "0":
+        Path(f"{path}.{world_size}").write_text(json.dumps(texts))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
