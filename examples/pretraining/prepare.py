@@ -43,13 +43,13 @@ import numpy as np
 from rdkit import Chem, RDLogger, rdBase
 from scipy.special import ndtri
 
-from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.datasets.smiles import mol_of_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
     descriptors_of_mol,
 )
+from graphormer_plugin.data.table import CsvTable
 
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
 MAX_MISSING = 0.05  # share of rows where a descriptor is not finite

@@ -163,6 +163,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         unit = {"binary": "0 or 1", "multiclass": f"{targets.num_classes} classes"}.get(
             targets.kind, targets.unit or "no unit"
         )
+        words = "; ".join(", ".join(names) for names in targets.class_names if names)
         preset = preset_options(checkpoint.arch)
         options = [
             setting(name, value)
@@ -182,6 +183,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             "featuriser": task_state.get("featuriser") or "none: graphs, not SMILES",
             "targets": f"{', '.join(targets.names)} ({unit})",
             "kind": f"{targets.kind}, a prediction per {targets.level}",
+            **({"classes": words} if words else {}),
             "epochs": checkpoint.epochs,
             "updates": checkpoint.updates,
         }

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
+from graphormer_plugin.data.table_formats import is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
 from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.molecules import parser_of
@@ -33,7 +33,7 @@ def build_parser() -> argparse.ArgumentParser:
         "molecules",
         metavar="SMILES",
         nargs="+",
-        help="SMILES, or a .csv, .smi or .txt file of them; "
+        help="SMILES, or a .csv, .tsv, .sdf, .parquet, .smi or .txt file of them; "
         f"at most {MAX_MOLECULES} molecules",
     )
     add(
@@ -205,8 +205,8 @@ def written_molecules(
     """Yield the molecules of the command line and of its files, in their order."""
     for argument in arguments:
         path = Path(argument)
-        if path.suffix.lower() == ".csv":
-            table = CsvTable(path)
+        if is_table(argument):
+            table = open_table(path)
             columns = [table.find_smiles(column)]
             columns += table.find_name(columns[0])
             for _, line, cells in table.rows(columns):

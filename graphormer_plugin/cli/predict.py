@@ -1,6 +1,7 @@
-"""``graphormer-predict``: predict the molecules of a CSV file."""
+"""``graphormer-predict``: predict the molecules of a table: CSV, TSV, SDF or Parquet."""
 
 import argparse
+import functools
 import hashlib
 import json
 import sys
@@ -13,9 +14,14 @@ import torch
 from tqdm import tqdm
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.table_formats import (
+    WRITABLE,
+    open_table,
+    pyarrow_parquet,
+    write_table,
+)
 from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.ensemble import Ensemble, Vectors, blocks
 from graphormer_plugin.inference.loading import BESIDE, head_file, load
@@ -32,7 +38,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
     result = argparse.ArgumentParser(
         prog="graphormer-predict",
-        description="Predict the molecules of a CSV file. The output has the rows and "
+        description="Predict the molecules of a table. The output has the rows and "
         "columns of the input, then the prediction, then the reason if there is none.",
     )
     add = result.add_argument
@@ -43,8 +49,16 @@ def build_parser() -> argparse.ArgumentParser:
         help="checkpoint of this package, or a folder with models.json; several models "
         "form an ensemble, whose mean and standard deviation are written",
     )
-    add("input", metavar="INPUT.csv", help="file with a header; may end in .csv.gz")
-    add("output", metavar="OUTPUT.csv", help="file to write; must not exist")
+    add(
+        "input",
+        metavar="INPUT.csv",
+        help="table of molecules: .csv, .tsv or .sdf, also with .gz, or .parquet",
+    )
+    add(
+        "output",
+        metavar="OUTPUT.csv",
+        help="file to write, .csv, .tsv, .sdf or .parquet; must not exist",
+    )
     add(
         "--smiles-column",
         default="",
@@ -136,20 +150,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.resume and output.exists() and not part_record(output).exists():
         print(f"{output} is complete, there is no run to resume")
         return 0
-    table = CsvTable(Path(arguments.input))
+    table = open_table(Path(arguments.input))
     column = table.find_smiles(arguments.smiles_column)
     # Read the whole file first: an error in the last row must not show up after hours.
-    total = sum(1 for _ in table.rows([column]))
+    total = sum(1 for _ in table.rows([]))
     if total == 0:
         raise ValueError(f"{table.path}: there are no rows below the header")
     model = load_all(arguments)
     *names, reason = free_names([*model.names, REASON], table.header)
+    convert = None
+    if output.suffix.lower() != ".csv":
+        convert = functools.partial(write_table, table=table, column=column)
     files = ResumableWriter(
         output,
         [*table.header, *names, reason],
         model.arrays(),
         run_key(arguments, column),
         arguments.resume,
+        convert,
     )
     first, started = files.rows, time.monotonic()
     bar = tqdm(
@@ -220,13 +238,16 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     models_of(arguments)
     if arguments.mc_dropout == 1:
         raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
-    for name, suffix in (("output", ".csv"), ("embeddings", ".npy")):
+    for name, suffixes in (("output", WRITABLE), ("embeddings", (".npy",))):
         value = getattr(arguments, name)
         if value is None:
             continue
         path = Path(value)
-        if path.suffix != suffix:
-            raise ValueError(f"{path}: expected a name that ends in {suffix}")
+        if path.suffix.lower() not in suffixes:
+            ends = ", ".join(suffixes)
+            raise ValueError(f"{path}: expected a name that ends in {ends}")
+        if path.suffix.lower() == ".parquet":
+            pyarrow_parquet()
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}")
 

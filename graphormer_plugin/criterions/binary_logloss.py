@@ -1,6 +1,7 @@
 """Binary cross-entropy over tasks with missing labels."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Optional
 
 import torch
 from fairseq.criterions import register_criterion
@@ -8,6 +9,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 from torch.nn import functional as F
 
+from graphormer_plugin.criterions.class_weights import HELP
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.metrics import (
@@ -19,7 +21,9 @@ from graphormer_plugin.criterions.metrics import (
 
 @dataclass
 class BinaryLogLossConfig(FairseqDataclass):
-    """No options."""
+    """Options of ``--criterion binary_logloss``."""
+
+    class_weights: Optional[str] = field(default=None, metadata={"help": HELP})
 
 
 @register_criterion("binary_logloss", dataclass=BinaryLogLossConfig)
@@ -35,9 +39,15 @@ class BinaryLogLoss(GraphCriterion):
     name = "binary_logloss"
     target_kinds = ("binary",)
 
-    def __init__(self, task) -> None:
-        super().__init__(task)
+    def __init__(self, task, class_weights: str | None = None) -> None:
+        super().__init__(task, class_weights)
         self.keeps_outputs = True
+
+    def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
+        if self.class_weights is None:
+            return None
+        low, high = self.class_weights.to(labels.device).unbind(1)
+        return torch.where(labels > 0, high, low)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
         return F.binary_cross_entropy_with_logits(

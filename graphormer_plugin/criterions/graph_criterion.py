@@ -9,6 +9,9 @@ from fairseq.logging import metrics
 from torch import Tensor
 from torch.nn import functional as F
 
+from graphormer_plugin.criterions.class_weights import (
+    weight_table,
+)
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import (
     log_accuracy,
@@ -36,6 +39,7 @@ class GraphCriterion(FairseqCriterion):
 
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
+        class_weights: see `class_weights.HELP`; for losses with that option.
 
     Raises:
         ValueError: the targets are of another kind than `target_kinds`.
@@ -44,7 +48,7 @@ class GraphCriterion(FairseqCriterion):
     name: ClassVar[str]
     target_kinds: ClassVar[tuple[str, ...]]
 
-    def __init__(self, task) -> None:
+    def __init__(self, task, class_weights: str | None = None) -> None:
         super().__init__(task)
         self.targets: TargetSchema = task.targets
         self.keeps_outputs = False
@@ -55,6 +59,9 @@ class GraphCriterion(FairseqCriterion):
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
                 f"{self.targets.kind} targets {', '.join(names[:5])}{more}"
             )
+        self.class_weights: Tensor | None = None  # [C, classes]
+        if class_weights:
+            self.class_weights = weight_table(class_weights, task)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
         """Labels, 0 where missing, and a mask of the present ones of the same shape.
@@ -135,6 +142,10 @@ class GraphCriterion(FairseqCriterion):
         entries = self.entry_loss(output, labels)
         weights = self.weights(labels, present)
         sample_size = present.sum()
+        if "weight" in sample:  # of the rows of the table
+            rows = sample["weight"].to(entries.dtype)
+            rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)
+            weights = rows if weights is None else weights * rows
         if weights is not None:
             weights = torch.where(present, weights, torch.zeros_like(weights))
             entries, sample_size = entries * weights, weights.sum()

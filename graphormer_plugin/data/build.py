@@ -38,13 +38,18 @@ from graphormer_plugin.data.splits import (
     splits_of_graphs,
 )
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.table_formats import is_table
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.data.writer import StoreWriter
 
 logger = logging.getLogger(__name__)
 
 # Options that a dataset may ignore; then they are refused.
-_OPTIONAL = ("split", "smiles_column", "target_columns", "target_kind", "target_unit")
+_OF_TABLES = ("class_names", "weight_column", "largest_fragment")
+_OPTIONAL = (
+    *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
+    *_OF_TABLES,
+)
 
 
 def get_store(options: DatasetOptions) -> GraphStore:
@@ -97,7 +102,8 @@ def locate(
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
-        used[name] = list(value) if isinstance(value, tuple) else value
+        if value or name not in _OF_TABLES:
+            used[name] = list(value) if isinstance(value, tuple) else value
     if "seed" in used and used.get("split", "") not in ("", "random"):
         del used["seed"]
     if options.max_atoms != MAX_ATOMS:
@@ -127,9 +133,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
     if options.user_data_dir:
         import_user_data(options.user_data_dir)
     if options.source == "csv" or (
-        not options.source
-        and options.name not in DATASETS
-        and options.name.lower().endswith((".csv", ".csv.gz"))
+        not options.source and options.name not in DATASETS and is_table(options.name)
     ):
         return csv_file.CSV
     if options.name not in DATASETS:
@@ -141,8 +145,8 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             )
         names = ", ".join(sorted(DATASETS))
         raise DatasetError(
-            f"unknown dataset {options.name!r}, expected the path of a .csv file, or "
-            f"one of: {names}"
+            f"unknown dataset {options.name!r}, expected the path of a .csv, .tsv, "
+            f".sdf or .parquet file, or one of: {names}"
         )
     dataset = DATASETS[options.name]
     open_to_others = dataset.any_source or dataset.resolve is not None
@@ -152,6 +156,21 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f"{options.source!r}"
         )
     return dataset
+
+
+def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns that identify a molecule, and their cells by row.
+
+    Both are empty for graphs, and for a user's own dataset, whose code would run again.
+
+    Raises:
+        DatasetError: The source cannot be read.
+    """
+    dataset = find_dataset(options)
+    if dataset is csv_file.CSV:
+        return csv_file.molecules_of(options)
+    found = None if dataset.any_source else dataset.load(options).smiles
+    return ([], []) if found is None else (["smiles"], [[text] for text in found])
 
 
 def _open_if_current(
@@ -238,7 +257,7 @@ def _build_from_smiles(
     by_scaffold = source.splits is None and options.split == "scaffold"
     parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
     if parser is None:
-        parser = smiles.smiles_parser(scaffold=by_scaffold)
+        parser = smiles.smiles_parser(by_scaffold, options.largest_fragment)
         node_dims, bond_dims = smiles.feature_dims()
     splits = source.splits
     if splits is None and options.split.startswith("column:"):
@@ -296,12 +315,15 @@ def _build_from_smiles(
                     f"{label}: targets have {len(target)} rows, smiles have {rows}"
                 )
             target = target[graph_of_row >= 0]
+        default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
+        weights = source.weights
         writer.finish(
             splits=splits,
             target=target,
             skipped=len(failures),
             molecules=extras.get("identity"),
-            featuriser=source.featuriser or ("" if source.parser else "ogb"),
+            weights=None if weights is None else weights[graph_of_row >= 0],
+            featuriser=source.featuriser or ("" if source.parser else default),
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
@@ -400,6 +422,7 @@ def _description(
         "unit": source.unit or options.target_unit,
         "kind": source.kind or kind,
         "num_classes": source.num_classes,
+        "class_names": source.class_names,
     }
 
 

@@ -63,7 +63,8 @@ class GraphCollator:
               holds float32: fairseq's ``--fp16`` halves every float32 tensor of a
               sample, and a half rounds 2,049 and turns 70,000 into infinity. For
               nodes ``[B, N]``: classes int64, -1 where missing or padding; values
-              float64, NaN there.
+              float64, NaN there;
+            - ``weight`` float64 ``[B]``, of each graph in the loss, if the data have weights.
 
             An empty array gives an empty dict. fairseq fills uneven shards with such
             samples, and its trainer replaces them by a dummy batch.
@@ -105,7 +106,12 @@ class GraphCollator:
             target = self.node_target(starts, sizes)
         else:
             target = self.target[graph_ids].astype(np.float64)
+        weight = {}
+        if "weight" in self.columns:
+            values = self.columns["weight"][graph_ids].astype(np.float64)
+            weight["weight"] = torch.from_numpy(values)
         return {
+            **weight,
             "id": torch.from_numpy(graph_ids),
             "nsamples": len(graph_ids),
             "ntokens": int(sizes.sum()),

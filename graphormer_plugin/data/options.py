@@ -27,8 +27,8 @@ class DatasetConfig:
     dataset_name: Optional[str] = field(
         default=None,
         metadata={
-            "help": "name of a registered dataset, e.g. nci, or path of a .csv or "
-            ".csv.gz file"
+            "help": "name of a registered dataset, e.g. nci, or path of a .csv, "
+            ".tsv, .sdf (also with .gz) or .parquet file"
         },
     )
     dataset_source: Optional[str] = field(
@@ -54,28 +54,53 @@ class DatasetConfig:
     smiles_column: Optional[str] = field(
         default=None,
         metadata={
-            "help": "CSV: column of the SMILES strings (default: the one called smiles)"
+            "help": "table: column of the SMILES strings (default: the one called smiles)"
         },
     )
     target_columns: Optional[str] = field(
         default=None,
         metadata={
-            "help": "CSV: target columns, comma-separated (default: the only column "
-            "that is left); an empty cell is a missing target"
+            "help": "table: target columns, comma-separated; a pattern such as 'NR-*' "
+            "stands for the columns that it fits, all for those of numbers (default: "
+            "the only column that is left); an empty cell is a missing target"
         },
     )
     target_kind: str = field(
         default="regression",
-        metadata={"help": f"CSV: {', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}"},
+        metadata={
+            "help": f"table: {', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}"
+        },
+    )
+    class_names: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "table: words that name the classes, comma-separated, class 0 first, "
+            "e.g. inactive,active (default: by their meaning for two words, such as yes "
+            "and no; alphabetical for more)"
+        },
+    )
+    weight_column: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "table: column with the weight of each row in the loss, >= 0 "
+            "(default: equal weights)"
+        },
+    )
+    largest_fragment: bool = field(
+        default=False,
+        metadata={
+            "help": "table: keep the largest organic fragment of each molecule, without "
+            "salts and solvents; predictions with the checkpoint do the same"
+        },
     )
     target_unit: Optional[str] = field(
         default=None,
-        metadata={"help": "CSV: unit of the targets, for messages, e.g. eV"},
+        metadata={"help": "table: unit of the targets, for messages, e.g. eV"},
     )
     split: Optional[str] = field(
         default=None,
         metadata={
-            "help": "CSV: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
+            "help": "table: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
             "column:NAME, a column with train, valid and test (default: "
             "column:split if there is one, else random)"
         },
@@ -129,6 +154,9 @@ class DatasetOptions:
     target_columns: Sequence[str] = ()
     target_kind: str = "regression"
     target_unit: str = ""
+    class_names: Sequence[str] = ()
+    weight_column: str = ""
+    largest_fragment: bool = False
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
     workers: int | None = None
@@ -137,11 +165,18 @@ class DatasetOptions:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        columns = self.target_columns
-        if isinstance(columns, str):
-            columns = [name.strip() for name in columns.split(",") if name.strip()]
-        object.__setattr__(self, "target_columns", tuple(columns or ()))
-        for name in ("source", "split", "smiles_column", "target_unit"):
+        for name in ("target_columns", "class_names"):
+            names = getattr(self, name)
+            if isinstance(names, str):
+                names = [part.strip() for part in names.split(",") if part.strip()]
+            object.__setattr__(self, name, tuple(names or ()))
+        for name in (
+            "source",
+            "split",
+            "smiles_column",
+            "target_unit",
+            "weight_column",
+        ):
             object.__setattr__(self, name, getattr(self, name) or "")
         known = ("", "random", "scaffold")
         if self.split not in known and not re.fullmatch(r"column:.+", self.split):

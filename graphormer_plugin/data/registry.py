@@ -48,6 +48,8 @@ class DatasetSource:
             options.
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target; 0 takes the number from the labels.
+        class_names: Names of the classes of each target; empty for numbers.
+        weights: Float [rows], weight of each row in the loss; None for equal ones.
         node_dims: Number of values per node column; None takes it from the data. The
             default parser has its own.
         bond_dims: The same for bond columns.
@@ -67,6 +69,8 @@ class DatasetSource:
     kind: str = ""
     level: str = "graph"
     num_classes: int = 0
+    class_names: Sequence[Sequence[str]] = ()
+    weights: Any = None
     node_dims: list[int] | None = None
     bond_dims: list[int] | None = None
     featuriser: str = ""

@@ -182,6 +182,8 @@ class TargetSchema:
         mean: Per column, over the training split's present labels (regression); empty
             where models are trained on the targets as they are.
         std: Population standard deviation, in the same way; 1 for a constant column.
+        class_names: Names of the classes 0, 1, ... of each target; empty where the data
+            have numbers. All empty: an empty list.
     """
 
     names: list[str]
@@ -191,6 +193,7 @@ class TargetSchema:
     num_classes: int = 0
     mean: list[float] = field(default_factory=list)
     std: list[float] = field(default_factory=list)
+    class_names: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.kind not in TARGET_KINDS:
@@ -214,6 +217,19 @@ class TargetSchema:
         """Numbers that a model predicts per graph or node."""
         return self.num_classes if self.kind == "multiclass" else len(self.names)
 
+    def classes_of(self, target: int) -> list[str]:
+        """Names of the classes of a target; empty without names."""
+        return self.class_names[target] if self.class_names else []
+
+    def with_classes(self, names: Sequence[Sequence[str]]) -> "TargetSchema":
+        """These targets with names of classes, at least one."""
+        most = max(map(len, names))
+        return dataclasses.replace(
+            self,
+            class_names=[list(classes) for classes in names],
+            num_classes=most if self.kind == "multiclass" else 0,
+        )
+
     def raw(self) -> "TargetSchema":
         """These targets as they are: `standardise` and `restore` change nothing."""
         return dataclasses.replace(self, mean=[], std=[])
@@ -236,8 +252,9 @@ class TargetSchema:
         return values * _like(values, self.std) + _like(values, self.mean)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
+        """Plain JSON values; names of classes only if there are some."""
+        named = {"class_names": self.class_names} if self.class_names else {}
+        return named | {
             "names": self.names,
             "unit": self.unit,
             "kind": self.kind,

@@ -56,14 +56,31 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
     if store.target is None:
         raise ValueError(f"{name} has no targets")
     found = store.targets.names
-    if targets.names == found:
-        return store.target
     if set(targets.names) - set(found):
         raise ValueError(
             f"{name} has targets {', '.join(found)}; the checkpoint predicts "
             f"{', '.join(targets.names)}"
         )
-    return store.target[:, [found.index(target) for target in targets.names]]
+    columns = [found.index(target) for target in targets.names]
+    wanted = [targets.classes_of(number) for number in range(len(targets.names))]
+    given = [store.targets.classes_of(column) for column in columns]
+    if wanted == given:
+        return store.target if targets.names == found else store.target[:, columns]
+    translated = np.array(store.target[:, columns])
+    for number, (classes, words) in enumerate(zip(wanted, given, strict=True)):
+        if not classes or not words:  # numbers mean the same
+            continue
+        unknown = sorted({*words} - {*classes})
+        if unknown:
+            raise ValueError(
+                f"{name} has class {unknown[0]!r} of {targets.names[number]}; the "
+                f"checkpoint predicts {', '.join(classes)}"
+            )
+        place = np.array([classes.index(word) for word in words], translated.dtype)
+        labelled = ~np.isnan(translated[:, number])
+        labels = translated[labelled, number].astype(int)
+        translated[labelled, number] = place[labels]
+    return translated
 
 
 def translate_bonds(

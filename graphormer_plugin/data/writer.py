@@ -159,6 +159,8 @@ class StoreWriter:
         skipped: int = 0,
         featuriser: str = "",
         molecules: Sequence[int] | None = None,
+        class_names: Sequence[Sequence[str]] = (),
+        weights: np.ndarray | None = None,
     ) -> Path:
         """Completes the store and puts it in place.
 
@@ -176,6 +178,8 @@ class StoreWriter:
             skipped: Number of rows of the source that could not be parsed.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
+            class_names: See `TargetSchema`.
+            weights: float [G], of each graph in the loss.
 
         Returns:
             The store's folder.
@@ -193,6 +197,8 @@ class StoreWriter:
                     f"target has {len(target)} rows, expected {self.num_graphs} graphs"
                 )
             self._column("target", ("<f4",)).append(target)
+        if weights is not None:
+            self._append("weight", np.asarray(weights, np.float32))
         schema = self._schema()
         types = self._bonds.types(schema)
         for name, column in self._columns.items():
@@ -216,6 +222,8 @@ class StoreWriter:
         targets, missing = self._targets(
             list(target_names), unit, kind, num_classes, splits
         )
+        if any(class_names):
+            targets = targets.with_classes(class_names)
         files = {
             f"{name}.npy": _file_entry(self.folder / f"{name}.npy")
             for name in sorted(self._columns)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.data.checks import listed, warnings_about
-from graphormer_plugin.data.datasets.csv_file import CsvTable, csv_dataset
+from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.featurise import LimitedParser, featurise
@@ -24,6 +24,8 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
+from graphormer_plugin.data.table import Table as InputTable
+from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.settings import Settings
 
 MOLECULES_FILE = "molecules.csv"
@@ -73,7 +75,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    source_table = CsvTable(Path(settings.table).expanduser())
+    source_table = open_table(Path(settings.table).expanduser())
     options = DatasetOptions(
         name=settings.table,
         smiles_column=source_table.find_smiles(settings.smiles_column),
@@ -133,7 +135,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     )
 
 
-def find_target(table: CsvTable, options: DatasetOptions) -> DatasetOptions:
+def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
     """Options with the target: the only other column, or the only one of numbers.
 
     Raises:
@@ -157,7 +159,7 @@ def find_target(table: CsvTable, options: DatasetOptions) -> DatasetOptions:
             break
     if len(found) == 1:
         return found[0]
-    (name,) = table.remaining(options.smiles_column, split)
+    (name,) = table.remaining([options.smiles_column, split])
     return DatasetOptions(**{**vars(options), "target_columns": (name,)})
 
 

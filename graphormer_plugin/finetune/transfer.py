@@ -307,12 +307,8 @@ def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bo
             f"--load-pretrained-model-output-layer, but {start.path} has "
             f"{there.num_outputs} outputs and this run {targets.num_outputs}"
         )
-    same = (there.names, there.kind, there.level, there.num_outputs) == (
-        targets.names,
-        targets.kind,
-        targets.level,
-        targets.num_outputs,
-    )
+    what = ("names", "kind", "level", "num_outputs", "class_names")
+    same = all(getattr(there, name) == getattr(targets, name) for name in what)
     return keep_head or same
 
 

@@ -10,15 +10,16 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
-from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.table import Table
+from graphormer_plugin.inference.classes import ClassWords, class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN, Unseen
 from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
 from graphormer_plugin.inference.model_folder import check_agreement
 from graphormer_plugin.inference.molecules import Featuriser, parser_of
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.values import combined, describe, format_value
+from graphormer_plugin.inference.values import combined, describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 
@@ -41,7 +42,7 @@ class Block:
 
 
 def blocks(
-    table: CsvTable,
+    table: Table,
     column: str,
     first: int,
     min_rows: int,
@@ -168,11 +169,11 @@ class Ensemble:
         if self.has_spread:
             names = [name + end for name in names for end in ("", "_std")]
         if self.targets.kind == "multiclass":
-            classes = range(self.targets.num_classes)
-            names += [f"{names[0]}_probability_{number}" for number in classes]
+            names += [f"{names[0]}_probability_{c}" for c in class_labels(self.targets)]
         if self.has_domain:
             names.append(IN_DOMAIN)
-        self.names = names
+        self.words = ClassWords(self.targets, step=2 if self.has_spread else 1)
+        self.names = names + self.words.names
         self.description = describe(self.targets)
 
     def _check(self, path: str, predictor: Predictor) -> None:
@@ -228,7 +229,7 @@ class Ensemble:
             if rows:
                 for row, values in zip(rows, self._predict(block)):
                     if np.isfinite(values).all():
-                        predicted[row] = [format_value(value) for value in values]
+                        predicted[row] = self.words(values)
                     else:
                         block.reasons[row] = "the prediction is not finite"
             if self.vectors:

@@ -116,9 +116,11 @@ class Explainer:
         output, unit = self.output, "logit"
         if targets.kind == "multiclass":
             output = int(row.argmax())
-            text = f"{self.name}: class {output}, probability {row[output]:.3f}"
+            label = targets.classes_of(0)[output:][:1] or [f"class {output}"]
+            text = f"{self.name}: {label[0]}, probability {row[output]:.3f}"
         elif targets.kind == "binary":
-            text = f"{self.name}: probability {row[output]:.3f}"
+            of = "".join(f" of {word}" for word in targets.classes_of(output)[1:])
+            text = f"{self.name}: probability{of} {row[output]:.3f}"
         else:
             unit = targets.unit.replace("dimensionless", "")
             text = f"{self.name}: {row[output]:.4g} {unit}".rstrip()

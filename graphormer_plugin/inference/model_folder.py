@@ -174,7 +174,7 @@ def check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) ->
         other: the same.
     """
     both = f"{other[0]} and {one[0]}"
-    for name in ("names", "unit", "kind", "num_classes"):
+    for name in ("names", "unit", "kind", "num_classes", "class_names"):
         values = [getattr(predictor.targets, name) for _, predictor in (other, one)]
         if values[0] != values[1]:
             raise ValueError(

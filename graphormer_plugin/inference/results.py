@@ -14,7 +14,12 @@ from numpy.typing import NDArray
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.inference.values import format_value, values_of
+from graphormer_plugin.inference.classes import (
+    ClassWords,
+    class_labels,
+    label_cells,
+)
+from graphormer_plugin.inference.values import values_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,15 +62,18 @@ def write_predictions(
     store: GraphStore,
     targets: TargetSchema,
     outputs: dict[int, tuple[NDArray, NDArray]],
+    identity: tuple[Sequence[str], Sequence[Sequence[str]]] = ((), ()),
 ) -> list[Path]:
     """Write the predictions for a split.
 
     ``predictions_<split>.csv`` has a line for every graph (at node level for every
-    node), in the order of the split. Columns: ``row`` of the source, and ``node`` at
-    node level. Then for regression and binary targets, under the target's name, the
-    value or the probability of class 1, and ``<name>_target``. For classes ``<name>``,
-    the most probable class, ``<name>_target``, and the probabilities ``<name>_0``,
-    ``<name>_1``, ... A missing target is an empty cell.
+    node), in the order of the split. Columns: ``row`` of the source, SMILES and name
+    where the source has them, and ``node`` at node level. Then for regression and binary
+    targets, under the target's name, the value or the probability of class 1, and
+    ``<name>_target``. For classes ``<name>``, the most probable class,
+    ``<name>_target``, and the probabilities ``<name>_0``, ``<name>_1``, ... Where the
+    source has words for classes, so has the file, and ``<name>_class`` is the predicted
+    class of a binary target. A missing target is an empty cell.
 
     For a split with hidden labels, also writes the file that OGB's website takes, if
     every graph of the split was predicted.
@@ -76,6 +84,8 @@ def write_predictions(
         store: the data.
         targets: the targets that the model was trained on.
         outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
+        identity: names of the columns that identify a molecule, and their cells by row
+            of the source.
 
     Returns:
         Paths of the files.
@@ -88,21 +98,26 @@ def write_predictions(
     name = targets.names[0]
     if targets.kind == "multiclass":
         header = [name, f"{name}_target"]
-        header += [f"{name}_{number}" for number in range(targets.num_classes)]
+        header += [f"{name}_{label}" for label in class_labels(targets)]
     else:
         header = [*targets.names, *(f"{name}_target" for name in targets.names)]
+    words = ClassWords(targets)
+    header += words.names
     at_nodes = targets.level == "node"
+    columns, known = identity
 
     def lines() -> Iterable[list[Any]]:
-        yield ["row", *(["node"] if at_nodes else []), *header]
+        yield ["row", *columns, *(["node"] if at_nodes else []), *header]
         for row, graph in zip(rows, graphs, strict=True):
             output, target = outputs[graph]
             values = values_of(output, targets)
+            first = [row, *(known[row] if columns else [])]
             if not at_nodes:
-                yield [row, *_cells(values, target, targets)]
+                yield [*first, *_cells(values, target, targets, words)]
                 continue
             for node, value in enumerate(values):
-                yield [row, node, *_cells(value, target[node : node + 1], targets)]
+                label = target[node : node + 1]
+                yield [*first, node, *_cells(value, label, targets, words)]
 
     with atomic_write(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines())
@@ -116,16 +131,15 @@ def write_predictions(
     return files
 
 
-def _cells(values: NDArray, target: NDArray, targets: TargetSchema) -> list[str]:
-    missing = np.isnan(target) if target.dtype.kind == "f" else target < 0
-    labels = [
-        "" if gone else f"{value:.8g}"  # data, more exact than a float32
-        for value, gone in zip(target, missing, strict=True)
-    ]
-    cells = [format_value(value) for value in values]
+def _cells(
+    values: NDArray, target: NDArray, targets: TargetSchema, words: ClassWords
+) -> list[str]:
+    labels = label_cells(target, targets)
     if targets.kind == "multiclass":
-        return [str(values.argmax()), *labels, *cells]
-    return [*cells, *labels]
+        best, *cells = words([float(values.argmax()), *values])
+        return [best, *labels, *cells]
+    cells, count = words(values), len(targets.names)
+    return [*cells[:count], *labels, *cells[count:]]
 
 
 def _submit(

@@ -6,7 +6,7 @@ import fcntl
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -23,11 +23,13 @@ class ResumableWriter:
     ``.part.json``, holds their lengths; it is updated after each block is on disk.
 
     Args:
-        table: the CSV file.
+        table: the CSV file, or what `convert` makes of it.
         header: its first line.
         arrays: type and shape, without the first dimension, of each array by path.
         key: digest of everything that the content depends on.
         resume: continue the files of an interrupted run with the same key.
+        convert: writes the finished table in another format; a function of the CSV and
+            of the file to write.
 
     Attributes:
         rows: rows written.
@@ -45,7 +47,9 @@ class ResumableWriter:
         arrays: Mapping[Path, tuple[Any, tuple[int, ...]]],
         key: str,
         resume: bool,
+        convert: Callable[[Path, Path], None] | None = None,
     ) -> None:
+        self.convert = convert
         self.arrays = dict(arrays)
         self.paths = [table, *arrays]
         self.record = part_record(table)
@@ -94,7 +98,11 @@ class ResumableWriter:
                     file.write(npy_header(np.dtype(dtype), shape))
                     file.flush()
                     os.fsync(file.fileno())
-            os.replace(_part(path), path)
+            if path not in self.arrays and self.convert is not None:
+                self.convert(_part(path), path)
+                _part(path).unlink()
+            else:
+                os.replace(_part(path), path)
         self.record.unlink()
         self.close()
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from omegaconf import open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
-from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.build import get_store, molecules_of
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.degrees import mean_log_degree
@@ -402,7 +402,12 @@ class GraphPredictionTask(FairseqTask):
                 nodes = slice(sizes[graph] if self.level == "node" else None)
                 outputs[int(graph)] = (output[nodes], target[nodes])
         write_predictions(
-            self.cfg.results_path, self.last_split, self.store, self.targets, outputs
+            self.cfg.results_path,
+            self.last_split,
+            self.store,
+            self.targets,
+            outputs,
+            molecules_of(self.dataset_options()) if self.store.featuriser else ([], []),
         )
 
     # Checkpoints

@@ -5,9 +5,10 @@ import csv
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.datasets.csv_file import CsvTable, csv_dataset
+from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.table import CsvTable
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.table import (
     make_splits,

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pandas
 
-from graphormer_plugin.data.datasets.csv_file import CsvTable
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import checked_splits
+from graphormer_plugin.data.table import CsvTable
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 

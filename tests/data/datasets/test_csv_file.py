@@ -179,7 +179,7 @@ class TestCsv:
 
     def test_file_of_another_name(self, options):
         with pytest.raises(DatasetError, match="give --dataset-source csv$"):
-            get_store(options(table(30), "data.tsv"))
+            get_store(options(table(30), "data.txt"))
         with pytest.raises(DatasetError, match="--dataset-source csv, not 'ogb'"):
             get_store(options(table(30), source="ogb"))
 

@@ -1,0 +1,63 @@
+"""Words in place of class numbers: which class is which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+# Words for class 1 of a binary target, and what makes a word the opposite of another.
+POSITIVE = frozenset(
+    "active positive pos yes true toxic hit binder soluble permeable inhibitor".split()
+)
+NEGATION = re.compile(r"(in|im|non|not|un|no)[\s_-]*")
+NEGATIVE = frozenset("inactive negative neg no false".split())
+
+
+def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list[str]:
+    """Words of a column in the order of their classes, 0 first.
+
+    Args:
+        words: That occur in the column.
+        kind: ``binary`` or ``multiclass``.
+        asked: The order that the user gives; empty for the alphabetical one, or for the
+            one that the words of a binary target have by their meaning.
+
+    Raises:
+        ValueError: A word is not among those asked for, or the words of a binary target
+            are not two with a known order.
+    """
+    shown = ", ".join(repr(word) for word in sorted(words)[:5])
+    if asked:
+        unknown = sorted({*words} - {*asked})
+        if unknown:
+            raise ValueError(
+                f"{unknown[0]!r} is not one of --class-names {','.join(asked)}"
+            )
+        if kind == "binary" and len(asked) != 2:
+            raise ValueError(
+                f"--class-names {','.join(asked)}: a binary target has two classes"
+            )
+        return list(asked)
+    if kind == "multiclass":
+        return sorted(words)
+    if len(words) > 2:
+        raise ValueError(
+            f"{len(words)} different words ({shown}{', ...' if len(words) > 5 else ''}), "
+            "and a binary target has two; give --target-kind multiclass"
+        )
+    if len(words) == 2:
+        for no, yes in (sorted(words), sorted(words, reverse=True)):
+            if _is_opposite(no.lower(), yes.lower()):
+                return [no, yes]
+    raise ValueError(
+        f"which of {shown} is class 1? Give --class-names with the word of class 0 and "
+        "that of class 1, such as inactive,active"
+    )
+
+
+def _is_opposite(no: str, yes: str) -> bool:
+    """Whether one word says no to the other."""
+    negated = NEGATION.match(no)
+    if negated and no[negated.end() :] == yes:
+        return True
+    return yes in POSITIVE and no in NEGATIVE

@@ -1,0 +1,254 @@
+"""Tables of molecules: rows of text cells below a header of column names."""
+
+from __future__ import annotations
+
+import csv
+import fnmatch
+import gzip
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from graphormer_plugin.data.errors import DatasetError
+
+MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+ALL = "all"
+_LONGEST_CELL = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+# Columns with the name of a molecule, in any case; the first that there is counts.
+NAMES = (
+    *("name", "title", "compound", "compound_name", "molecule", "molecule_name"),
+    *(
+        "drug",
+        "drug_name",
+        "id",
+        "compound_id",
+        "mol_id",
+        "molecule_id",
+        "cas",
+        "chembl_id",
+    ),
+)
+
+
+class Table:
+    """A file of molecules that is read row by row.
+
+    Args:
+        path: The file.
+        header: Names of its columns.
+
+    Raises:
+        DatasetError: A column is named twice.
+    """
+
+    no_smiles = "no SMILES"  # what an empty cell of SMILES means
+
+    def __init__(self, path: Path, header: Sequence[str]) -> None:
+        self.path = path
+        self.header = [name.strip() for name in header]
+        repeated = {name for name in self.header if self.header.count(name) > 1}
+        if repeated:
+            raise DatasetError(
+                f"{path}: column {min(repeated)!r} appears twice in the header; rename "
+                "one of them"
+            )
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        raise NotImplementedError
+
+    def require(self, name: str) -> str:
+        """The name, if it is a column."""
+        if name not in self.header:
+            raise DatasetError(f"{self.path}: no column {name!r}, {self._has()}")
+        return name
+
+    def find_smiles(self, asked: str) -> str:
+        """The SMILES column.
+
+        Args:
+            asked: Its name; empty selects the one called smiles in any case, else the
+                only one with smiles in its name (canonical_smiles).
+        """
+        if asked:
+            return self.require(asked)
+        lower = [name.lower() for name in self.header]
+        for found in (
+            [name == "smiles" for name in lower],
+            ["smiles" in name and not {";", "\t"} & {*name} for name in lower],
+        ):
+            if sum(found) == 1:
+                return self.header[found.index(True)]
+        raise DatasetError(
+            f"{self.path}: which column has the SMILES? Name it with --smiles-column; "
+            f"{self._has()}"
+        )
+
+    def find_name(self, smiles_column: str) -> list[str]:
+        """The column that names the molecules, in a list; empty without one.
+
+        Args:
+            smiles_column: cannot be that column.
+        """
+        lower = {name.lower(): name for name in self.header if name != smiles_column}
+        return [lower[name] for name in NAMES if name in lower][:1]
+
+    def _has(self) -> str:
+        hint = ""
+        if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t"):
+            hint = " (cells must be separated by commas)"
+        return f"the header has {_listed(self.header)}{hint}"
+
+    def find_split(self, asked: str) -> str | None:
+        """The column that ``column:NAME`` names; else one called split, or None."""
+        if asked.startswith("column:"):
+            return self.require(asked.removeprefix("column:"))
+        if not asked and "split" in self.header:
+            return "split"
+        return None
+
+    def remaining(self, taken: Sequence[str | None]) -> list[str]:
+        """The one column that can be the target if none is named.
+
+        Args:
+            taken: Columns with another meaning.
+        """
+        others = [name for name in self.header if name not in (*taken, "split")]
+        if len(others) != 1:
+            raise DatasetError(
+                f"{self.path}: which columns are targets? Name them with "
+                f"--target-columns; there are {_listed(others)}"
+            )
+        return others
+
+    def select(self, asked: Sequence[str], others: Sequence[str | None]) -> list[str]:
+        """Columns that names, patterns such as ``NR-*``, or ``all`` stand for.
+
+        Args:
+            asked: A pattern stands for the columns that it fits, ``all`` for those of
+                numbers. Names of molecules are no numbers.
+            others: Columns that patterns and ``all`` never mean.
+
+        Raises:
+            DatasetError: There is no such column.
+        """
+        free = [name for name in self.header if name not in others]
+        found: list[str] = []
+        for name in asked:
+            if name in self.header:
+                fits = [name]
+            elif name == ALL:
+                fits = self._numeric(free)
+            else:
+                fits = fnmatch.filter(free, name) or [self.require(name)]
+            found += (
+                fits if name in self.header else [f for f in fits if f not in found]
+            )
+        return found
+
+    def _numeric(self, columns: Sequence[str]) -> list[str]:
+        """Those of the columns that have numbers only."""
+        fits = {name: True for name in columns if name.lower() not in NAMES}
+        names = list(fits)
+        for _, _, cells in self.rows(names):
+            for name, cell in zip(names, cells, strict=True):
+                fits[name] = fits[name] and is_number(cell)
+        found = [name for name in names if fits[name]]
+        if not found:
+            raise DatasetError(f"{self.path}: no column of numbers")
+        return found
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is empty or a number."""
+    text = cell.strip()
+    if text.lower() in MISSING:
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in text  # Python's 1_000, and nobody's number in a table
+
+
+class CsvTable(Table):
+    """A CSV or TSV file, read strictly.
+
+    pandas fills short rows with NaN and renames repeated columns without a word, and
+    its errors do not give row and line; a training set should not be mended silently.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
+            that, else with commas.
+
+    Raises:
+        DatasetError: It cannot be read, is empty, or names a column twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        self.delimiter = "\t" if tabs else ","
+        _, header = next(self._lines(), (0, None))
+        if header is None:
+            raise DatasetError(f"{path}: the file is empty")
+        super().__init__(path, header)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        places = [self.header.index(name) for name in columns]
+        lines = self._lines()
+        next(lines)
+        for row, (line, cells) in enumerate(lines):
+            if len(cells) != len(self.header):
+                raise DatasetError(
+                    f"{self.path}: row {row} (line {line}) has {len(cells)} cells, "
+                    f"expected {len(self.header)} as the header"
+                )
+            yield row, line, [cells[place] for place in places]
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields (line, cells) of all lines that are not blank."""
+        opener: Callable[..., Any] = gzip.open if self.path.suffix == ".gz" else open
+        try:
+            with opener(self.path, "rt", encoding="utf-8-sig", newline="") as file:
+                csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
+                reader = csv.reader(file, delimiter=self.delimiter, strict=True)
+                try:
+                    for cells in reader:
+                        if cells:
+                            yield reader.line_num, cells
+                except csv.Error as error:
+                    raise DatasetError(
+                        f"{self.path}: line {reader.line_num}: {error}; check the "
+                        "quotes there and before"
+                    ) from None
+        except UnicodeDecodeError:
+            with opener(self.path, "rb") as file:
+                line = next(n for n, text in enumerate(file, 1) if not _is_utf8(text))
+            raise DatasetError(
+                f"{self.path}: line {line} is not UTF-8 text; save the table in "
+                "UTF-8"
+            ) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise DatasetError(
+                f"{self.path}: the gzip file is damaged or incomplete: {error}"
+            ) from None
+        except OSError as error:
+            raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _listed(names: Sequence[str], limit: int = 12) -> str:
+    if not names:
+        return "no other column"
+    more = f", and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(repr(name) for name in names[:limit]) + more

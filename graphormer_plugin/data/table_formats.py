@@ -1,0 +1,301 @@
+"""Tables of molecules as CSV, TSV, SDF and Parquet: reading, and writing of predictions."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import itertools
+import math
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDepictor
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.table import CsvTable, Table
+
+END_OF_RECORD = "$$$$"
+END_OF_BLOCK = "M  END"
+ITEM = re.compile(r">.*?<(.+?)>")  # of a data item's first line
+WRITTEN_AT_ONCE = 10_000  # rows of a Parquet file
+
+READABLE = (
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+    *(".sdf", ".sdf.gz", ".parquet"),
+)
+WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
+
+
+def is_table(name: str) -> bool:
+    """Whether a file name says that it is a table of molecules."""
+    return name.lower().endswith(READABLE)
+
+
+def stem(path: Path) -> str:
+    """The file's name without the ending of a table."""
+    ends = [end for end in READABLE if path.name.lower().endswith(end)]
+    return path.name[: -len(max(ends, key=len))] if ends else path.name
+
+
+def open_table(path: Path) -> Table:
+    """The table in a file, of the format that its name says; CSV by default.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+    name = path.name.lower()
+    if name.endswith((".sdf", ".sdf.gz")):
+        return SdfTable(path)
+    return ParquetTable(path) if name.endswith(".parquet") else CsvTable(path)
+
+
+class SdfTable(Table):
+    """An SDF file: a column of SMILES, one of titles if there are some, and its data items.
+
+    RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
+    record that has no such item is an empty cell.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+
+    no_smiles = "RDKit cannot read the mol block"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        names: dict[str, None] = {}
+        titles = False
+        for _, record in self.records():
+            titles |= bool(record[0].strip())
+            names |= dict.fromkeys(items(record))
+        own = [name for name in names if name.lower() not in ("smiles", "title")]
+        super().__init__(path, ["smiles", *(["title"] if titles else []), *own])
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        for row, (line, record) in enumerate(self.records()):
+            cells = items(record)
+            if "smiles" in columns:
+                cells["smiles"] = smiles_of_record(record)
+            cells["title"] = record[0].strip()
+            yield row, line, [cells.get(name, "") for name in columns]
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields (line of the file from 1, lines without the last one)."""
+        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
+        try:
+            with opener(self.path, "rt", encoding="utf-8", errors="replace") as file:
+                record: list[str] = []
+                number = start = 1
+                for number, line in enumerate(file, 1):
+                    if line.startswith(END_OF_RECORD):
+                        yield start, record
+                        record, start = [], number + 1
+                    else:
+                        record.append(line.rstrip("\r\n"))
+                if any(line.strip() for line in record):
+                    raise DatasetError(
+                        f"{self.path}: the record of line {start} does not end "
+                        f"({END_OF_RECORD} is missing)"
+                    )
+        except (gzip.BadGzipFile, EOFError) as error:
+            raise DatasetError(f"{self.path}: {error}") from None
+        except OSError as error:
+            raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+def items(record: Sequence[str]) -> dict[str, str]:
+    """Data items of a record; the lines of a value are joined by blanks."""
+    found: dict[str, str] = {}
+    lines = iter(record)
+    for line in lines:
+        name = ITEM.match(line)
+        if name:
+            value = itertools.takewhile(str.strip, lines)
+            found[name[1].strip()] = " ".join(part.strip() for part in value)
+    return found
+
+
+def smiles_of_record(record: Sequence[str]) -> str:
+    """SMILES of a record's mol block; empty if RDKit refuses it."""
+    ends = [
+        number for number, line in enumerate(record) if line.startswith(END_OF_BLOCK)
+    ]
+    if not ends:
+        return ""
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromMolBlock("\n".join(record[: ends[0] + 1]) + "\n")
+    return "" if mol is None else Chem.MolToSmiles(mol)
+
+
+class ParquetTable(Table):
+    """A Parquet file, which needs pyarrow.
+
+    Args:
+        path: The file.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with parquet_errors(path):
+            super().__init__(
+                path, pyarrow_parquet().ParquetFile(path).schema_arrow.names
+            )
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        with parquet_errors(self.path):
+            file = pyarrow_parquet().ParquetFile(self.path)
+            row = 0
+            read = list(dict.fromkeys(columns or self.header[:1]))
+            for batch in file.iter_batches(columns=read):
+                values = batch.to_pydict()
+                for number in range(batch.num_rows):
+                    yield row, row + 1, [cell(values[name][number]) for name in columns]
+                    row += 1
+
+
+def cell(value: Any) -> str:
+    """A value of a Parquet file as text: truth values are 1 and 0."""
+    if value is None or isinstance(value, float) and math.isnan(value):
+        return ""
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def pyarrow_parquet() -> Any:
+    """The module ``pyarrow.parquet``.
+
+    Raises:
+        DatasetError: It is not installed.
+    """
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise DatasetError(
+            "Parquet files need pyarrow: pip install 'graphormer-plugin[parquet]'"
+        ) from None
+    return pyarrow.parquet
+
+
+@contextlib.contextmanager
+def parquet_errors(path: Path) -> Iterator[None]:
+    """DatasetError instead of pyarrow's exceptions."""
+    try:
+        yield
+    except OSError as error:
+        raise DatasetError(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:  # pyarrow's ArrowInvalid is one
+        if isinstance(error, DatasetError):
+            raise
+        raise DatasetError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def write_table(source: Path, output: Path, table: Table, column: str) -> None:
+    """Write the rows of a CSV file in the format that the name of the output says.
+
+    SDF repeats the records of an SDF input, with the new columns as data items; of other
+    inputs the molecules are drawn anew, with all columns as items. Parquet has the new
+    columns as numbers where all their cells are numbers, and the others as text.
+
+    Args:
+        source: CSV with the columns of ``table``, then new ones.
+        output: The file to write.
+        table: The input of the predictions.
+        column: Its column of SMILES.
+    """
+    with open(source, encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        header = next(rows)
+        suffix = output.suffix.lower()
+        if suffix == ".parquet":
+            write_parquet(source, output, header[len(table.header) :])
+        elif suffix == ".sdf":
+            with atomic_write(output, "w", encoding="utf-8") as out:
+                write_sdf(rows, header, out, table, column)
+        else:
+            with atomic_write(output, "w", encoding="utf-8", newline="") as out:
+                writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+                writer.writerows([header, *rows])
+
+
+def write_parquet(source: Path, output: Path, new: Sequence[str]) -> None:
+    """Parquet of a CSV file; see `write_table`."""
+    import pandas
+    import pyarrow
+
+    parquet = pyarrow_parquet()
+    options = {"dtype": str, "keep_default_na": False, "chunksize": WRITTEN_AT_ONCE}
+    numeric = set(new)
+    for chunk in pandas.read_csv(source, **options):
+        for name in list(numeric):
+            present = chunk[name][chunk[name] != ""]
+            if pandas.to_numeric(present, errors="coerce").isna().any():
+                numeric.discard(name)
+    with atomic_write(output) as file:
+        writer = None
+        for chunk in pandas.read_csv(source, **options):
+            arrays = {
+                name: (
+                    pyarrow.array(
+                        pandas.to_numeric(chunk[name], errors="coerce").to_numpy(float),
+                        from_pandas=True,
+                    )
+                    if name in numeric
+                    else pyarrow.array(chunk[name].tolist(), pyarrow.string())
+                )
+                for name in chunk.columns
+            }
+            batch = pyarrow.table(arrays)
+            writer = writer or parquet.ParquetWriter(file, batch.schema)
+            writer.write_table(batch)
+        if writer is not None:
+            writer.close()
+
+
+def write_sdf(
+    rows: Iterator[list[str]],
+    header: Sequence[str],
+    out: IO[str],
+    table: Table,
+    column: str,
+) -> None:
+    """SDF of the rows of a CSV file; see `write_table`."""
+    first = len(table.header) if isinstance(table, SdfTable) else 0
+    names = table.find_name(column)
+    records = table.records() if isinstance(table, SdfTable) else itertools.repeat(None)
+    for cells, record in zip(rows, records):
+        values = dict(zip(header, cells, strict=True))
+        if record is not None:
+            lines = record[1]
+            while lines and not lines[-1].strip():
+                lines.pop()
+            block = "\n".join(lines) + "\n"
+            if lines and not lines[-1].startswith(END_OF_BLOCK):
+                block += "\n"  # a data item ends with a blank line
+        else:
+            title = values[names[0]] if names else ""
+            block = drawn_block(values[column], title)
+        out.write(block)
+        for name in header[first:]:
+            text = " ".join(values[name].split())
+            if text:
+                out.write(f">  <{name}>\n{text}\n\n")
+        out.write(END_OF_RECORD + "\n")
+
+
+def drawn_block(smiles: str, title: str) -> str:
+    """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it."""
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromSmiles(smiles) or Chem.Mol()
+    rdDepictor.Compute2DCoords(mol)
+    mol.SetProp("_Name", " ".join(title.split()))
+    return Chem.MolToMolBlock(mol)

@@ -1,0 +1,110 @@
+"""Words, salts, weights and names from a table to a prediction in another format."""
+
+import csv
+
+import numpy as np
+import pandas
+import pytest
+from fairseq.logging import metrics
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli.explain import main as explain
+from graphormer_plugin.cli.predict import main as predict
+from graphormer_plugin.data.table_formats import open_table
+from support.training import TINY, USER_DIR
+
+SALTS = ["[Na+].CC(=O)[O-]", "CC(=O)[O-]"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A model of one update, and the table that it was trained on."""
+    folder = tmp_path_factory.mktemp("words")
+    lines = ["smiles\tname\thit\ttoxic\tw"]
+    for n in range(1, 31):
+        words = ["active" if n % 3 else "inactive", str(n % 2)]
+        lines.append("\t".join([f"{'C' * n}[NH3+].[Cl-]", f"amine {n}", *words, "2"]))
+    (folder / "table.tsv").write_text("\n".join(lines) + "\n")
+    arguments = f"""--user-dir {USER_DIR} --task graph_prediction {TINY}
+        --dataset-name {folder}/table.tsv --target-columns hit,toxic
+        --target-kind binary --weight-column w --largest-fragment --data-root {folder}
+        --criterion binary_logloss --class-weights balanced --optimizer adam --lr 1e-3
+        --batch-size 8 --max-update 1 --best-checkpoint-metric roc_auc
+        --prepare-workers 1 --num-workers 0 --no-progress-bar --cpu
+        --save-dir {folder}/run"""
+    run(fairseq_train.cli_main, arguments)
+    return folder
+
+
+def run(main, arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["fairseq", *arguments.split()])
+        metrics.reset()
+        main()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(folder):
+    return str(folder / "run" / "checkpoint_last.pt")
+
+
+def test_checkpoint_knows_the_words(checkpoint):
+    predictor = hub.load(checkpoint)
+    assert predictor.targets.class_names == [["inactive", "active"], []]
+    salt, acid = predictor.double().predict(SALTS)
+    np.testing.assert_allclose(salt, acid, atol=1e-12)
+
+
+def test_validation_writes_molecules_and_words(folder, checkpoint):
+    arguments = f"""--user-dir {USER_DIR} --task graph_prediction --path {checkpoint}
+        --valid-subset test --batch-size 8 --data-root {folder} --num-workers 0
+        --results-path {folder}/results"""
+    run(fairseq_validate.cli_main, arguments)
+    with open(folder / "results" / "predictions_test.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    columns = "row smiles name hit toxic hit_target toxic_target hit_class".split()
+    assert len(rows) == 3 and list(rows[0]) == columns
+    for row in rows:
+        n = int(row["row"]) + 1
+        assert row["smiles"] == f"{'C' * n}[NH3+].[Cl-]" and row["name"] == f"amine {n}"
+        assert row["hit_target"] == ("active" if n % 3 else "inactive")
+        assert row["hit_class"] == ("active" if float(row["hit"]) > 0.5 else "inactive")
+        assert row["toxic_target"] == str(n % 2)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
+def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys):
+    output = tmp_path / f"out.{suffix}"
+    arguments = [checkpoint, str(folder / "table.tsv"), str(output), "--quiet"]
+    assert predict(arguments) == 0
+    table = open_table(output)
+    names = ["smiles", "hit_predicted", "hit_class"]
+    cells = [cells for _, _, cells in table.rows(names)]
+    expected = hub.load(checkpoint).predict([row[0] for row in cells])[:, 0]
+    np.testing.assert_allclose([float(row[1]) for row in cells], expected, rtol=1e-6)
+    assert {row[2] for row in cells} <= {"active", "inactive"}
+    assert [path.name for path in tmp_path.iterdir()] == [output.name]
+    if suffix == "parquet":
+        assert pandas.read_parquet(output)["hit_predicted"].dtype == float
+    # what was written can be read as input
+    again = tmp_path / "again.csv"
+    assert predict([checkpoint, str(output), str(again), "--quiet"]) == 0
+    assert [row[0] for *_, row in open_table(again).rows(["smiles"])] == [
+        row[0] for row in cells
+    ]
+
+
+def test_explanation_of_a_salt(folder, checkpoint, tmp_path, capsys):
+    (tmp_path / "in.tsv").write_text(f"title\tsmiles\nacetate\t{SALTS[0]}\n")
+    out = tmp_path / "page.html"
+    assert explain([checkpoint, str(tmp_path / "in.tsv"), str(out)]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert line.startswith(f"acetate: {SALTS[0]}\thit: probability of active 0.")
+
+
+def test_a_format_that_cannot_be_written(checkpoint, folder, tmp_path, capsys):
+    arguments = [checkpoint, str(folder / "table.tsv"), str(tmp_path / "out.xlsx")]
+    assert predict(arguments) == 2
+    assert "ends in .csv, .tsv, .sdf, .parquet" in capsys.readouterr().err

@@ -1,0 +1,167 @@
+"""Tables as TSV, SDF and Parquet give the dataset that a CSV gives."""
+
+import csv
+import gzip
+
+import numpy as np
+import pandas
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDepictor
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.table_formats import open_table, write_table
+
+ROWS = [
+    {
+        "smiles": "C" * n + "O",
+        "name": f"n{n}",
+        "NR-A": str(n),
+        "NR-B": "",
+        "SR-C": "1.5",
+    }
+    for n in range(1, 11)
+]
+BROKEN = Chem.MolToMolBlock(Chem.MolFromSmiles("CO")).replace(" O ", " Xx")
+
+
+def sdf_record(row, block=None):
+    mol = Chem.MolFromSmiles(row["smiles"])
+    rdDepictor.Compute2DCoords(mol)
+    mol.SetProp("_Name", row["name"])
+    items = [f">  <{name}>\n{row[name]}\n\n" for name in list(row)[2:] if row[name]]
+    return (block or Chem.MolToMolBlock(mol)) + "".join(items) + "$$$$\n"
+
+
+@pytest.fixture(params=["csv", "csv.gz", "tsv", "tsv.gz", "sdf", "sdf.gz", "parquet"])
+def path(request, tmp_path):
+    path = tmp_path / f"table.{request.param}"
+    suffix = request.param.partition(".")[0]
+    if suffix == "parquet":
+        frame = pandas.DataFrame(ROWS)
+        frame["NR-A"], frame["NR-B"] = frame["NR-A"].astype(int), np.nan
+        frame.to_parquet(path)
+        return path
+    if suffix == "sdf":
+        text = "".join(map(sdf_record, ROWS))
+    else:
+        mark = {"csv": ",", "tsv": "\t"}[suffix]
+        lines = [list(ROWS[0]), *(list(row.values()) for row in ROWS)]
+        text = "\n".join(map(mark.join, lines)) + "\n"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def options(path, **changes):
+    root = str(path.parent / "root")
+    return DatasetOptions(
+        str(path), **{"data_root": root, "workers": 0, "progress": False, **changes}
+    )
+
+
+def test_every_format_gives_the_same_data(path):
+    table = open_table(path)
+    name = "title" if ".sdf" in path.name else "name"
+    empty = [] if ".sdf" in path.name else ["NR-B"]  # no record has it
+    assert table.header == ["smiles", name, "NR-A", *empty, "SR-C"]
+    assert table.find_name("smiles") == [name]
+    cells = [cells for _, _, cells in table.rows(["smiles", name, "NR-A"])]
+    assert cells == [[row["smiles"], row["name"], row["NR-A"]] for row in ROWS]
+    store = get_store(options(path, target_columns="NR-A"))
+    assert store.target[:, 0].tolist() == list(range(1, 11))
+    assert store.manifest["dataset"] == "table"
+
+
+@pytest.mark.parametrize(
+    "asked, expected",
+    [
+        ("NR-*", ["NR-A", "NR-B"]),
+        ("all", ["NR-A", "NR-B", "SR-C"]),
+        ("SR-C,NR-?", ["SR-C", "NR-A", "NR-B"]),
+        ("NR-B,NR-*", ["NR-B", "NR-A"]),
+    ],
+)
+def test_targets_by_pattern(tmp_path, asked, expected):
+    path = tmp_path / "table.csv"
+    lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS)]
+    path.write_text("\n".join(lines) + "\n")
+    store = get_store(options(path, target_columns=asked))
+    assert store.targets.names == expected
+
+
+def test_a_pattern_that_fits_nothing(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,a\n" + "C,1\n" * 9)
+    with pytest.raises(DatasetError, match=r"no column 'NR-\*', the header has"):
+        get_store(options(path, target_columns="NR-*"))
+
+
+class TestSdf:
+    def test_unreadable_record(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        records = [sdf_record(row) for row in ROWS]
+        records[3] = sdf_record(ROWS[3], BROKEN)
+        path.write_text("".join(records))
+        message = "row 3 .*column 'smiles': RDKit cannot read the mol block"
+        with pytest.raises(DatasetError, match=message):
+            get_store(options(path, target_columns="NR-A"))
+        store = get_store(options(path, target_columns="NR-A", skip_invalid=True))
+        assert len(store) == 9 and 4 not in store.target
+
+    def test_stereo_and_charges(self, tmp_path):
+        smiles = ["C[C@H](N)C(=O)[O-].[Na+]", r"C/C=C\C(F)Cl", "c1ccccc1[N+](=O)[O-]"]
+        path = tmp_path / "table.sdf"
+        path.write_text("".join(sdf_record({"smiles": s, "name": "x"}) for s in smiles))
+        found = [cells[0] for _, _, cells in open_table(path).rows(["smiles"])]
+        assert found == [Chem.CanonSmiles(text) for text in smiles]
+
+    def test_cut_off(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        path.write_text("".join(map(sdf_record, ROWS))[:-20])
+        with pytest.raises(DatasetError, match=r"does not end \(\$\$\$\$ is missing\)"):
+            open_table(path)
+
+
+class TestWriting:
+    """The finished CSV of predictions in another format."""
+
+    @pytest.fixture
+    def written(self, path, tmp_path):
+        table = open_table(path)
+        source = tmp_path / "part.csv"
+        with open(source, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*table.header, "y", "y_class", "reason"])
+            for row, _, cells in table.rows(table.header):
+                new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
+                writer.writerow([*cells, *new])
+
+        def write(suffix):
+            output = tmp_path / f"out{suffix}"
+            write_table(source, output, table, "smiles")
+            return output
+
+        return write
+
+    @pytest.mark.parametrize("suffix", [".tsv", ".sdf", ".parquet"])
+    def test_reads_as_what_was_written(self, written, suffix, path):
+        table = open_table(written(suffix))
+        cells = [
+            cells for _, _, cells in table.rows(["smiles", "y", "y_class", "reason"])
+        ]
+        assert [row[0] for row in cells] == [row["smiles"] for row in ROWS]
+        assert cells[1][1:] == ["1.5", "active", ""] and cells[2][1:] == ["", "", "bad"]
+        column = "title" if suffix == ".sdf" or ".sdf" in path.name else "name"
+        assert [c for _, _, (c,) in table.rows([column])] == [r["name"] for r in ROWS]
+
+    def test_parquet_has_numbers(self, written):
+        frame = pandas.read_parquet(written(".parquet"))
+        assert frame["y"].dtype == float and np.isnan(frame["y"][2])
+
+    def test_sdf_keeps_its_records(self, written, path):
+        if path.suffix != ".sdf":
+            pytest.skip("of an SDF only")
+        before = path.read_text().split("$$$$\n")
+        after = written(".sdf").read_text().split("$$$$\n")
+        assert all(new.startswith(old.rstrip("\n")) for old, new in zip(before, after))
