@@ -92,8 +92,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--model",
         choices=MODELS,
         default=Settings.model,
-        help="finetune: train all weights of --start; scratch: start from random "
-        "weights; auto: finetune where there is a start (default)",
+        help="head: a Gaussian process on the frozen vectors of --start; finetune: train "
+        "its weights; scratch: start from random weights; auto: head or finetune, "
+        "whichever is better in validation (default)",
     )
     add(
         "--start",
@@ -117,6 +118,14 @@ def build_parser() -> argparse.ArgumentParser:
     add("--patience", type=int, help="epochs without improvement before it stops")
     add("--lr", type=float, help="peak of the learning rate")
     add("--batch-size", type=int, help="molecules per update")
+    add(
+        "--trials",
+        type=int,
+        default=0,
+        metavar="N",
+        help="search learning rate, dropout and depth of freezing in N trainings, with "
+        "Optuna",
+    )
     add(
         "--trees",
         type=int,

@@ -13,6 +13,7 @@ from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.table import Table
 from graphormer_plugin.experiment.training import Curves
+from graphormer_plugin.inference.calibration import calibration_figure
 
 MOST_TARGETS = 6  # of which a figure shows a panel
 SIDE = 3.6  # inches of a panel
@@ -41,7 +42,9 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
         for run in runs:
             rows = run.split["test"]
             rows = rows[~np.isnan(table.labels[rows, target])]
-            pairs.append((run.predicted[rows, target], table.labels[rows, target]))
+            pairs.append(
+                (run.predicted.values[rows, target], table.labels[rows, target])
+            )
         values = [score(metric, *pair) for pair in pairs]
         axis.set_title(f"{name}: {metric} {spread(values)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
@@ -73,6 +76,23 @@ def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -
             axis.plot(false, true, linewidth=1)
     axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
     axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+
+
+def spread_figure(
+    table: Table, runs: Sequence[Run], scale: np.ndarray
+) -> Figure | None:
+    """Calibration of the spreads or probabilities of the test molecules."""
+    rows = [run.split["test"] for run in runs]
+    spreads = [run.predicted.std for run in runs]
+    std = None
+    if all(spread is not None for spread in spreads):
+        std = np.concatenate([spread[at] for spread, at in zip(spreads, rows)]) * scale
+    return calibration_figure(
+        np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
+        std,
+        np.concatenate([table.labels[at] for at in rows]),
+        table.targets,
+    )
 
 
 def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +15,11 @@ from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
 from graphormer_plugin.experiment.table import SPLITS, Split, Table
-from graphormer_plugin.inference.values import format_value
+from graphormer_plugin.inference.calibration import spread_scale
+from graphormer_plugin.inference.domain import IN_DOMAIN
+from graphormer_plugin.inference.model_folder import write_folder
+from graphormer_plugin.inference.values import Prediction, format_value
 
-MODELS_FILE = "models.json"
 RESULTS_FILE = "results.csv"
 
 MEAN, FOREST = "mean", "random forest"
@@ -30,22 +31,24 @@ class Run:
 
     Attributes:
         split: Molecules of train, valid and test.
-        predictions: [members, n, T] by the name of the model.
+        predictions: For all n molecules by the name of the model.
         chosen: Name of the model that the experiment chooses.
         checkpoints: Of the chosen model, in the folder of the experiment.
         reason: Why it was chosen.
+        calibrates: Its spread is to be calibrated on the validation molecules.
     """
 
     split: Split
-    predictions: dict[str, np.ndarray] = field(default_factory=dict)
+    predictions: dict[str, Prediction] = field(default_factory=dict)
     chosen: str = ""
     checkpoints: list[str] = field(default_factory=list)
     reason: str = ""
+    calibrates: bool = False
 
     @property
-    def predicted(self) -> np.ndarray:
-        """Mean of the chosen model's members [n, T]."""
-        return self.predictions[self.chosen].mean(0)
+    def predicted(self) -> Prediction:
+        """Predictions of the chosen model."""
+        return self.predictions[self.chosen]
 
 
 def model_name(runs: Sequence[Run]) -> str:
@@ -75,7 +78,7 @@ def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[flo
             elif name == run.chosen:
                 row = model_name(runs)
             values = scores(
-                kind, run.predictions[name].mean(0)[test], table.labels[test]
+                kind, run.predictions[name].values[test], table.labels[test]
             )
             for metric, per_target in values.items():
                 found.setdefault(row, {}).setdefault(metric, []).append(
@@ -101,13 +104,12 @@ def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     def lines() -> Iterator[list[Any]]:
         yield ["replicate", "model", "chosen", "split", "target", "metric", "value"]
         for number, run in enumerate(runs, 1):
-            for model, members in run.predictions.items():
-                predicted = members.mean(0)
+            for model, predicted in run.predictions.items():
                 for split in SPLITS:
                     if model in (MEAN, FOREST) and split != "test":
                         continue
                     rows = run.split[split]
-                    found = scores(kind, predicted[rows], table.labels[rows])
+                    found = scores(kind, predicted.values[rows], table.labels[rows])
                     start = [number, model, "yes" if model == run.chosen else "no"]
                     for metric, values in found.items():
                         all_targets = mean_of_defined(values)
@@ -123,49 +125,93 @@ def format_metric(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
+def write_predictions(
+    folder: Path, table: Table, runs: Sequence[Run], scale: np.ndarray
+) -> None:
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
-    input, the measured targets, the predicted ones, with several members their standard
-    deviation, and for test the prediction of the random forest.
+    input, the measured targets, the predicted ones, their standard deviation if there is
+    one, the likeness to the training molecules, and for test the prediction of the
+    random forest.
+
+    Args:
+        folder: Where.
+        table: The molecules.
+        runs: With their predictions.
+        scale: Factor of the standard deviations [T].
     """
     names = table.targets.names
+    has_std = any(run.predicted.std is not None for run in runs)
     for split in SPLITS:
-        several = any(len(run.predictions[run.chosen]) > 1 for run in runs)
         header = ["replicate", table.smiles_column, *table.extra_names, *names]
         header += [f"{name}_predicted" for name in names]
-        header += [f"{name}_std" for name in names] if several else []
+        header += [f"{name}_std" for name in names] if has_std else []
+        header += [IN_DOMAIN]
         header += [f"{name}_forest" for name in names] if split == "test" else []
         lines: list[list[Any]] = [header]
         for number, run in enumerate(runs, 1):
-            members = run.predictions[run.chosen]
-            columns = [members.mean(0)]
-            if several:
-                many = len(members) > 1
-                columns.append(members.std(0, ddof=1) if many else 0 * members[0])
+            values, std, in_domain = run.predicted
+            unknown = np.full(len(table), np.nan)
+            columns = [values]
+            if has_std:
+                columns.append(np.full(values.shape, np.nan) if std is None else std)
+                columns[-1] = columns[-1] * scale
+            columns.append((unknown if in_domain is None else in_domain)[:, None])
             if split == "test":
-                columns.append(run.predictions[FOREST].mean(0))
+                columns.append(run.predictions[FOREST].values)
             numbers = np.concatenate(columns, 1)
             for row in run.split[split].tolist():
                 labels = ["" if x != x else repr(x) for x in table.labels[row].tolist()]
                 start = [number, table.smiles[row], *table.extras[row], *labels]
-                lines.append([*start, *(format_value(x) for x in numbers[row])])
+                cells = ["" if x != x else format_value(x) for x in numbers[row]]
+                lines.append([*start, *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
 
 
-def write_models(folder: Path, runs: Sequence[Run]) -> None:
-    """Write `MODELS_FILE`: the checkpoints that ``graphormer-predict FOLDER`` loads."""
-    models = [path for run in runs for path in run.checkpoints]
-    with atomic_write(folder / MODELS_FILE, "w", encoding="utf-8") as file:
-        json.dump({"models": models}, file, indent=1)
-        file.write("\n")
+def calibration(table: Table, runs: Sequence[Run]) -> np.ndarray:
+    """Factor of the standard deviations of ensembles [T], from the validation molecules.
+
+    It is 1 for classes, and for heads, which are calibrated by themselves.
+    """
+    chosen = [run for run in runs if run.predicted.std is not None and run.calibrates]
+    if not chosen or table.targets.kind != "regression":
+        return np.ones(len(table.targets.names))
+    rows = [run.split["valid"] for run in chosen]
+    return spread_scale(
+        np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
+        np.concatenate([run.predicted.std[at] for run, at in zip(chosen, rows)]),
+        np.concatenate([table.labels[at] for at in rows]),
+    )
+
+
+def write_models(
+    folder: Path, table: Table, runs: Sequence[Run], scale: np.ndarray
+) -> None:
+    """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
+    factors = dict(zip(table.targets.names, scale.tolist()))
+    write_folder(
+        folder,
+        [path for run in runs for path in run.checkpoints],
+        {name: factor for name, factor in factors.items() if factor != 1},
+    )
 
 
 def write_csv(path: Path, lines: Any) -> None:
     """A CSV file, which is there when it is complete."""
     with atomic_write(path, "w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def save_prediction(path: Path, prediction: Prediction) -> None:
+    """An ``.npz`` file, which is there when it is complete."""
+    save_arrays(path, {k: v for k, v in prediction._asdict().items() if v is not None})
+
+
+def read_prediction(path: Path) -> Prediction:
+    """What `save_prediction` wrote."""
+    with np.load(path) as arrays:
+        return Prediction(**{name: arrays[name] for name in arrays.files})
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:

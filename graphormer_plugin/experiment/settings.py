@@ -15,8 +15,10 @@ from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
-FINETUNE, SCRATCH, AUTO = "finetune", "scratch", "auto"
-MODELS = (AUTO, FINETUNE, SCRATCH)
+HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
+MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
+# What auto trains with a start; the better one by validation is chosen in each run.
+AUTO_MODELS = (HEAD, FINETUNE)
 KINDS = ("regression", "binary")
 SETTINGS_FILE = "settings.json"
 
@@ -94,6 +96,8 @@ class Settings:
                 raise DatasetError(f"{flag} {value}: expected {least} or more")
         if self.folds and self.folds < 3:
             raise DatasetError(f"--folds {self.folds}: expected 3 or more")
+        if self.trials and self.model == HEAD:
+            raise DatasetError("--trials searches a training, --model head has none")
         if self.folds and self.replicates > 1:
             raise DatasetError("--folds and --replicates cannot be combined")
         if self.lr is not None and not self.lr > 0:

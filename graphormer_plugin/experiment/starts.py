@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError
@@ -16,10 +15,12 @@ from graphormer_plugin.finetune.transfer import (
     preset_options,
     read_pretrained,
 )
+from graphormer_plugin.inference.checkpoint import packaged_models
 
-logger = logging.getLogger(__name__)
 
-SHIPPED = ""  # name of the model in the package; empty while there is none
+def shipped() -> str:
+    """Name of the model that comes with the package, the first of several; or empty."""
+    return min(packaged_models(), default="")
 
 
 def find_start(settings: Settings) -> Start | None:
@@ -32,7 +33,7 @@ def find_start(settings: Settings) -> Start | None:
         if settings.start:
             raise DatasetError("--start does not go with --model scratch")
         return None
-    name = settings.start or SHIPPED
+    name = settings.start or shipped()
     if not name:
         if settings.model != AUTO:
             raise DatasetError(

@@ -127,20 +127,17 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
     return Metric("loss", rises=False)
 
 
-def shell_lines(lines: Sequence[Sequence[str]]) -> str:
-    """A script of fairseq-train lines."""
+def shell_lines(lines: Sequence[Sequence[str]], comments: Sequence[str] = ()) -> str:
+    """A script of fairseq-train lines, after comments."""
     text = "# Type these lines in this folder, or in another with molecules.csv.\n"
+    text += "".join(f"# {comment}\n" for comment in comments)
     for words in lines:
         text += "\nfairseq-train"
         for word in words:
-            text += f" \\\n    {word}" if word.startswith("--") else f" {quote(word)}"
+            text += " \\\n    " if word.startswith("--") else " "
+            text += shlex.quote(word)
         text += "\n"
     return text
-
-
-def quote(word: str) -> str:
-    """A word for the shell."""
-    return shlex.quote(word)
 
 
 def run_training(

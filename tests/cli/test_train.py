@@ -6,16 +6,23 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphormer_plugin import hub
+from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.train import default_folder, main
-from graphormer_plugin.experiment import training
+from graphormer_plugin.experiment import starts, training
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.finetune.transfer import read_pretrained
+from graphormer_plugin.inference.head import read_head
 from support.training import assert_same_weights, server_environment
 
-SHORT = "--epochs 1 --trees 5 --device cpu --quiet".split()
+SHORT = "--epochs 1 --batch-size 4 --trees 5 --device cpu --quiet".split()
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +54,8 @@ def folder(quick, checkpoint, tmp_path_factory):
 def arguments(root, checkpoint, *more):
     words = [str(root / "table.csv"), "--out", str(root / "model"), *SHORT]
     words += ["--split", "random", "--ratios", "60,20,20", "--replicates", "2"]
-    words += ["--ensemble", "2", "--start", checkpoint("grpe_tiny"), *more]
-    return words
+    words += ["--ensemble", "2", "--model", "finetune"]
+    return [*words, "--start", checkpoint("grpe_tiny"), *more]
 
 
 def test_files(folder):
@@ -68,9 +75,9 @@ def test_files(folder):
     ]
     assert table[3].count("±") == 3
     page = (model / "report.html").read_text()
-    assert page.count("data:image/png;base64,") == 2 and "<script" not in page
+    assert page.count("data:image/png;base64,") == 3 and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:)', page)
-    for name in ("parity.png", "curves.png"):
+    for name in ("parity.png", "calibration.png", "curves.png"):
         assert (model / name).read_bytes()[:4] == b"\x89PNG"
 
 
@@ -85,6 +92,7 @@ def test_predictions(folder):
     assert list(first) == "replicate SMILES name gap".split() + [
         "gap_predicted",
         "gap_std",
+        "in_domain",
         "gap_forest",
     ]
     assert first["name"] == f"alcohol {len(first['SMILES']) - 1}"
@@ -94,7 +102,10 @@ def test_predictions(folder):
     ]
     values = np.array([one.predict([first["SMILES"]])[0, 0] for one in members])
     assert float(first["gap_predicted"]) == pytest.approx(values.mean(), rel=1e-5)
-    assert float(first["gap_std"]) == pytest.approx(values.std(ddof=1), rel=0.02)
+    scale = json.loads((model / "models.json").read_text())["spread_scale"]["gap"]
+    std = scale * values.std(ddof=1)
+    assert float(first["gap_std"]) == pytest.approx(std, rel=0.02)
+    assert all(float(line["in_domain"]) == 1 for line in found["train"])
     # The metrics are those of the predictions.
     test = [line for line in found["test"] if line["replicate"] == "2"]
     error = [float(line["gap_predicted"]) - float(line["gap"]) for line in test]
@@ -105,6 +116,30 @@ def test_predictions(folder):
         and (line["split"], line["metric"]) == ("test", "mae")
     ]
     assert float(result["value"]) == pytest.approx(np.abs(error).mean(), rel=1e-4)
+
+
+def test_the_folder_predicts(folder, tmp_path):
+    """All replicates together, with the spread as it was calibrated."""
+    assert (
+        predict.main(
+            [
+                str(folder / "model"),
+                str(folder / "table.csv"),
+                str(tmp_path / "out.csv"),
+            ]
+        )
+        == 0
+    )
+    found = rows(tmp_path / "out.csv")
+    values = [
+        np.load(path)["values"][:, 0]
+        for path in sorted(folder.glob("model/replicate*/finetune*/predictions.npz"))
+    ]
+    assert len(values) == 4
+    assert [float(line["gap_predicted"]) for line in found] == pytest.approx(
+        np.mean(values, 0), rel=1e-4, abs=1e-6
+    )
+    assert "gap_predicted_std" in found[0] or "gap_std" in found[0]
 
 
 def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
@@ -144,7 +179,58 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
         assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
 
 
-def test_classes_from_scratch(quick, tmp_path, monkeypatch, capsys):
+def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys):
+    """One update is worse than a head: alcohols differ in their length alone."""
+    words = [str(folder / "table.csv"), "--out", str(tmp_path / "model"), *SHORT]
+    words += ["--split", "random", "--start", checkpoint("grpe_tiny")]
+    assert main(words) == 0
+    model = tmp_path / "model"
+    listed = json.loads((model / "models.json").read_text())["models"]
+    assert listed == ["replicate1/head1/checkpoint_best.pt"]
+    lines = [
+        line
+        for line in rows(model / "results.csv")
+        if (line["split"], line["metric"]) == ("valid", "rmse")
+    ]
+    assert [(line["model"], line["chosen"]) for line in lines] == [
+        ("head", "yes"),
+        ("fine-tuned", "no"),
+    ]
+    head, tuned = (float(line["value"]) for line in lines)
+    assert head < tuned
+    assert f"head, valid rmse {head:.3f} (fine-tuned: {tuned:.3f})" in (
+        (model / "report.html").read_text()
+    )
+    # The head that is kept has seen the validation molecules too, and reads back.
+    head = read_head(model / "replicate1/head1/head.npz")
+    assert len(head) == 27 and head.targets.names == ["gap"]
+    predictor = hub.load(model / listed[0])
+    found = rows(model / "predictions_test.csv")
+    smiles = [line["SMILES"] for line in found]
+    values, std, in_domain = predictor.estimate(smiles)
+    for name, column in (("predicted", values), ("std", std)):
+        assert [float(line[f"gap_{name}"]) for line in found] == pytest.approx(
+            column[:, 0], rel=1e-4
+        )
+    assert [float(line["in_domain"]) for line in found] == pytest.approx(in_domain)
+
+
+@pytest.fixture
+def nothing_ships(monkeypatch):
+    monkeypatch.setattr(starts, "packaged_models", dict)
+
+
+def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
+    path = Path(checkpoint("grpe_tiny"))
+    ships = {"small": path, "tiny": path}
+    monkeypatch.setattr(starts, "packaged_models", lambda: ships)
+    monkeypatch.setattr(starts, "load_pretrained", lambda name: read_pretrained(path))
+    start = starts.find_start(Settings("a.csv", "out"))
+    assert start.flags[:2] == ("--pretrained-model-name", "small")
+    assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
+
+
+def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * k}{end},{k % 2},{k % 3 // 2}" for k in range(12) for end in "ON"]
     text = "\n".join(["smiles,a/b,c", *lines]) + "\n"
@@ -165,6 +251,32 @@ def test_classes_from_scratch(quick, tmp_path, monkeypatch, capsys):
     assert (tmp_path / "classes-model/roc.png").exists()
 
 
+@pytest.mark.slow
+def test_a_killed_command_goes_on(quick, tmp_path):
+    """Its training ends with it, and continues from the last checkpoint."""
+    lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]
+    (tmp_path / "table.csv").write_text("\n".join(["smiles,gap", *lines]) + "\n")
+    words = [str(tmp_path / "table.csv"), "--out", str(tmp_path / "model"), *SHORT]
+    words += ["--split", "random", "--arch", "grpe_tiny", "--epochs", "25"]
+    words += ["--model", "scratch"]
+    command = [sys.executable, "-m", "graphormer_plugin.cli.train", *words]
+    log = tmp_path / "model/replicate1/scratch1/train.log"
+    with subprocess.Popen(command, env=quick, stdout=subprocess.DEVNULL) as process:
+        while not log.exists() or '"epoch": 3, "train_' not in log.read_text():
+            assert process.poll() is None
+            time.sleep(0.05)
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        (child,) = children.read_text().split()
+        process.kill()
+    while Path(f"/proc/{child}/cmdline").exists():
+        time.sleep(0.05)
+    before = log.read_text()
+    assert main(words) == 0
+    epochs = re.findall(r'"epoch": (\d+), "train_', log.read_text()[len(before) :])
+    assert int(epochs[0]) >= 3 and int(epochs[-1]) <= 25
+    assert (tmp_path / "model/report.html").exists()
+
+
 @pytest.mark.parametrize(
     "words, message",
     [
@@ -177,7 +289,9 @@ def test_classes_from_scratch(quick, tmp_path, monkeypatch, capsys):
         (["in.csv", "--split", "column:part"], "no column 'part'"),
     ],
 )
-def test_errors_are_one_line(words, message, tmp_path, monkeypatch, capsys):
+def test_errors_are_one_line(
+    words, message, nothing_ships, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * k},{k}" for k in range(1, 31)]
     (tmp_path / "in.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
@@ -193,7 +307,8 @@ def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * k},{k}" for k in range(1, 31)]
     (tmp_path / "in.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
-    words = ["in.csv", "--split", "random", *SHORT, "--arch", "no_such"]
+    words = ["in.csv", "--split", "random", *SHORT, "--model", "scratch"]
+    words += ["--arch", "no_such"]
     assert main(words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no_such" in error

@@ -106,7 +106,7 @@ def test_splits_by_seed_and_fold(write, rng):
     found = make_splits(table, settings(path, split="random", folds=5))
     tested = np.concatenate([split["test"] for split in found])
     assert sorted(tested) == list(range(30))
-    with pytest.raises(DatasetError, match="no label in split valid of --split scaff"):
+    with pytest.raises(DatasetError, match="no label in split train of --split scaff"):
         make_splits(table, settings(path))  # alcohols share one scaffold: none
     with pytest.raises(DatasetError, match="1 scaffolds cannot make 3 folds"):
         make_splits(table, settings(path, folds=3))

@@ -1,0 +1,143 @@
+"""What the steps of an experiment share: its data, models, folders and trainings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from graphormer_plugin import hub
+from graphormer_plugin.experiment.scores import Metric
+from graphormer_plugin.experiment.settings import (
+    AUTO,
+    AUTO_MODELS,
+    FINETUNE,
+    HEAD,
+    SCRATCH,
+    Settings,
+    Training,
+)
+from graphormer_plugin.experiment.table import Split, Table
+from graphormer_plugin.experiment.training import (
+    Start,
+    run_training,
+    selecting_metric,
+    training_line,
+)
+
+HEAD_STEPS = 5  # of the progress bar; an epoch is one
+TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
+
+
+@dataclass
+class Experiment:
+    """What the steps of an experiment share.
+
+    Attributes:
+        settings: What the user asked for.
+        table: Molecules.
+        splits: One per run.
+        split_columns: Their columns in the file of molecules.
+        start: Pre-trained weights, or None.
+        warn: Takes warnings.
+        found: Options of the trainings that a search has found.
+        bar: Progress in epochs, and what takes about as long as some.
+    """
+
+    settings: Settings
+    table: Table
+    splits: list[Split]
+    split_columns: list[str]
+    start: Start | None
+    warn: Callable[[str], None]
+    found: Training | None = None
+    bar: Any = field(default=None)
+
+    @property
+    def folder(self) -> Path:
+        """Where everything is written."""
+        return Path(self.settings.folder)
+
+    @property
+    def models(self) -> list[str]:
+        """Kinds of models to train in each run."""
+        if self.settings.model == AUTO:
+            return list(AUTO_MODELS) if self.start else [SCRATCH]
+        return [self.settings.model]
+
+    def options(self, model: str) -> Training:
+        """Options of the trainings of a model."""
+        return self.found or self.settings.training(model)
+
+    def members(self, model: str) -> int:
+        """Number of models of that kind in a run; a head has its spread by itself."""
+        return 1 if model == HEAD else self.settings.ensemble
+
+    def save_dir(self, run: int, model: str, member: int) -> str:
+        """Folder of a model, in the folder of the experiment."""
+        return f"replicate{run + 1}/{model}{member + 1}"
+
+    def line(
+        self, run: int, model: str, member: int, trial: Training | None = None
+    ) -> list[str]:
+        """Arguments of fairseq-train for a model, perhaps with options of a search."""
+        return training_line(
+            self.settings,
+            trial or self.options(model),
+            self.table.targets,
+            start=self.start if model == FINETUNE else None,
+            split_column=self.split_columns[run],
+            train_rows=len(self.splits[run]["train"]),
+            metric=self.metric(run),
+            seed=self.settings.seed + 100 * run + member,
+            save_dir=self.save_dir(run, model, member),
+        )
+
+    def metric(self, run: int) -> Metric:
+        """Metric that selects the checkpoints of a run."""
+        valid = self.table.labels[self.splits[run]["valid"]]
+        return selecting_metric(self.table.targets, valid)
+
+    def everything(self) -> list[tuple[int, str, int]]:
+        """Run, model and member of all models, in their order."""
+        return [
+            (run, model, member)
+            for run in range(len(self.splits))
+            for model in self.models
+            for member in range(self.members(model))
+        ]
+
+    def trainings(self) -> list[tuple[int, str, int]]:
+        """Those that fairseq trains."""
+        return [which for which in self.everything() if which[1] != HEAD]
+
+    def cost(self, model: str) -> int:
+        """Steps of the progress bar that a model takes."""
+        return HEAD_STEPS if model == HEAD else self.options(model).epochs
+
+    def train(self, words: list[str], epochs: int) -> None:
+        """Run a line of fairseq-train and show its progress."""
+        done = 0
+
+        def on_epoch(epoch: int) -> None:
+            nonlocal done
+            self.bar.update(epoch - done)
+            done = epoch
+
+        run_training(self.folder, words, on_epoch)
+        self.bar.total -= epochs - done  # it stopped early
+        self.bar.refresh()
+
+    def smiles(self, rows: np.ndarray) -> list[str]:
+        """Some of the molecules."""
+        return [self.table.smiles[row] for row in rows]
+
+    def on_device(self, predictor: hub.Predictor) -> hub.Predictor:
+        """A predictor on a GPU if there is one."""
+        if torch.cuda.is_available() and self.settings.device != "cpu":
+            return predictor.to("cuda")
+        return predictor

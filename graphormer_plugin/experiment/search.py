@@ -1,0 +1,94 @@
+"""Search of learning rate, dropout and depth of freezing with Optuna."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.experiment.scores import Metric
+from graphormer_plugin.experiment.settings import Training
+from graphormer_plugin.experiment.training import LOG_FILE, read_curves
+
+TRIALS_FOLDER = "trials"
+LR_RANGE = 10.0  # factor below and above the default
+LARGEST_DROPOUT = 0.4
+FROZEN = (0.0, 0.25, 0.5, 0.75)
+
+
+def optuna_module() -> ModuleType:
+    """Optuna.
+
+    Raises:
+        DatasetError: It is not installed.
+    """
+    try:
+        import optuna
+    except ImportError:
+        raise DatasetError(
+            "--trials needs Optuna: pip install 'graphormer-plugin[hpopt]'"
+        ) from None
+    return optuna
+
+
+def search(
+    folder: Path,
+    base: Training,
+    trials: int,
+    metric: Metric,
+    train: Callable[[Training, str], None],
+    *,
+    seed: int,
+    keep_lr: bool,
+    freezes: bool,
+) -> Training:
+    """Best options of a training, by its validation metric.
+
+    Trials are kept in a database of the folder, so that a killed search goes on; a trial
+    that was killed counts as none.
+
+    Args:
+        folder: Of the experiment.
+        base: Options to vary.
+        trials: How many to make in all.
+        metric: Of the log, as it selects the checkpoint.
+        train: Trains with some options into a folder of that name.
+        seed: Of the search.
+        keep_lr: Do not vary the learning rate.
+        freezes: Vary the share of layers that are frozen.
+    """
+    optuna = optuna_module()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    (folder / TRIALS_FOLDER).mkdir(exist_ok=True)
+
+    def options(trial) -> Training:
+        found = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
+        if not keep_lr:
+            low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
+            found["lr"] = trial.suggest_float("lr", low, high, log=True)
+        if freezes:
+            found["frozen"] = trial.suggest_categorical("frozen", FROZEN)
+        return dataclasses.replace(base, **found)
+
+    def objective(trial) -> float:
+        name = f"{TRIALS_FOLDER}/trial{trial.number + 1}"
+        train(options(trial), name)
+        curve = read_curves(folder / name / LOG_FILE)[metric.name]["valid"]
+        for checkpoint in (folder / name).glob("*.pt"):
+            checkpoint.unlink()
+        values = [value for _, value in curve]
+        return max(values) if metric.rises else min(values)
+
+    study = optuna.create_study(
+        storage=f"sqlite:///{folder.resolve() / TRIALS_FOLDER}/trials.db",
+        study_name="trials",
+        load_if_exists=True,
+        direction="maximize" if metric.rises else "minimize",
+        sampler=optuna.samplers.TPESampler(seed=seed),
+    )
+    complete = (optuna.trial.TrialState.COMPLETE,)
+    while (done := len(study.get_trials(states=complete))) < trials:
+        study.optimize(objective, n_trials=trials - done)
+    return options(optuna.trial.FixedTrial(study.best_params))

@@ -1,0 +1,178 @@
+"""The steps of an experiment; each leaves a file, and is done once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.experiment.plan import TITLES, Experiment
+from graphormer_plugin.experiment.references import features, forest_predictions
+from graphormer_plugin.experiment.results import (
+    Run,
+    read_prediction,
+    save_arrays,
+    save_prediction,
+)
+from graphormer_plugin.experiment.scores import MAIN, main_score
+from graphormer_plugin.experiment.search import search
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
+from graphormer_plugin.experiment.table import Split
+from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
+from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
+from graphormer_plugin.inference.checkpoint import read_checkpoint, slim
+from graphormer_plugin.inference.head import HEAD_FILE, Head
+from graphormer_plugin.inference.values import Prediction
+
+PREDICTIONS = "predictions.npz"
+FOREST_STEPS = 10  # of the progress bar; an epoch is one
+
+
+def search_options(experiment: Experiment) -> Training:
+    """Options of the trainings, searched on the first split."""
+    settings = experiment.settings
+    model = SCRATCH if experiment.start is None else FINETUNE
+    base = settings.training(model)
+    experiment.bar.total += settings.trials * base.epochs
+
+    def train(options: Training, name: str) -> None:
+        experiment.bar.set_description(name.replace("/", ", "))
+        words = experiment.line(0, model, 0, options)
+        words[words.index("--save-dir") + 1] = name
+        experiment.train(words, options.epochs)
+
+    return search(
+        experiment.folder,
+        base,
+        settings.trials,
+        experiment.metric(0),
+        train,
+        seed=settings.seed,
+        keep_lr=settings.lr is not None,
+        freezes=model == FINETUNE,
+    )
+
+
+def write_commands(experiment: Experiment) -> None:
+    """Write the lines of fairseq-train that run."""
+    lines = [experiment.line(*which) for which in experiment.trainings()]
+    comments = []
+    if HEAD in experiment.models:
+        comments.append("Heads (head.npz) are fitted by graphormer-train itself.")
+    with atomic_write(experiment.folder / COMMANDS_FILE, "w", encoding="utf-8") as file:
+        file.write(shell_lines(lines, comments))
+
+
+def fitted_rows(split: Split) -> np.ndarray:
+    """Molecules that models without early stopping are fitted to."""
+    return np.concatenate([split["train"], split["valid"]])
+
+
+def forest(experiment: Experiment, run: int) -> Prediction:
+    """Predictions of the random forest, computed or read."""
+    folder, table = experiment.folder, experiment.table
+    path = folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
+    if not path.exists():
+        experiment.bar.set_description(f"replicate {run + 1}, random forest")
+        cached = folder / "data/features.npz"
+        if not cached.exists():
+            save_arrays(cached, {"features": features(table.smiles)})
+        found = forest_predictions(
+            np.load(cached)["features"],
+            table.labels,
+            fitted_rows(experiment.splits[run]),
+            kind=table.targets.kind,
+            trees=experiment.settings.trees,
+            seed=experiment.settings.seed + run,
+        )
+        save_prediction(path, Prediction(found))
+        experiment.bar.update(FOREST_STEPS)
+    return read_prediction(path)
+
+
+def model_predictions(
+    experiment: Experiment, run: int, model: str, member: int
+) -> Prediction:
+    """Predictions of a model, which is trained first if it is not."""
+    save_dir = experiment.folder / experiment.save_dir(run, model, member)
+    path = save_dir / PREDICTIONS
+    if not path.exists():
+        title = f"replicate {run + 1}, {TITLES[model]}"
+        if model == HEAD:
+            experiment.bar.set_description(title)
+            found = head_predictions(experiment, run, save_dir)
+            experiment.bar.update(experiment.cost(HEAD))
+        else:
+            experiment.bar.set_description(f"{title} {member + 1}")
+            words = experiment.line(run, model, member)
+            experiment.train(words, experiment.options(model).epochs)
+            smiles = experiment.smiles(experiment.splits[run]["train"])
+            save_training_domain(save_dir / BEST, smiles)
+            predictor = experiment.on_device(hub.load(save_dir / BEST))
+            found = predictor.estimate(experiment.table.smiles)
+        save_prediction(path, found)
+    return read_prediction(path)
+
+
+def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Prediction:
+    """Fit a head on the vectors of the start, and predict.
+
+    The head that is kept is fitted to the training and validation molecules. Predictions
+    of the latter come from one that is fitted to the training molecules alone.
+    """
+    table, split, start = experiment.table, experiment.splits[run], experiment.start
+    predictor = experiment.on_device(hub.load(start.path, head=None))
+
+    def fit(rows: np.ndarray) -> Head:
+        return fit_head(
+            start.path,
+            experiment.smiles(rows),
+            table.labels[rows],
+            classes=table.targets.kind == "binary",
+            names=table.targets.names,
+            unit=table.targets.unit,
+            seed=experiment.settings.seed + run,
+            predictor=predictor,
+        )
+
+    first, head = fit(split["train"]), fit(fitted_rows(split))
+    vectors = predictor.embed(table.smiles, head.layers)
+    found = head.predict(vectors, table.smiles)
+    valid = split["valid"]
+    of_valid = first.predict(vectors[valid], experiment.smiles(valid))
+    for all_rows, rows in zip(found, of_valid, strict=True):
+        all_rows[valid] = rows
+    save_dir.mkdir(parents=True, exist_ok=True)
+    with atomic_write(save_dir / BEST) as file:
+        torch.save(slim(read_checkpoint(start.path).state), file)
+    head.save(save_dir / HEAD_FILE)
+    return found
+
+
+def choose(experiment: Experiment, run: Run, number: int) -> None:
+    """Choose the model of a run by its validation metric."""
+    kind, labels = experiment.table.targets.kind, experiment.table.labels
+    metric, valid = MAIN[kind], run.split["valid"]
+    found = {
+        model: main_score(
+            kind, run.predictions[TITLES[model]].values[valid], labels[valid]
+        )
+        for model in experiment.models
+        if TITLES[model] in run.predictions
+    }
+    best, *others = found
+    for model in others:
+        if metric.is_better(found[model], found[best]):
+            best = model
+    run.chosen = TITLES[best]
+    run.calibrates = best != HEAD
+    run.checkpoints = [
+        f"{experiment.save_dir(number, best, member)}/{BEST}"
+        for member in range(experiment.members(best))
+    ]
+    run.reason = f"{run.chosen}, valid {metric.name} {found[best]:.3f}"
+    for model in found.keys() - {best}:
+        run.reason += f" ({TITLES[model]}: {found[model]:.3f})"

@@ -1,0 +1,72 @@
+"""The steps of an experiment, without trainings."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment import run as running
+from graphormer_plugin.experiment.plan import Experiment
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD, Settings
+from graphormer_plugin.experiment.training import Start
+from graphormer_plugin.inference.values import Prediction
+
+LABELS = np.arange(12.0)[:, None]
+SPLIT = {
+    "train": np.arange(8),
+    "valid": np.array([8, 9]),
+    "test": np.array([10, 11]),
+}
+
+
+@pytest.fixture
+def experiment(tmp_path, monkeypatch):
+    """Its models predict the labels plus an error of their own."""
+    table = SimpleNamespace(
+        labels=LABELS, targets=TargetSchema(["y"]), smiles=["C"] * len(LABELS)
+    )
+    warnings = []
+    result = Experiment(
+        Settings("a.csv", str(tmp_path)),
+        table,
+        [SPLIT],
+        ["split1"],
+        Start((), tmp_path / "start.pt", "grpe_tiny", 4),
+        warnings.append,
+        bar=SimpleNamespace(total=0),
+    )
+    result.errors = {HEAD: 0.5, FINETUNE: 0.25}
+
+    def predictions(experiment, run, model, member):
+        if isinstance(result.errors[model], Exception):
+            raise result.errors[model]
+        return Prediction(LABELS + result.errors[model])
+
+    monkeypatch.setattr(running, "model_predictions", predictions)
+    monkeypatch.setattr(running, "forest", lambda *_: Prediction(LABELS))
+    result.warnings = warnings
+    return result
+
+
+def test_the_better_model_by_validation(experiment):
+    (run,) = running.do_runs(experiment)
+    assert run.chosen == "fine-tuned" and run.calibrates
+    assert run.checkpoints == ["replicate1/finetune1/checkpoint_best.pt"]
+    assert run.reason == "fine-tuned, valid rmse 0.250 (head: 0.500)"
+    assert run.predictions["mean"].values[0] == pytest.approx(LABELS[:10].mean())
+    experiment.errors[HEAD] = 0.1
+    (run,) = running.do_runs(experiment)
+    assert run.chosen == "head" and not run.calibrates
+
+
+def test_a_head_that_cannot_be_fitted(experiment):
+    experiment.errors[HEAD] = ValueError("target y has fewer than 2 different labels")
+    (run,) = running.do_runs(experiment)
+    assert run.chosen == "fine-tuned" and "head" not in run.predictions
+    assert experiment.warnings == [
+        "replicate 1 has no head: target y has fewer than 2 different labels"
+    ]
+    experiment.errors[FINETUNE] = ValueError("no memory")
+    with pytest.raises(ValueError, match="no memory"):
+        running.do_runs(experiment)

@@ -1,0 +1,67 @@
+"""Search of the options of a training."""
+
+import json
+import sys
+
+import pytest
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.experiment import search as searching
+from graphormer_plugin.experiment.scores import Metric
+from graphormer_plugin.experiment.settings import Training
+
+BASE = Training(lr=1e-3, epochs=3, patience=2)
+
+
+def search(folder, trials, train, rises=False, **more):
+    options = {"seed": 1, "keep_lr": False, "freezes": True, **more}
+    metric = Metric("rmse", rises)
+    return searching.search(folder, BASE, trials, metric, train, **options)
+
+
+@pytest.fixture
+def train(tmp_path):
+    """Writes the log of a training that is best without dropout and frozen layers."""
+    tried = []
+
+    def write_log(options, name):
+        if len(tried) == 3 and not getattr(write_log, "killed", False):
+            write_log.killed = True
+            raise KeyboardInterrupt
+        tried.append(options)
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "checkpoint_best.pt").touch()
+        rmse = 1 + options.dropout + options.frozen
+        lines = [
+            json.dumps({"epoch": 1, "valid_rmse": str(value), "valid_num_updates": "1"})
+            for value in (rmse + 1, rmse)
+        ]
+        (tmp_path / name / "train.log").write_text("\n".join(lines))
+
+    write_log.tried = tried
+    return write_log
+
+
+def test_the_best_options_of_all_trials_also_after_a_kill(tmp_path, train):
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, 8, train)
+    found = search(tmp_path, 8, train)
+    assert len(train.tried) == 8
+    assert found == min(train.tried, key=lambda one: one.dropout + one.frozen)
+    assert (found.epochs, found.patience) == (BASE.epochs, BASE.patience)
+    assert all(1e-4 <= one.lr <= 1e-2 for one in train.tried)
+    assert not list(tmp_path.glob("trials/*/*.pt"))
+    assert search(tmp_path, 8, train) == found and len(train.tried) == 8
+
+
+def test_what_is_not_varied(tmp_path, train):
+    train.killed = True
+    found = search(tmp_path, 4, train, True, keep_lr=True, freezes=False)
+    assert {one.lr for one in train.tried} == {BASE.lr} and found.frozen == 0
+    assert found.dropout == max(one.dropout for one in train.tried)
+
+
+def test_without_optuna(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(DatasetError, match=r"pip install 'graphormer-plugin\[hpopt\]'"):
+        searching.optuna_module()
