@@ -30,10 +30,11 @@ PAGES = {
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCKS = {page: BLOCK.findall(text) for page, text in PAGES.items()}
 TEXT = "\n".join(PAGES.values())
-# Flags of pip, of torchrun and srun, and of `python -m graphormer_plugin`.
+# Flags of pip, torchrun, srun, hydra, and of `python -m graphormer_plugin`.
 OTHER_FLAGS = set(
     """--no-build-isolation --path --standalone --nnodes --nproc-per-node --no-python
-    --rdzv-backend --rdzv-endpoint --nodes --ntasks-per-node --gpus-per-node""".split()
+    --rdzv-backend --rdzv-endpoint --nodes --ntasks-per-node --gpus-per-node --config-dir
+    --config-name""".split()
 )
 
 # What the tests do not run as it stands, and why.
@@ -62,10 +63,11 @@ WRAPPERS = {
             more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
         fi
         exec "$SHIMS/fairseq-train" "${@//29500/$PORT}" "${more[@]}" """,
-    # One replicate of a tiny model; the molecules share few scaffolds.
+    # One replicate of a tiny model on few molecules, which share scaffolds.
     "graphormer-train": """
+        sed -i 60q "$1"
         exec "$SHIMS/graphormer-train" "$@" --replicates 1 --split random --trees 5 \\
-            --epochs 1 --arch grpe_tiny --device cpu """,
+            --epochs 1 --arch grpe_tiny --model scratch --device cpu """,
     # No data workers: fairseq-validate waits for them at its end.
     "fairseq-validate": """exec "$SHIMS/fairseq-validate" "$@" --num-workers 0 """,
     "python": """
@@ -216,7 +218,9 @@ def provide(page, clone, environment):
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
     if Path(page).parent.name in ("explaining", "predicting", "tour"):
-        training, predicting = [code for _, code in BLOCKS["README.md"] if "> " in code]
+        training, predicting = [
+            code for _, code in BLOCKS["README.md"] if "checkpoints" in code
+        ]
         bash(training + predicting, clone, environment)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")
