@@ -8,6 +8,7 @@ from pathlib import Path
 
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
 from graphormer_plugin.experiment.settings import (
     KINDS,
@@ -26,7 +27,7 @@ def build_parser() -> argparse.ArgumentParser:
         "on when the same command is typed again.",
     )
     add = result.add_argument
-    add("table", metavar="MOLECULES.csv", help="file with a header; may end in .csv.gz")
+    add("table", metavar="TABLE", help=".csv, .tsv, .sdf (also with .gz) or .parquet")
     add("--out", metavar="FOLDER", help="where to write (default: the table's name)")
     table = result.add_argument_group("table")
     add = table.add_argument
@@ -40,8 +41,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--target-columns",
         metavar="A,B,...",
         default="",
-        help="columns to predict (default: the only other column, or the only one of "
-        "numbers); an empty cell is a missing label",
+        help="columns to predict, also patterns such as 'NR-*', or all (default: the "
+        "only other column, or the only one of numbers); an empty cell is a missing "
+        "label",
     )
     add(
         "--target-kind",
@@ -172,7 +174,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
 
 def default_folder(table: str) -> str:
     """Name of the table without its endings, in the current folder."""
-    return Path(table).name.removesuffix(".gz").removesuffix(".csv") + "-model"
+    return stem(Path(table)) + "-model"
 
 
 if __name__ == "__main__":

@@ -83,6 +83,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         target_kind=settings.target_kind or "regression",
         target_unit=settings.target_unit,
         split=settings.split,
+        skip_invalid=settings.skip_invalid,
         max_atoms=settings.max_atoms,
     )
     if not options.target_columns:

@@ -317,3 +317,4 @@ def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):
 
 def test_default_folder():
     assert default_folder("data/esol.csv.gz") == "esol-model"
+    assert default_folder("ligands.sdf") == "ligands-model"

@@ -113,16 +113,20 @@ def test_splits_by_seed_and_fold(write, rng):
 
 
 def test_molecules_that_cannot_be_parsed(write):
-    path = write([*ROWS, ["C1CC", "open", "1", "train", "0"]])
-    with pytest.raises(DatasetError, match="1 molecule cannot .*row 7, 'C1CC': .*ring"):
+    path = write([*ROWS, ["C1CC", "open", "1", "train", "0"], ["", "", "", "test", ""]])
+    with pytest.raises(DatasetError, match="row 8 .*no SMILES"):
         read_table(settings(path, target_columns=("value",)))
+    one = write([*ROWS, ["C1CC", "open", "1", "train", "0"]])
+    with pytest.raises(DatasetError, match="1 molecule cannot .*row 7, 'C1CC': .*ring"):
+        read_table(settings(one, target_columns=("value",)))
+    path = write([*ROWS, ["C1CC", "open", "1", "train", "0"], ["", "", "", "test", ""]])
     asked = settings(
         path, target_columns=("value",), skip_invalid=True, split="column:part"
     )
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
     assert warnings_of(table, [], asked) == [
-        "1 rows cannot be parsed and are left out, listed in invalid.csv"
+        "2 rows cannot be parsed and are left out, listed in invalid.csv"
     ]
 
 
