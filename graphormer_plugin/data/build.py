@@ -15,9 +15,14 @@ from rdkit import rdBase
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets import csv_file, smiles
-from graphormer_plugin.data.errors import DatasetError, StoreError, WorkerError
+from graphormer_plugin.data.errors import (
+    DatasetError,
+    NewerStoreError,
+    StoreError,
+    WorkerError,
+)
 from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
-from graphormer_plugin.data.files import atomic_write, file_lock
+from graphormer_plugin.data.files import atomic_write, file_lock, is_full
 from graphormer_plugin.data.options import (
     MAX_ATOMS,
     DatasetOptions,
@@ -37,7 +42,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store import GraphStore, refuse_newer
 from graphormer_plugin.data.table_formats import is_table
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.data.writer import StoreWriter
@@ -59,7 +64,9 @@ def get_store(options: DatasetOptions) -> GraphStore:
 
     Raises:
         DatasetError: The dataset is unknown or its source cannot be read as asked.
-        StoreError: The store cannot be opened even though it was just built.
+        StoreError: A newer version of this package has written the store, or it cannot
+            be opened even though it was just built.
+        OSError: The disk is full; nothing is left of the preparation.
     """
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
@@ -83,6 +90,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
             store = _open_if_current(path, identity, skip)
             if store is not None:
                 return store
+        refuse_newer(path)
         _build(path, dataset, options, identity)
         return GraphStore.open(path)
 
@@ -181,6 +189,8 @@ def _open_if_current(
         return None
     try:
         store = GraphStore.open(path)
+    except NewerStoreError:
+        raise
     except StoreError as error:
         if announce:
             logger.warning("preparing a store again: %s", error)
@@ -271,7 +281,9 @@ def _build_from_smiles(
     parts = _parts(path, source, parser, options, identity)
     with (
         _kept_if_killed(parts),
-        StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer,
+        StoreWriter(
+            path, node_dims=node_dims, bond_dims=bond_dims, expected=rows
+        ) as writer,
     ):
         for piece in featurise(
             source.smiles,
@@ -357,7 +369,9 @@ def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
     """Keeps the parts only if the process or a worker is stopped from outside."""
     try:
         yield
-    except (WorkerError, MemoryError, OSError):
+    except (WorkerError, MemoryError, OSError) as error:
+        if is_full(error):
+            parts.remove()
         raise
     except Exception:
         parts.remove()

@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, named_in_errors
 
 NPY_HEADER_BYTES = 128  # room for any shape
 
@@ -65,9 +65,10 @@ class ColumnFile:
         dtype = self._type_of(values, largest)
         self.dtype = max(self.dtype, dtype, key=self.dtypes.index)
         content = np.ascontiguousarray(values, dtype=dtype).tobytes()
-        self.waiting.write(content)
         self._chunks.append((dtype, len(content)))
         self.rows += len(values)
+        with named_in_errors(self.waiting.name):
+            self.waiting.write(content)
 
     def _type_of(self, values: np.ndarray, largest: int | None) -> np.dtype:
         if self.dtype.kind == "f":
@@ -83,6 +84,11 @@ class ColumnFile:
             f"{limits.min}..{limits.max}"
         )
 
+    @property
+    def bytes(self) -> int:
+        """Bytes of all chunks, also of one that could not be written."""
+        return sum(size for _, size in self._chunks)
+
     def close(self, table: np.ndarray | None = None) -> None:
         """Writes the file.
 
@@ -94,7 +100,8 @@ class ColumnFile:
         if table is not None:
             self.dtype = table.dtype
         with self.waiting, atomic_write(self.path) as file:
-            self.waiting.seek(0)
+            with named_in_errors(self.waiting.name):
+                self.waiting.seek(0)  # writes what waits in memory
             file.write(npy_header(self.dtype, (self.rows, *(self.tail or ()))))
             for dtype, size in self._chunks:
                 values = np.frombuffer(self.waiting.read(size), dtype)

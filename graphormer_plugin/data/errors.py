@@ -11,3 +11,7 @@ class WorkerError(DatasetError):
 
 class StoreError(ValueError):
     """A folder is not a readable graph store; names the folder and the reason."""
+
+
+class NewerStoreError(StoreError):
+    """A store of a newer version of this package, which must not be replaced."""

@@ -9,12 +9,14 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from cython_ext.columns import RING_COLUMNS, checked_columns
+from graphormer_plugin.data.column_file import npy_header
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
@@ -34,12 +36,14 @@ class CachedField:
     Attributes:
         key: spec -> name of their folder: the field and every parameter that they
             depend on.
+        rows: spec -> shape of a row of each column, by name.
         compute: columns of a store, spec, label of a progress bar or None -> arrays by
             column name.
         version: of the convention that `compute` follows; others are computed again.
     """
 
     key: Callable[[BatchSpec], str]
+    rows: Callable[[BatchSpec], dict[str, tuple[int, ...]]]
     compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
     version: int
 
@@ -47,6 +51,7 @@ class CachedField:
 CACHED_FIELDS: dict[str, CachedField] = {
     "lap_pe": CachedField(
         key=lambda spec: f"lap_pe{spec.lap_pe_dim}",
+        rows=lambda spec: {"lap_pe": (spec.lap_pe_dim,)},
         compute=lambda columns, spec, progress: {
             "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
         },
@@ -57,6 +62,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
             f"{spec.substructures}.{spec.max_ring_size}"
             f".v{substructures(spec.substructures).version}"
         ),
+        rows=lambda spec: dict.fromkeys(RING_COLUMNS, ()),
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress
         ),
@@ -64,6 +70,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
     ),
     "wl_role": CachedField(
         key=lambda spec: "wl_role",
+        rows=lambda spec: {"wl_role": ()},
         compute=lambda columns, spec, progress: {
             "wl_role": wl_roles(columns, progress)
         },
@@ -104,30 +111,43 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
+        rows = cached.rows(spec)
         with file_lock(folder):
-            names = _valid_columns(folder, store, cached.version)
-            if names is None:
+            arrays = _valid_columns(folder, store, cached.version, rows)
+            if arrays is None:
                 label = f"{store.manifest['dataset']}: {field}"
                 arrays = cached.compute(store.columns, spec, label)
                 _write(folder, arrays, store, cached.version)
-                names = list(arrays)
-        for name in names:
-            path = folder / f"{name}.npy"
-            made[name] = np.load(path, mmap_mode="r", allow_pickle=False)
+                arrays = _mapped(folder, rows)
+        made |= arrays
     return made
 
 
-def _valid_columns(folder: Path, store: GraphStore, version: int) -> list[str] | None:
-    """Names of the columns of a folder; None unless all match the record."""
+def _mapped(folder: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+    return {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in names
+    }
+
+
+def _valid_columns(
+    folder: Path, store: GraphStore, version: int, rows: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray] | None:
+    """The columns of a folder; None unless all match the record and the store."""
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        if record["version"] == version and record["fingerprint"] == store.fingerprint:
-            sums = record["sha256"]
-            if all(file_sha256(folder / f"{name}.npy") == sums[name] for name in sums):
-                return list(sums)
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    return None
+        if (record["version"], record["fingerprint"]) != (version, store.fingerprint):
+            return None
+        for name in rows:
+            if file_sha256(folder / f"{name}.npy") != record["sha256"][name]:
+                return None
+        arrays = _mapped(folder, rows)
+        offsets = ("node_offset", "edge_offset")
+        checked_columns({**store.columns, **arrays}, [*offsets, *rows], rows)
+        fits = all(arrays[name].shape[1:] == tail for name, tail in rows.items())
+        return arrays if fits else None
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
 
 
 def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> None:
@@ -137,11 +157,18 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> No
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(leftover)
     temporary.mkdir()
-    sums = {}
-    for name, array in arrays.items():
-        with atomic_write(temporary / f"{name}.npy") as file:
-            np.save(file, array, allow_pickle=False)
-        sums[name] = file_sha256(temporary / f"{name}.npy")
-    record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
-    (temporary / _RECORD).write_text(json.dumps(record), encoding="utf-8")
-    os.replace(temporary, folder)
+    try:
+        sums = {}
+        for name, array in arrays.items():
+            path = temporary / f"{name}.npy"
+            array = np.ascontiguousarray(array)
+            with atomic_write(path) as file:  # np.save does not say that a disk is full
+                file.write(npy_header(array.dtype, array.shape))
+                file.write(array.reshape(-1).view(np.uint8))
+            sums[name] = file_sha256(path)
+        record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
+        with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

@@ -1,6 +1,7 @@
 """Files: written whole or not at all, locked against other processes, hashed, fetched."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import http.client
@@ -59,7 +60,15 @@ def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
+        named = OSError(f"cannot write {path}: {error.strerror or error}")
+        named.errno = error.errno
+        raise named from error
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error says that a disk is full, or a file as large as it may be."""
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return isinstance(error, OSError) and error.errno in full
 
 
 @contextlib.contextmanager

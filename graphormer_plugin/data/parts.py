@@ -75,10 +75,10 @@ class SavedParts:
                 chunk = None
                 if "x" in arrays.files:
                     chunk = GraphChunk(**{name: arrays[name] for name in _CHUNK_FIELDS})
-        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            failures = [tuple(failure) for failure in rest["failures"]]
+            return FeaturisedRows(chunk, rest["extras"], failures, rest["rows"])
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile):
             return None  # missing or damaged: it is made again
-        failures = [tuple(failure) for failure in rest["failures"]]
-        return FeaturisedRows(chunk, rest["extras"], failures, rest["rows"])
 
 
 def _smallest(values: np.ndarray) -> np.ndarray:

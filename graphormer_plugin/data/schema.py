@@ -17,6 +17,7 @@ import numpy as np
 # so that it fits a byte together with 0 = no bond.
 MAX_RADIX_TYPES = 254
 MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
+MAX_RANGE = 2**31 - 1  # features are at most int32
 
 TARGET_KINDS = ("regression", "binary", "multiclass")
 TARGET_LEVELS = ("graph", "node")
@@ -63,6 +64,17 @@ class FeatureSchema:
                 f"edges have {self.num_edge_features} real features and bond columns "
                 f"{self.bond_dims}, expected one of both"
             )
+        _check_integers("num_node_features", [self.num_node_features], 0)
+        _check_integers("node_dims", self.node_dims or [])
+        _check_integers("bond_dims", self.bond_dims)
+        _check_integers("num_edge_features", [self.num_edge_features], 0)
+        if self.bond_table:
+            shape = np.array(self.bond_table, dtype=np.int64).shape
+            if shape != (len(self.bond_table), len(self.bond_dims)):
+                raise ValueError(
+                    f"bond_table has shape {list(shape)}, expected as many columns as "
+                    f"bond_dims {self.bond_dims}"
+                )
         if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
             raise ValueError(
                 f"node_dims has {len(self.node_dims)} entries, expected "
@@ -205,12 +217,20 @@ class TargetSchema:
                 f"unknown target level {self.level!r}, "
                 f"expected {'|'.join(TARGET_LEVELS)}"
             )
+        if not all(isinstance(text, str) for text in [self.unit, *self.names]):
+            raise ValueError(f"names {self.names} or unit {self.unit!r} are not text")
+        _check_integers("num_classes", [self.num_classes], 0)
         for name in ("mean", "std"):
-            count = len(getattr(self, name))
-            if count not in (0, len(self.names)):
+            values = getattr(self, name)
+            if len(values) not in (0, len(self.names)):
                 raise ValueError(
-                    f"{name} has {count} values, expected {len(self.names)} (targets)"
+                    f"{name} has {len(values)} values, expected {len(self.names)} "
+                    "(targets)"
                 )
+            if not all(map(math.isfinite, values)):
+                raise ValueError(f"{name} is {values}, expected finite numbers")
+        if self.std and min(self.std) <= 0:
+            raise ValueError(f"std is {self.std}, expected positive numbers")
 
     @property
     def num_outputs(self) -> int:
@@ -268,6 +288,16 @@ class TargetSchema:
     def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
         """Inverse of `to_dict`."""
         return cls(**values)
+
+
+def _check_integers(name: str, values: Sequence[Any], low: int = 1) -> None:
+    """Raises ValueError if one is not an integer from ``low`` to what int32 holds."""
+    for value in values:
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not low <= value <= MAX_RANGE:
+            raise ValueError(
+                f"{name} has {value!r}, expected an integer {low}..{MAX_RANGE}"
+            )
 
 
 def target_statistics(

@@ -26,7 +26,8 @@ type that fits the whole column.
 every file. Every open checks the manifest, the size and header of every file, and that
 the offsets start at 0 and end at the ends of their columns. This takes milliseconds for any
 number of graphs. Checksums need a read of the whole store, so they are computed after a
-build, and later only if a file may have changed. ``.<name>.verified.json`` beside the folder
+build, and later only if a file may have changed. Then every value is checked as well
+(`check_content`), because whoever changes a column can also write the checksum that fits. ``.<name>.verified.json`` beside the folder
 records what was verified: inode, size, and the times of modification and of status change,
 which no program can set. A store that was copied, restored, edited or truncated is therefore
 verified at its next open. ``verify=True`` (``graphormer-preprocess --verify``) always
@@ -36,6 +37,7 @@ computes the checksums, and finds damage that the file system did not notice.
 disk, under a file lock that the kernel releases when its holder dies.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
@@ -43,14 +45,16 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import StoreError
+from graphormer_plugin.data.content import check_content
+from graphormer_plugin.data.errors import NewerStoreError, StoreError
 from graphormer_plugin.data.files import atomic_write, file_sha256
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
@@ -60,6 +64,14 @@ FORMAT = "graphormer_plugin.GraphStore"
 FORMAT_VERSION = 2
 MANIFEST = "manifest.json"
 
+# Types of the manifest's entries, beside those that the store itself reads.
+_KINDS = {
+    "dataset": str,
+    "source": dict,
+    "options": dict,
+    "counts": dict,
+    "featuriser": str,
+}
 _CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
 
 
@@ -116,24 +128,26 @@ class GraphStore:
                 version, is truncated or damaged.
         """
         path = Path(path)
-        manifest = _read_manifest(path)
-        stats = check_sizes(path, manifest)
-        if verify or not _is_verified(path, manifest, stats):
-            _verify_checksums(path, manifest)
-            remember_verified(path, manifest, stats)
-        columns: dict[str, np.ndarray] = {}
-        splits: dict[str, np.ndarray] = {}
-        for name, entry in manifest["files"].items():
-            array = _map_array(path / name, entry)
-            if name.startswith("split_"):
-                splits[name[len("split_") : -len(".npy")]] = array
-            else:
-                columns[name[: -len(".npy")]] = array
-        _check_offsets(path, columns)
-        try:
-            return cls(path, manifest, columns, splits)
-        except (KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{path}: manifest cannot be used: {error}") from error
+        with _one_line_errors(path):
+            manifest = _read_manifest(path)
+            stats = check_sizes(path, manifest)
+            verify = verify or not _is_verified(path, manifest, stats)
+            if verify:
+                _verify_checksums(path, manifest)
+            columns: dict[str, np.ndarray] = {}
+            splits: dict[str, np.ndarray] = {}
+            for name, entry in manifest["files"].items():
+                array = _map_array(path / name, entry)
+                if name.startswith("split_"):
+                    splits[name[len("split_") : -len(".npy")]] = array
+                else:
+                    columns[name[: -len(".npy")]] = array
+            _check_offsets(path, columns)
+            store = cls(path, manifest, columns, splits)
+            if verify:
+                check_content(columns, splits, store.schema, store.targets)
+                remember_verified(path, manifest, stats)
+            return store
 
     def __len__(self) -> int:
         return len(self.columns["node_offset"]) - 1
@@ -225,6 +239,53 @@ def canonical_json(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
+def fingerprint_of(manifest: Mapping[str, Any]) -> str:
+    """See `GraphStore`."""
+    content = {
+        "schema": manifest["schema"],
+        "targets": manifest["targets"],
+        "files": {name: entry["sha256"] for name, entry in manifest["files"].items()},
+    }
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def refuse_newer(path: Path) -> None:
+    """Raises NewerStoreError if a newer version of this package has written a store."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        version = manifest["version"] if manifest["format"] == FORMAT else 0
+        newer = version > FORMAT_VERSION
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return
+    if newer:
+        raise NewerStoreError(
+            f"{path}: written in format {version} by a newer version of "
+            f"graphormer_plugin, this version reads {FORMAT_VERSION}; install that "
+            "version, or prepare the dataset in another folder (--data-root)"
+        )
+
+
+@contextlib.contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Turns what wrong content of a store causes into a StoreError."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(
+            f"{path}: wrong content: {type(error).__name__}: {reason}"
+        ) from error
+
+
 def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise StoreError(f"{path}: no such graph store")
@@ -236,6 +297,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: {MANIFEST} is damaged") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
+    refuse_newer(path)
     version = manifest.get("version")
     if version != FORMAT_VERSION:
         raise StoreError(
@@ -244,6 +306,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         )
     if manifest.get("checksum") != manifest_checksum(manifest):
         raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
+    if manifest["fingerprint"] != fingerprint_of(manifest):
+        raise StoreError(f"{path}: the fingerprint in {MANIFEST} is another store's")
+    for name, kind in _KINDS.items():
+        if not isinstance(manifest[name], kind):
+            raise StoreError(f"{path}: {name} in {MANIFEST} is no {kind.__name__}")
+    if not all(type(count) is int for count in manifest["counts"].values()):
+        raise StoreError(f"{path}: counts in {MANIFEST} are not integers")
     return manifest
 
 
@@ -259,6 +328,8 @@ def check_sizes(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]
             stat = (path / name).stat()
         except OSError as error:
             raise StoreError(f"{path}: {name}: {error.strerror}") from None
+        if "/" in name or not S_ISREG(stat.st_mode):
+            raise StoreError(f"{path}: {name} is not a file of the store")
         if stat.st_size != entry["bytes"]:
             raise StoreError(
                 f"{path}: {name} has {stat.st_size} bytes, expected {entry['bytes']}"

@@ -1,6 +1,6 @@
 """Writing a `GraphStore` from a stream of graphs, with bounded memory."""
 
-import hashlib
+import contextlib
 import json
 import logging
 import os
@@ -21,6 +21,7 @@ from graphormer_plugin.data.files import (
     file_lock,
     file_sha256,
     fsync_folder,
+    is_full,
 )
 from graphormer_plugin.data.schema import (
     FeatureSchema,
@@ -33,9 +34,10 @@ from graphormer_plugin.data.store import (
     FORMAT_VERSION,
     MANIFEST,
     GraphStore,
-    canonical_json,
     check_sizes,
+    fingerprint_of,
     manifest_checksum,
+    refuse_newer,
     remember_verified,
     remove_leftovers,
 )
@@ -61,6 +63,8 @@ class StoreWriter:
         node_dims: Number of values of each node column. None takes the largest value
             found + 1; float features have none.
         bond_dims: The same for bond columns.
+        expected: Number of graphs to come, if it is known; the error of a full disk
+            says how much they need.
 
     Example:
         >>> with file_lock(path), StoreWriter(path) as writer:
@@ -75,11 +79,14 @@ class StoreWriter:
         *,
         node_dims: list[int] | None = None,
         bond_dims: list[int] | None = None,
+        expected: int = 0,
     ) -> None:
         self.path = Path(path)
+        self.expected = expected
         self.node_dims = node_dims
         self.bond_dims = bond_dims
         self.num_graphs = 0
+        self._begun = 0
         self._rows_differ = False
         self._num_nodes = 0
         self._num_edges = 0
@@ -88,15 +95,28 @@ class StoreWriter:
         self._bonds = BondNumbers(bond_dims)
 
     def __enter__(self) -> "StoreWriter":
+        refuse_newer(self.path)
         remove_leftovers(self.path)
         self.folder = self.path.parent / f".tmp-{self.path.name}.{os.getpid()}"
         self.folder.mkdir(parents=True)
         return self
 
-    def __exit__(self, *exc_info: Any) -> None:
+    def __exit__(self, kind: Any, error: BaseException | None, *_: Any) -> None:
         for column in self._columns.values():
-            column.waiting.close()
+            with contextlib.suppress(OSError):
+                column.waiting.close()
         shutil.rmtree(self.folder, ignore_errors=True)
+        if is_full(error) and self._begun:
+            asked = sum(column.bytes for column in self._columns.values())
+            graphs = max(self.expected, self._begun)
+            need = asked / self._begun * graphs / 1e6
+            full = OSError(
+                f"{error}; {graphs:,} graphs need about {need:,.1f} MB in "
+                f"{self.path.parent}, and up to three times as much until they are "
+                "complete: make room, or name another folder with --data-root"
+            )
+            full.errno = error.errno
+            raise full from error
 
     def append(self, chunk: GraphChunk) -> None:
         """Adds graphs.
@@ -108,6 +128,7 @@ class StoreWriter:
         if len(chunk) == 0:
             return
         chunk.check(first=self.num_graphs)
+        self._begun += len(chunk)
         num_nodes = np.asarray(chunk.num_nodes, dtype=np.int64)
         num_edges = np.asarray(chunk.num_edges, dtype=np.int64)
         edge_index = np.asarray(chunk.edge_index)
@@ -250,7 +271,7 @@ class StoreWriter:
         }
         if molecules is not None and target is not None:
             manifest["warnings"] = warnings_about(targets, target, splits, molecules)
-        manifest["fingerprint"] = _fingerprint(manifest)
+        manifest["fingerprint"] = fingerprint_of(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
         with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:
             json.dump(manifest, file, indent=1)
@@ -431,15 +452,6 @@ def _check_classes(values: np.ndarray, num_classes: int) -> int:
             f"a label is {present[wrong][0]:g}, expected an integer 0..{limit}"
         )
     return num_classes or int(present.max(initial=0)) + 1
-
-
-def _fingerprint(manifest: Mapping[str, Any]) -> str:
-    content = {
-        "schema": manifest["schema"],
-        "targets": manifest["targets"],
-        "files": {name: entry["sha256"] for name, entry in manifest["files"].items()},
-    }
-    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def _file_entry(path: Path) -> dict[str, Any]:

@@ -14,34 +14,11 @@ from graphormer_plugin.data.files import file_lock, file_sha256
 from graphormer_plugin.data.store import (
     MANIFEST,
     GraphStore,
+    fingerprint_of,
     manifest_checksum,
 )
 from graphormer_plugin.data.writer import GraphChunk, StoreWriter, write_store
-
-SPLITS = {"train": [0, 1, 2, 3], "valid": [4], "test": [5]}
-
-
-def random_chunk(rng, graphs=6, nodes=8, dims=(5, 6, 2), features=3, **changes):
-    num_nodes = rng.integers(1, nodes + 1, graphs)
-    num_edges = rng.integers(0, 3 * nodes, graphs)
-    ends = [rng.integers(0, n, (2, e)) for n, e in zip(num_nodes, num_edges)]
-    columns = [rng.integers(0, dim, num_edges.sum()) for dim in dims]
-    values = dict(
-        num_nodes=num_nodes,
-        num_edges=num_edges,
-        x=rng.integers(0, 100, (num_nodes.sum(), features)),
-        edge_index=np.concatenate(ends, axis=1),
-        edge_attr=np.stack(columns, axis=1) if dims else None,
-        target=rng.normal(size=(graphs, 1)),
-    )
-    return GraphChunk(**{**values, **changes})
-
-
-def write(path, chunk, **changes):
-    values = dict(
-        dataset="toy", splits=SPLITS, target_names=["gap"], unit="eV", kind="regression"
-    )
-    return write_store(path, [chunk], **{**values, **changes})
+from support.stores import SPLITS, random_chunk, write
 
 
 def edges_of(store, graph):
@@ -357,6 +334,7 @@ class TestDamage:
         manifest = json.loads(path.read_text())
         change(manifest)
         if seal:
+            manifest["fingerprint"] = fingerprint_of(manifest)
             manifest["checksum"] = manifest_checksum(manifest)
         path.write_text(json.dumps(manifest))
 

@@ -1,0 +1,86 @@
+"""Stores with wrong content and right checksums, and stores of newer versions."""
+
+import json
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import StoreError, describe
+from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.errors import NewerStoreError
+from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.store import FORMAT_VERSION, MANIFEST, GraphStore
+from graphormer_plugin.data.writer import StoreWriter
+from support.stores import DAMAGES, column, entry, manifest, random_chunk, write
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_wrong_content_is_one_line(name, tmp_path, rng):
+    path = tmp_path / "s"
+    write(path, random_chunk(rng), bond_dims=[5, 6, 2])
+    DAMAGES[name](path)
+    with pytest.raises(StoreError) as caught:
+        describe(GraphStore.open(path))
+    assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_dataset_is_prepared_again(rings):
+    store = get_store(rings())
+    column("x", entry(0, 9))(store.path)
+    manifest(lambda m: m.pop("counts"))(store.path)
+    assert get_store(rings()).fingerprint == store.fingerprint
+    assert rings.builds() == 2
+
+
+def test_a_newer_store_is_refused_and_stays(rings):
+    path = get_store(rings()).path
+    manifest(lambda m: m.update(version=FORMAT_VERSION + 1))(path)
+    before = {file: file.read_bytes() for file in path.iterdir()}
+    for options in ({}, {"rebuild": True}):
+        with pytest.raises(NewerStoreError, match=f"{path}: .* newer version"):
+            get_store(rings(**options))
+    with pytest.raises(NewerStoreError, match="newer version"):
+        with StoreWriter(path):
+            pass
+    assert before == {file: file.read_bytes() for file in path.iterdir()}
+    assert rings.builds() == 1
+    assert not list(path.parent.glob(".tmp-*"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda folder: np.save(folder / "lap_pe.npy", np.zeros((3, 2), np.float32)),
+        lambda folder: np.save(folder / "lap_pe.npy", np.zeros((75, 3), np.float32)),
+        lambda folder: np.save(folder / "lap_pe.npy", np.zeros((75, 2))),
+        lambda folder: (folder / "lap_pe.npy").write_bytes(b"noise"),
+        lambda folder: (folder / "lap_pe.npy").unlink(),
+    ],
+)
+def test_cached_fields_of_wrong_content_are_computed_again(rings, change):
+    store = get_store(rings())
+    spec = BatchSpec(fields=frozenset({"lap_pe"}), lap_pe_dim=2)
+    expected = np.array(load_or_compute(store, spec)["lap_pe"])
+    folder = store.path.with_name(f"{store.path.name}.lap_pe2")
+    change(folder)
+    record = json.loads((folder / "record.json").read_text())
+    if (folder / "lap_pe.npy").exists():
+        record["sha256"]["lap_pe"] = file_sha256(folder / "lap_pe.npy")
+    (folder / "record.json").write_text(json.dumps(record))
+    assert np.array_equal(load_or_compute(store, spec)["lap_pe"], expected)
+
+
+def test_a_checked_store_is_not_read_again(tmp_path, rng, monkeypatch):
+    path = tmp_path / "s"
+    write(path, random_chunk(rng))
+    shutil.copytree(path, tmp_path / "copy")
+    time.sleep(0.06)  # so that file times are older than the record of them
+    GraphStore.open(tmp_path / "copy", verify=True)
+    content = "graphormer_plugin.data.store.check_content"
+    monkeypatch.setattr(content, lambda *args: pytest.fail("read again"))
+    assert (tmp_path / "copy" / MANIFEST).exists()
+    assert len(GraphStore.open(tmp_path / "copy")) == 6
