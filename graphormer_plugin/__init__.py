@@ -11,9 +11,11 @@ from graphormer_plugin import criterions, models, optim, tasks
 from graphormer_plugin.checkpoint_files import replace_fairseq_functions
 from graphormer_plugin.command_line import replace_fairseq_parser
 from graphormer_plugin.components import import_modules
+from graphormer_plugin.training_errors import guard_trainer
 
 import_modules(tasks)
 replace_fairseq_functions()
 replace_fairseq_parser()
+guard_trainer()
 
 __all__ = ["criterions", "models", "optim", "tasks"]

@@ -1,5 +1,6 @@
 """Checkpoints as fairseq's commands read and write them."""
 
+import errno
 import os
 import pickle
 import re
@@ -15,6 +16,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
+from graphormer_plugin.data.files import claim_folder
 from support.training import assert_same_weights, forked, trained_once, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -244,3 +246,44 @@ def test_without_an_intact_checkpoint_one_line_says_so(trained, train, capsys):
         train("run")
     one_line(capsys, trained / "checkpoint_last.pt", "no intact checkpoint")
     assert not list(trained.glob("*.damaged"))
+
+
+# Two trainings
+
+
+def test_a_second_training_into_the_same_folder(train, tmp_path, capsys):
+    """Refused while the first one lives, also if its files are all there; not later."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    ready, end = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        claim_folder(folder)
+        if os.fork() == 0:  # a data worker outlives it
+            os.read(end[0], 1)
+            os._exit(0)
+        os.write(ready[1], b"!")
+        os.read(end[0], 1)
+        os._exit(0)
+    assert os.read(ready[0], 1)
+    with pytest.raises(SystemExit, match="2"):
+        train("run", "--max-epoch", 1)
+    one_line(capsys, folder, f"process {child} on", "give another --save-dir")
+    assert not list(folder.glob("*.pt"))
+    train("run", "--max-epoch", 1, "--no-save")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    train("run", "--max-epoch", 1)
+    train("run", "--max-epoch", 2)
+    assert (folder / "checkpoint2.pt").exists()
+    os.write(end[1], b"!")
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcntl.lockf", refuse)
+        assert not claim_folder(tmp_path)
+    assert claim_folder(tmp_path) and claim_folder(tmp_path)

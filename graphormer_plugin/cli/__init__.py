@@ -4,6 +4,8 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 
+from graphormer_plugin.data.errors import is_out_of_memory
+
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
 
@@ -13,9 +15,9 @@ Command = Callable[[Sequence[str] | None], int | None]
 def command(function: Command) -> Command:
     """Decorator of a command's ``main(argv=None)``: bad input gives one line.
 
-    The message of a ValueError (all errors of the data layer are one) or an OSError goes
-    to standard error, and the exit code is 2; for Ctrl-C it is 130. With ``--debug``
-    among the arguments, the exception is not caught.
+    The message of a ValueError (all errors of the data layer are one), of an OSError or of
+    memory that runs out goes to standard error, and the exit code is 2; for Ctrl-C it is
+    130. With ``--debug`` among the arguments, the exception is not caught.
     """
 
     @functools.wraps(function)
@@ -25,7 +27,9 @@ def command(function: Command) -> Command:
             return function(arguments) or 0
         try:
             return function(arguments) or 0
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, MemoryError, RuntimeError) as error:
+            if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+                raise
             text = " ".join(str(error).split()) or type(error).__name__
             print(f"error: {text}", file=sys.stderr)
             return EXIT_BAD_INPUT

@@ -1,5 +1,6 @@
 """What all losses on graphs share: masking, dtypes, units and logging."""
 
+import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -19,6 +20,10 @@ from graphormer_plugin.criterions.metrics import (
     metric_names,
 )
 from graphormer_plugin.data.schema import TargetSchema
+
+logger = logging.getLogger(__name__)
+
+DIVERGED = 1000  # times the loss of the first update, or times 1 if that is smaller
 
 
 class GraphCriterion(FairseqCriterion):
@@ -52,6 +57,8 @@ class GraphCriterion(FairseqCriterion):
         super().__init__(task)
         self.targets: TargetSchema = task.targets
         self.keeps_outputs = False
+        self.first_loss: float | None = None
+        self.warned = False
         if self.targets.kind not in self.target_kinds:
             names = self.targets.names
             more = ", ..." if len(names) > 5 else ""
@@ -130,9 +137,11 @@ class GraphCriterion(FairseqCriterion):
 
         Raises:
             ValueError: the model's output does not fit the target.
+            FloatingPointError: a loss in training is not finite.
         """
         # The loss and its sum are float32, also for bfloat16 and float16 outputs.
-        output = model(**sample["net_input"]).float()
+        output = model(**sample["net_input"])
+        half, output = output.dtype == torch.float16, output.float()
         labels, present = self.labels(sample["target"])
         if list(output.shape) != self.output_shape(labels):
             raise ValueError(
@@ -150,7 +159,16 @@ class GraphCriterion(FairseqCriterion):
             weights = torch.where(present, weights, torch.zeros_like(weights))
             entries, sample_size = entries * weights, weights.sum()
         # `where`, not a product: 0 times an infinite loss would be NaN.
-        loss = torch.where(present, entries, torch.zeros_like(entries)).sum()
+        entries = torch.where(present, entries, torch.zeros_like(entries))
+        loss = entries.sum()
+        # With float16 fairseq leaves out such batches, until its loss scale is too small.
+        if self.training and not half and not torch.isfinite(loss):
+            wrong = ~torch.isfinite(
+                entries.flatten(1) if entries.dim() > 1 else entries
+            )
+            wrong = sample["id"][wrong.any(1) if wrong.dim() > 1 else wrong].tolist()
+            some = ", ".join(map(str, wrong[:5])) + (", ..." if len(wrong) > 5 else "")
+            raise FloatingPointError(f"the loss is {loss.item()} (graphs {some})")
         logging_output = {
             "loss": loss.detach().double(),
             "sample_size": sample_size.double(),
@@ -181,10 +199,28 @@ class GraphCriterion(FairseqCriterion):
 
         fairseq's `reduce_metrics` is a class method, which does not know the targets.
         """
+        if self.training and not self.warned:
+            self.warn_if_diverged(logging_outputs)
         fixed = {"loss", "sample_size", "ntokens", "nsentences"}
         names = [name for name in logging_outputs[0] if name not in fixed]
         sums = {name: sum(log[name] for log in logging_outputs) for name in names}
         self.log_metrics(sums, evaluation)
+
+    def warn_if_diverged(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """Warn once if the loss is `DIVERGED` times that of the first update."""
+        total = sum(float(log["loss"]) for log in logging_outputs)
+        count = sum(float(log["sample_size"]) for log in logging_outputs)
+        loss = total / max(count, 1)
+        if self.first_loss is None:
+            self.first_loss = max(loss, 1)
+        elif loss > DIVERGED * self.first_loss:
+            self.warned = True
+            logger.warning(
+                "the training diverges: the loss is %.3g, over %s times that of the first "
+                "update; a smaller --lr, more --warmup-updates or --clip-norm may help",
+                loss,
+                f"{DIVERGED:,}",
+            )
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:

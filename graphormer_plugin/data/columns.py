@@ -1,10 +1,16 @@
 """Columns of graphs in memory, as a store has them, for prediction."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order
+from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
+
+EDGE_ROWS = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
+GRAPH_COLUMNS = ("node_offset", "edge_offset", "row", "target")
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
@@ -107,3 +113,26 @@ def check_features(
         width = 0 if num_edges else len(schema.bond_dims)
         edge_attr = np.zeros((num_edges, width), np.int64)
     return schema.bond_types(edge_attr)
+
+
+def columns_of_graphs(
+    columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Flat columns of some graphs of a store, in the order of their numbers.
+
+    Args:
+        columns: Columns of a store, and fields that are kept beside it; other columns
+            have a row per node.
+        graph_ids: Numbers of graphs, int64 [B].
+    """
+    taken = {}
+    for offset, names in (
+        ("node_offset", columns.keys() - {*EDGE_ROWS, *RING_COLUMNS, *GRAPH_COLUMNS}),
+        ("edge_offset", columns.keys() & {*EDGE_ROWS}),
+    ):
+        if offset in columns:
+            start, end = columns[offset][graph_ids], columns[offset][graph_ids + 1]
+            taken[offset] = np.cumsum([0, *(end - start)], dtype=np.int64)
+            rows = np.concatenate([np.arange(*ends) for ends in zip(start, end)])
+            taken |= {name: np.asarray(columns[name])[rows] for name in names}
+    return taken

@@ -85,6 +85,20 @@ def cut_batches(
     return batches
 
 
+def describe_graphs(graph_ids: NDArray[np.int64], sizes: NDArray[np.integer]) -> str:
+    """The graphs of a batch and the largest of them, for messages.
+
+    >>> describe_graphs(np.array([4, 1]), np.array([3, 9, 3, 3, 5]))
+    '2 graphs (4, 1); the largest is graph 1 with 9 nodes'
+    """
+    largest = graph_ids[sizes[graph_ids].argmax()]
+    more = ", ..." if len(graph_ids) > 20 else ""
+    return (
+        f"{len(graph_ids)} graphs ({', '.join(map(str, graph_ids[:20]))}{more}); the "
+        f"largest is graph {largest} with {sizes[largest]} nodes"
+    )
+
+
 class GraphDataset(FairseqDataset):
     """One split of a graph store.
 
@@ -133,7 +147,13 @@ class GraphDataset(FairseqDataset):
 
     def collater(self, samples: list[int]) -> dict[str, Any]:
         """Batch of the given positions of the split; see `GraphCollator`."""
-        return self.collator(self.graph_ids[np.asarray(samples, dtype=np.int64)])
+        graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
+        try:
+            return self.collator(graphs)
+        except MemoryError:
+            sizes = np.diff(self.collator.columns["node_offset"])
+            text = f"out of memory in a batch of {describe_graphs(graphs, sizes)}"
+            raise MemoryError(text) from None
 
     def num_tokens(self, index: int) -> int:
         """Nodes of a graph, what ``--max-tokens`` counts."""

@@ -15,3 +15,10 @@ class StoreError(ValueError):
 
 class NewerStoreError(StoreError):
     """A store of a newer version of this package, which must not be replaced."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether the memory of this machine, not of a GPU, was not enough."""
+    # torch has no class of its own for it.
+    text = str(error) if isinstance(error, RuntimeError) else ""
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in text

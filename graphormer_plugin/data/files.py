@@ -7,6 +7,7 @@ import hashlib
 import http.client
 import os
 import shutil
+import socket
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -93,6 +94,47 @@ def file_lock(
                 on_wait()
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+_claims: dict[Path, IO[str]] = {}
+
+
+def claim_folder(path: str | os.PathLike[str]) -> bool:
+    """Locks a folder for this process, until it ends.
+
+    A POSIX record lock (``lockf``) on ``.lock`` in the folder, which network file systems
+    have too. The kernel releases it when the process dies, and forked children, such as data
+    workers that outlive it, do not hold it. Processes on other machines see it only where
+    the file system passes locks on (NFS, Lustre with ``-o flock``).
+
+    Args:
+        path: Exists.
+
+    Returns:
+        False if the file system has no locks, so that nothing is locked.
+
+    Raises:
+        BlockingIOError: Another process has it; says which.
+        OSError: The lock file cannot be written.
+    """
+    path = Path(path).resolve() / ".lock"
+    if path in _claims:  # to open and close it again would release the lock
+        return True
+    file = open(path, "a+", encoding="utf-8")
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.seek(0)
+        holder = file.read(200).strip() or "unknown"
+        file.close()
+        if error.errno in (errno.EACCES, errno.EAGAIN):
+            raise BlockingIOError(holder) from None
+        return False
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}")
+    file.flush()
+    _claims[path] = file
+    return True
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:

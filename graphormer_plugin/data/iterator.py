@@ -1,5 +1,6 @@
 """fairseq's iterator over the batches of a dataset, one for the whole training."""
 
+import contextlib
 import logging
 import math
 import os
@@ -8,38 +9,58 @@ from typing import Any
 
 import numpy as np
 from fairseq.data.data_utils import numpy_seed
-from fairseq.data.iterators import EpochBatchIterator
+from fairseq.data.iterators import CountingIterator, EpochBatchIterator
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.dataset import GraphDataset
 
 logger = logging.getLogger(__name__)
 
+Errors = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+class GuardedIterator(CountingIterator):
+    """Batches; what goes wrong while one is built goes to a context manager."""
+
+    errors: Errors
+
+    def __next__(self) -> dict[str, Any]:
+        with self.errors():
+            return super().__next__()
+
 
 class GraphBatchIterator(EpochBatchIterator):
     """An iterator that keeps its data loader and its workers over all epochs.
 
-    Differs from fairseq's in two points. Where fairseq's keeps the data loader, it also
+    Differs from fairseq's in three points. Where fairseq's keeps the data loader, it also
     keeps the ``shuffle`` of the first epoch, so that ``--curriculum`` never ends. In
     training the batches of an update, of all processes, stay together: updates are
-    shuffled, and have the same graphs whatever the number of processes is.
+    shuffled, and have the same graphs whatever the number of processes is. And
+    ``errors`` handles exceptions while a batch is built.
 
     Args:
         update_freq: epoch -> batches of one process in an update; None: batches are
             shuffled one by one.
+        errors: handles exceptions while a batch is built.
         **options: of fairseq's iterator.
     """
 
     def __init__(
-        self, *, update_freq: Callable[[int], int] | None = None, **options: Any
+        self,
+        *,
+        update_freq: Callable[[int], int] | None = None,
+        errors: Errors = contextlib.nullcontext,
+        **options: Any,
     ) -> None:
         super().__init__(**options)
         self.update_freq = update_freq
+        self.errors = errors
 
     @property
     def first_batch(self) -> dict[str, Any]:
         """A batch for a process that has none; see fairseq's trainer."""
-        return self.collate_fn(next(filter(len, self.frozen_batches)))
+        with self.errors():
+            return self.collate_fn(next(filter(len, self.frozen_batches)))
 
     def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool):
         """The batches of this process."""
@@ -79,9 +100,12 @@ class GraphBatchIterator(EpochBatchIterator):
     ):
         if self.dataloader is not None:
             self.epoch_batch_sampler.shuffle = shuffle
-        return super()._get_iterator_for_epoch(
+        iterator = super()._get_iterator_for_epoch(
             epoch, shuffle, fix_batches_to_gpus, offset
         )
+        if iterator is not None:
+            iterator.__class__, iterator.errors = GuardedIterator, self.errors
+        return iterator
 
 
 def batch_iterator(
@@ -98,6 +122,7 @@ def batch_iterator(
     data_buffer_size: int = 0,
     max_pairs: int | None = None,
     update_freq: Callable[[int], int] | None = None,
+    errors: Errors = contextlib.nullcontext,
     **options: Any,
 ) -> GraphBatchIterator:
     """An iterator that cuts new batches for every epoch and keeps its workers.
@@ -112,6 +137,7 @@ def batch_iterator(
         ignore_invalid_inputs: leave out larger graphs, see `usable_indices`.
         max_pairs: padded pairs of nodes of a batch.
         update_freq: see `GraphBatchIterator`.
+        errors: handles exceptions while a batch is built.
         **options: of fairseq's iterator; the names above are those of its tasks.
 
     Raises:
@@ -160,6 +186,7 @@ def batch_iterator(
         buffer_size=data_buffer_size,
         reuse_dataloader=True,
         update_freq=update_freq,
+        errors=errors,
         **options,
     )
 

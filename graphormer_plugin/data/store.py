@@ -313,6 +313,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             raise StoreError(f"{path}: {name} in {MANIFEST} is no {kind.__name__}")
     if not all(type(count) is int for count in manifest["counts"].values()):
         raise StoreError(f"{path}: counts in {MANIFEST} are not integers")
+    warnings = manifest.get("warnings", [])
+    if not isinstance(warnings, list) or not all(isinstance(w, str) for w in warnings):
+        raise StoreError(f"{path}: warnings in {MANIFEST} are not text")
     return manifest
 
 

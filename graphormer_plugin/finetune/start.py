@@ -2,17 +2,22 @@
 weights."""
 
 import functools
+import logging
 import os
 from contextlib import ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphormer_plugin.data.files import claim_folder
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.distributed import is_first_process
 from graphormer_plugin.finetune.published import NONE, load_pretrained
 from graphormer_plugin.finetune.resume import read_last
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained, translate
 from graphormer_plugin.models import GraphModel
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,33 @@ class StartingPoint:
         )
         if not self.through_trainer:
             model.load_state_dict(self.checkpoint.weights)
+
+
+def claim_save_dir(cfg: Any) -> None:
+    """Lock ``--save-dir`` for this training; see `claim_folder`.
+
+    Args:
+        cfg: config of a task, see `GraphPredictionConfig`.
+
+    Raises:
+        ValueError: another training writes there.
+    """
+    folder, no_save = cfg.save_dir, cfg.no_save
+    # Without fairseq's command line, interpolations are not resolved.
+    if no_save is not False or not os.path.isdir(folder) or not is_first_process():
+        return
+    try:
+        if not claim_folder(folder):
+            logger.warning(
+                "%s cannot be locked there: make sure that no other training has the "
+                "same --save-dir",
+                folder,
+            )
+    except BlockingIOError as error:
+        raise ValueError(
+            f"{folder} belongs to another training that runs ({error}); give another "
+            "--save-dir, or wait until it ends"
+        ) from None
 
 
 def starting_point(cfg: Any) -> StartingPoint | None:

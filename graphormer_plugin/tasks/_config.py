@@ -87,6 +87,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     ddp_backend: str = II("distributed_training.ddp_backend")
     results_path: Optional[str] = II("common_eval.results_path")
     save_dir: str = II("checkpoint.save_dir")
+    no_save: bool = II("checkpoint.no_save")
     checkpoint_suffix: str = II("checkpoint.checkpoint_suffix")
     restore_file: str = II("checkpoint.restore_file")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")

@@ -4,6 +4,8 @@ import contextlib
 import logging
 import sys
 
+from graphormer_plugin.data.errors import is_out_of_memory
+
 logger = logging.getLogger(__name__)
 
 USAGE_EXIT_CODE = 2  # what argparse uses for a wrong command line
@@ -17,16 +19,22 @@ def one_line_errors():
     the user sees the message of the exception alone; ``LOGLEVEL=DEBUG`` also logs the
     traceback.
 
-    Catches ``ValueError`` (which includes ``StoreError``), ``OSError`` and
-    ``ImportError``. Any other exception is a defect and keeps its traceback.
+    Catches ``ValueError`` (which includes ``StoreError``), ``OSError``, ``ImportError``
+    and what says that the memory is full. Any other exception is a defect and keeps its
+    traceback.
 
     Raises:
         SystemExit: with code 2.
     """
     try:
         yield
-    except (ValueError, OSError, ImportError) as error:
+    except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and not is_out_of_memory(error):
+            raise
         logger.debug("details of the error below", exc_info=True)
-        message = " ".join(str(error).split()) or type(error).__name__
+        text = str(error).strip()
+        if text.startswith("Caught "):  # a data worker's, with its traceback
+            text = text.splitlines()[-1].partition(": ")[2]
+        message = " ".join(text.split()) or type(error).__name__
         print(f"graphormer_plugin: error: {message}", file=sys.stderr, flush=True)
         raise SystemExit(USAGE_EXIT_CODE) from error

@@ -31,6 +31,7 @@ from graphormer_plugin.finetune.layerwise import (
 )
 from graphormer_plugin.finetune.start import (
     check_same_training,
+    claim_save_dir,
     starting_point,
     training_identity,
 )
@@ -277,6 +278,7 @@ class GraphPredictionTask(FairseqTask):
                 dataset,
                 max_pairs=self.cfg.max_pairs,
                 update_freq=self.update_freq if training else None,
+                errors=one_line_errors,
                 **options,
             )
         if not disable_iterator_cache:
@@ -303,6 +305,7 @@ class GraphPredictionTask(FairseqTask):
                 with open_dict(cfg):
                     cfg.update(missing_options(cfg))
             else:
+                claim_save_dir(self.cfg)
                 start = starting_point(self.cfg)
             if start is not None and start.resumes and self.run is not None:
                 stop_if_finished(self.run, start.checkpoint)

@@ -1,0 +1,90 @@
+"""What stops a training: a loss that is not a number, and memory that runs out."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from fairseq.trainer import Trainer
+from numpy.typing import NDArray
+from torch import distributed as dist
+
+from graphormer_plugin.data.columns import columns_of_graphs
+from graphormer_plugin.data.dataset import describe_graphs
+from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.distributed import several_processes
+from graphormer_plugin.tasks._errors import one_line_errors
+
+NON_FINITE_GRAPHS = "nonfinite_loss.npz"
+
+
+def guard_trainer() -> None:
+    """Replace the steps of fairseq's trainer by ones that say what is wrong."""
+    Trainer.train_step = guarded(Trainer.train_step)
+    Trainer.valid_step = guarded(Trainer.valid_step)
+
+
+def guarded(step: Callable[..., Any]) -> Callable[..., Any]:
+    """A step of the trainer that ends in one line, with the batch, where numbers or
+    memory end.
+
+    A GPU that is out of memory is left to fairseq, which skips the batch.
+
+    Args:
+        step: called with the trainer, and a batch or the batches of an update.
+    """
+
+    def guarded_step(trainer: Trainer, samples: Any, *args: Any, **options: Any) -> Any:
+        try:
+            return step(trainer, samples, *args, **options)
+        except (FloatingPointError, MemoryError, RuntimeError) as error:
+            stop = isinstance(error, FloatingPointError)
+            if not stop and not is_out_of_memory(error):
+                raise
+            batches = [samples] if isinstance(samples, dict) else samples
+            graphs = np.concatenate([batch["id"].cpu() for batch in batches if batch])
+            with one_line_errors():
+                if stop:
+                    text = stopped_at(trainer, graphs, error)
+                else:
+                    sizes = trainer.task.store.sizes
+                    text = (
+                        f"out of memory in a batch of {describe_graphs(graphs, sizes)}"
+                    )
+                raise ValueError(text) from error
+
+    return guarded_step
+
+
+def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) -> str:
+    """Write the graphs of an update that has no finite loss or gradient.
+
+    The file ``nonfinite_loss.npz`` in ``--save-dir`` has the columns of a store, with the
+    fields that are kept beside it, and ``id``, ``row`` and ``target``. ``np.load`` reads it
+    without pickle.
+
+    Returns:
+        What happened, for the user.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    task = trainer.task
+    columns, target = task.collator.columns, task.collator.target
+    if target.ndim == 1:  # of nodes
+        columns = columns_of_graphs({**columns, "labels": target}, graphs)
+        columns["target"] = columns.pop("labels")
+    else:
+        columns = {**columns_of_graphs(columns, graphs), "target": target[graphs]}
+    columns |= {"id": graphs, "row": task.store.rows(graphs)}
+    rank = f".{dist.get_rank()}" if several_processes() else ""
+    path = Path(trainer.cfg.checkpoint.save_dir, NON_FINITE_GRAPHS + rank)
+    with atomic_write(path) as file:
+        np.savez(file, **columns)
+    text = " ".join(str(error).split())
+    return (
+        f"training stops at update {trainer.get_num_updates() + 1}: {text}; its batch has "
+        f"{describe_graphs(graphs, task.store.sizes)}, which are written to {path}. A "
+        "smaller --lr or --clip-norm may help"
+    )
