@@ -13,13 +13,15 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup demo test test-quick coverage lint docs clean
+.PHONY: help setup demo test test-quick coverage sanitize soak lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
 	@echo 'make test        the whole test suite'
 	@echo 'make test-quick  what takes no training: about a minute'
 	@echo 'make coverage    the test suite, and the lines that it does not reach'
+	@echo 'make sanitize    tests of the kernels, compiled with AddressSanitizer and UBSan (gcc)'
+	@echo 'make soak        210 kills, and 100,000 damaged files for every reader: hours'
 	@echo 'make lint        ruff, black, the direction of imports, types of the public surface'
 	@echo 'make docs        the site in build/docs: README.md, pages and API; checks every link'
 	@echo 'make setup       only set up $(VENV), as all of the above do where it is missing:'
@@ -45,6 +47,22 @@ test-quick: setup
 
 coverage: setup
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
+LIBRARIES = $$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)
+
+# The libraries come first in a process, which libasan demands. Python itself leaks on exit.
+sanitize: setup
+	CC=gcc CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" GRAPHORMER_ALLOW_ISOLATION=1 \
+	    "$(BIN)/python" setup.py -q build --build-base build/sanitize --build-lib build/sanitize/lib
+	LD_PRELOAD="$(LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	    OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -q \
+	    -o pythonpath="build/sanitize/lib . examples tests" tests/cython_ext $(PYTEST_ARGS)
+
+soak: setup
+	OMP_NUM_THREADS=1 "$(BIN)/python" tests/soak/kills.py
+	OMP_NUM_THREADS=1 "$(BIN)/python" tests/soak/fuzz.py
+	OMP_NUM_THREADS=1 FUZZ_EXAMPLES=12500 "$(BIN)/python" -m pytest -q tests/cython_ext/test_fuzz.py
 
 lint: setup
 	"$(BIN)/ruff" check $(SOURCES)

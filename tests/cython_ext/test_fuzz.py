@@ -1,5 +1,6 @@
 """Whatever the arguments: what the oracle says, or a ValueError."""
 
+import os
 import re
 
 import numpy as np
@@ -17,7 +18,8 @@ from cython_ext import (
 from support import reference
 from support.reference import columns_of
 
-fuzz = settings(deadline=None, derandomize=True, max_examples=150, database=None)
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 150))
+fuzz = settings(deadline=None, derandomize=True, max_examples=EXAMPLES, database=None)
 
 LIMITS = [-(2**63), -(2**31), -1, 0, 1, 2, 255, 256, 2**15, 2**16, 2**31 - 1, 2**63 - 1]
 # What kernels find wrong, so that the oracle must find it, too. All other messages are

@@ -45,7 +45,7 @@ def sign(path, manifest):
     files = manifest.get("files", {})
     for name, entry in files.items() if isinstance(files, dict) else ():
         file = path / name
-        if file.is_file():
+        if isinstance(entry, dict) and file.is_file():
             entry["sha256"], entry["bytes"] = file_sha256(file), file.stat().st_size
             array = np.load(file, allow_pickle=False)
             entry["dtype"], entry["shape"] = array.dtype.str, list(array.shape)

@@ -57,6 +57,10 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return dict(state)
 
 
+# What a value of another type or size raises.
+_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
+
+
 def import_published(
     path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
 ) -> Imported:
@@ -75,6 +79,10 @@ def import_published(
         return IMPORTERS[source](weights, config)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
+    except _WRONG_VALUES as error:
+        raise ValueError(
+            f"{path} or --config has a wrong value: {type(error).__name__}: {error}"
+        ) from error
 
 
 def checkpoint_of(
@@ -85,10 +93,10 @@ def checkpoint_of(
     Raises:
         ValueError: the weights do not fit the architecture.
     """
-    model = build_model(imported.arch, imported.schema, targets, **imported.options)
     try:
+        model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)
-    except RuntimeError as error:
+    except _WRONG_VALUES as error:
         raise ValueError(f"the weights do not fit: {error}") from error
     criterion = "l1_loss" if targets.level == "graph" else "weighted_cross_entropy"
     arguments = ["--task", f"{targets.level}_prediction", "--criterion", criterion]

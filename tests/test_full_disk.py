@@ -1,0 +1,165 @@
+"""A disk that is full, at everything that writes: one line with the path, nothing torn."""
+
+import contextlib
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import torch
+from fairseq import checkpoint_utils
+from fairseq.file_io import PathManager
+
+from graphormer_plugin.cli.predict import ResumableWriter
+from graphormer_plugin.cli.preprocess import main as preprocess
+from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.files import is_full
+from graphormer_plugin.data.options import DatasetOptions
+from support.training import assert_same_weights
+
+
+@pytest.fixture
+def disk(tmp_path):
+    """A disk of a given size in kilobytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = []
+
+    def make(kilobytes):
+        options = f"size={kilobytes}k"
+        mount = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+        with contextlib.suppress(FileNotFoundError):
+            if subprocess.run(mount, capture_output=True).returncode == 0:
+                mounted.append(folder)
+                return folder
+        pytest.skip("a small tmpfs cannot be mounted without permission")
+
+    yield make
+    for path in mounted:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """2,000 molecules."""
+    path = tmp_path / "molecules.csv"
+    rows = [f"{'C' * (3 + row % 40)},{row}" for row in range(2000)]
+    path.write_text("\n".join(["smiles,y", *rows]) + "\n")
+    return path
+
+
+def files_in(folder):
+    """Names of all files but locks, which are empty."""
+    return sorted(
+        path.name
+        for path in folder.rglob("*")
+        if path.is_file() and not path.name.endswith(".lock")
+    )
+
+
+@pytest.mark.parametrize("kilobytes", [16, 60, 200, 400])
+def test_a_preparation(kilobytes, disk, table, capsys, monkeypatch):
+    """The disk is full at the first graphs, at later ones, and when the store is done."""
+    monkeypatch.setattr("graphormer_plugin.data.featurise.CHUNK_ROWS", 100)
+    monkeypatch.setattr("graphormer_plugin.data.featurise.PART_CHUNKS", 4)
+    folder = disk(kilobytes)
+    command = ["--dataset-name", table, "--data-root", folder, "--workers", 1]
+    assert preprocess([*map(str, command), "--quiet"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1 and f"error: cannot write {folder}" in lines[0]
+    assert "No space left on device; 2,000 graphs need about " in lines[0]
+    assert f"MB in {folder}/stores" in lines[0]
+    assert files_in(folder) == []
+    subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
+    assert preprocess([*map(str, command), "--quiet"]) == 0
+
+
+def test_fields_beside_a_store(disk, table):
+    folder = disk(4000)
+    options = DatasetOptions(name=str(table), data_root=str(folder), progress=False)
+    store = get_store(options)
+    spec = BatchSpec(fields=frozenset({"lap_pe"}), lap_pe_dim=8)
+    before = files_in(folder)
+    with fill(folder, 300_000), pytest.raises(OSError, match="cannot write") as caught:
+        load_or_compute(store, spec)
+    assert "lap_pe.npy: No space left on device" in str(caught.value)
+    assert is_full(caught.value) and files_in(folder) == before
+    assert load_or_compute(store, spec)["lap_pe"].shape[1] == 8
+
+
+@contextlib.contextmanager
+def fill(folder, free):
+    """Leave only so many bytes free."""
+    path = folder / "filler"
+    left = os.statvfs(folder)
+    path.write_bytes(bytes(max(0, left.f_bavail * left.f_frsize - free)))
+    try:
+        yield
+    finally:
+        path.unlink()
+
+
+def test_a_checkpoint(disk, capsys):
+    folder = disk(1000)
+    path = folder / "checkpoint_last.pt"
+    path.write_bytes(b"old")
+    with pytest.raises(SystemExit, match="2"):
+        checkpoint_utils.torch_persistent_save(torch.zeros(500_000), str(path))
+    assert f"cannot write {path}: " in capsys.readouterr().err
+    (folder / "checkpoint2.pt").write_bytes(b"new" * 200_000)
+    with pytest.raises(SystemExit, match="2"):
+        PathManager.copy(str(folder / "checkpoint2.pt"), str(path), overwrite=True)
+    assert f"cannot write {path}: No space left" in capsys.readouterr().err
+    assert path.read_bytes() == b"old"
+    assert files_in(folder) == ["checkpoint2.pt", "checkpoint_last.pt"]
+
+
+def test_a_training_goes_on_when_there_is_room(disk, train, fresh_fairseq, tmp_path):
+    """The disk is full at the second checkpoint."""
+    folder = disk(3000)
+    (tmp_path / "run").symlink_to(folder)
+    train("run", "--max-epoch", 1)
+    with fill(folder, 20_000), pytest.raises(SystemExit, match="2"):
+        train("run", "--max-epoch", 2)
+    assert "checkpoint2.pt" not in files_in(folder)
+    train("run", "--max-epoch", 2)
+    train("whole", "--max-epoch", 2)
+    assert_same_weights(folder / "checkpoint2.pt", tmp_path / "whole/checkpoint2.pt")
+
+
+def test_predictions(disk):
+    """Rows that are on disk stay, and the run goes on after them."""
+    folder = disk(200)
+    table, vectors = folder / "out.csv", folder / "e.npy"
+
+    def writer(resume):
+        return ResumableWriter(table, ["y"], {vectors: ("<f4", (64,))}, "key", resume)
+
+    def block(first):
+        rows = np.arange(first, first + 100)
+        cells = [[str(row)] for row in rows]
+        return cells, [np.repeat(rows[:, None], 64, 1)], 0
+
+    files = writer(False)
+    with pytest.raises(OSError, match=f"cannot write {folder}.*No space left"):
+        for first in range(0, 1000, 100):
+            files.append(*block(first))
+    files.close()
+    assert files.rows > 0
+    subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
+    files = writer(True)
+    for first in range(files.rows, 1000, 100):
+        files.append(*block(first))
+    files.finish()
+    assert table.read_text().split() == ["y", *map(str, range(1000))]
+    assert (np.load(vectors)[:, 5] == np.arange(1000)).all()
+    assert files_in(folder) == ["e.npy", "out.csv"]
+
+
+def test_predictions_without_room_for_a_row(disk):
+    folder = disk(16)
+    with fill(folder, 0), pytest.raises(OSError, match="No space left"):
+        files = ResumableWriter(folder / "out.csv", ["y"] * 3000, {}, "key", False)
+        files.append([["1"] * 3000], [], 0)
