@@ -287,3 +287,13 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
         patch.setattr("fcntl.lockf", refuse)
         assert not claim_folder(tmp_path)
     assert claim_folder(tmp_path) and claim_folder(tmp_path)
+
+
+def test_missing_bytes(trained, train):
+    """Places in the archive become negative; zipfile then reports an OSError, as if the
+    disk were at fault."""
+    path = trained / "checkpoint_last.pt"
+    content = path.read_bytes()
+    path.write_bytes(content[:50] + content[2050:])
+    (warning,) = re.findall(".*goes on from.*", train("run"))
+    assert str(path) in warning

@@ -7,9 +7,13 @@ from hypothesis import strategies as st
 from support.hostile import READERS
 
 
-@pytest.mark.parametrize("name", READERS)
-def test_readers(name):
-    @settings(deadline=None, derandomize=True, max_examples=60, database=None)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, examples",
+    [("CSV", 150), ("stores", 60), ("checkpoints", 25), ("converter", 25)],
+)
+def test_readers(name, examples):
+    @settings(deadline=None, derandomize=True, max_examples=examples, database=None)
     @given(st.integers(0, 2**63))
     def read(seed):
         READERS[name](seed)

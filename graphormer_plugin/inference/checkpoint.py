@@ -6,6 +6,7 @@ set. A file that is not a checkpoint of this package is refused in one line.
 """
 
 import contextlib
+import errno
 import os
 import re
 import warnings
@@ -196,7 +197,8 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
     archive = start == ZIP_START
     try:
         if archive:
-            check_archive(path)
+            with no_wrong_place():
+                check_archive(path)
         # torch warns about files of other programs, which are refused below.
         with (
             warnings.catch_warnings(action="ignore"),
@@ -211,6 +213,18 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
         # Not torch's message: it suggests to turn the safe loader off.
         text = f"{path} {_defect(path, archive, str(error))}"
         raise UnreadableFileError(text) from error
+
+
+@contextlib.contextmanager
+def no_wrong_place() -> Iterator[None]:
+    """Turn the error of a negative place in a damaged archive into a ValueError; it looks
+    as if the disk could not be read."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        raise ValueError("wrong place in the archive") from error
 
 
 def check_archive(path: Path) -> None:

@@ -365,7 +365,7 @@ def main() -> None:
                 arguments.flips,
                 arguments.seed,
             )
-    print(f"all results are equal, bit for bit: {dict(total)}")
+    print(f"every result is equal, bit for bit: {dict(total)}")
 
 
 if __name__ == "__main__":
