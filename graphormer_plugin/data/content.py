@@ -29,7 +29,7 @@ def check_content(
         ValueError: Something is missing or wrong.
     """
     needed = ("node_offset", "edge_offset", "x", "edge_src", "edge_dst", "edge_bond")
-    needed += ("pos",) if "pos" in columns else ()
+    needed += tuple(name for name in ("pos", "edge_attr") if name in columns)
     stored = checked_columns(columns, needed, {"all"})
     graphs = len(stored["node_offset"]) - 1
     for name, split in splits.items():
@@ -48,6 +48,11 @@ def check_content(
         raise ValueError(
             f"x is {x.dtype} with {x.shape[1]} columns, the schema has "
             f"{schema.num_node_features} and ranges {schema.node_dims}"
+        )
+    width = stored["edge_attr"].shape[1] if "edge_attr" in stored else 0
+    if width != schema.num_edge_features:
+        raise ValueError(
+            f"edge_attr has {width} columns, the schema has {schema.num_edge_features}"
         )
     for first in range(0, graphs, _GRAPHS_AT_ONCE):
         _check_graphs(
@@ -74,8 +79,8 @@ def _check_graphs(
     x = columns["x"][nodes]
     for column, dim in enumerate(schema.node_dims or ()):
         _check_range(f"x column {column}", x[:, column], 0, dim - 1)
-    for name in ("x", "pos"):
-        if name in columns and not np.isfinite(columns[name][nodes]).all():
+    for name, rows in (("x", nodes), ("pos", nodes), ("edge_attr", edges)):
+        if name in columns and not np.isfinite(columns[name][rows]).all():
             raise ValueError(f"{name} has a value that is not finite")
     graph = np.repeat(np.arange(len(graphs)), num_edges)
     later = graph[1:] > graph[:-1]  # each edge than the one before
@@ -104,15 +109,15 @@ def _check_target(
     target: np.ndarray, graphs: int, nodes: int, schema: TargetSchema
 ) -> None:
     """Checks labels of graphs or nodes."""
-    shape, kinds = (graphs, len(schema.names)), "f"
+    shape, kind = (graphs, len(schema.names)), "f"
     if schema.level == "node":
-        shape, kinds = (nodes,), "i"
-    if target.shape != shape or target.dtype.kind not in kinds:
+        shape, kind = (nodes,), "f" if schema.kind == "regression" else "i"
+    if target.shape != shape or target.dtype.kind != kind:
         raise ValueError(
             f"target is {target.dtype} {list(target.shape)}, expected {list(shape)} "
             f"of {schema.level}s"
         )
-    if schema.level == "node":
+    if kind == "i":
         _check_range(
             "target", target, np.iinfo(target.dtype).min, schema.num_classes - 1
         )
