@@ -27,11 +27,12 @@ every file. Every open checks the manifest, the size and header of every file, a
 the offsets start at 0 and end at the ends of their columns. This takes milliseconds for any
 number of graphs. Checksums need a read of the whole store, so they are computed after a
 build, and later only if a file may have changed. Then every value is checked as well
-(`check_content`), because whoever changes a column can also write the checksum that fits. ``.<name>.verified.json`` beside the folder
-records what was verified: inode, size, and the times of modification and of status change,
-which no program can set. A store that was copied, restored, edited or truncated is therefore
-verified at its next open. ``verify=True`` (``graphormer-preprocess --verify``) always
-computes the checksums, and finds damage that the file system did not notice.
+(`check_content`), because whoever changes a column can also write the checksum that fits.
+``.<name>.verified.json`` beside the folder records what was verified: inode, size, and the
+times of modification and of status change, which no program can set. A store that was copied,
+restored, edited or truncated is therefore verified at its next open. ``verify=True``
+(``graphormer-preprocess --verify``) always computes the checksums, and finds damage that the
+file system did not notice.
 
 **Building** uses a temporary folder beside the final one. It is renamed when everything is on
 disk, under a file lock that the kernel releases when its holder dies.

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import fnmatch
 import gzip
+import stat
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from graphormer_plugin.data.errors import DatasetError
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
-_LONGEST_CELL = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+# Limits that honest tables keep far below; they bound the memory that a file can take.
+LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
+GZIP_FREE = 1 << 26  # bytes that any .gz may have
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
     *("name", "title", "compound", "compound_name", "molecule", "molecule_name"),
@@ -47,10 +53,12 @@ class Table:
     def __init__(self, path: Path, header: Sequence[str]) -> None:
         self.path = path
         self.header = [name.strip() for name in header]
-        repeated = {name for name in self.header if self.header.count(name) > 1}
-        if repeated:
+        self.places = {name: place for place, name in enumerate(self.header)}
+        if len(self.places) < len(self.header):
+            counts = Counter(self.header)
+            repeated = min(name for name in counts if counts[name] > 1)
             raise DatasetError(
-                f"{path}: column {min(repeated)!r} appears twice in the header; rename "
+                f"{path}: column {shown(repeated)} appears twice in the header; rename "
                 "one of them"
             )
 
@@ -60,7 +68,7 @@ class Table:
 
     def require(self, name: str) -> str:
         """The name, if it is a column."""
-        if name not in self.header:
+        if name not in self.places:
             raise DatasetError(f"{self.path}: no column {name!r}, {self._has()}")
         return name
 
@@ -104,7 +112,7 @@ class Table:
         """The column that ``column:NAME`` names; else one called split, or None."""
         if asked.startswith("column:"):
             return self.require(asked.removeprefix("column:"))
-        if not asked and "split" in self.header:
+        if not asked and "split" in self.places:
             return "split"
         return None
 
@@ -136,14 +144,14 @@ class Table:
         free = [name for name in self.header if name not in others]
         found: list[str] = []
         for name in asked:
-            if name in self.header:
+            if name in self.places:
                 fits = [name]
             elif name == ALL:
                 fits = self._numeric(free)
             else:
                 fits = fnmatch.filter(free, name) or [self.require(name)]
             found += (
-                fits if name in self.header else [f for f in fits if f not in found]
+                fits if name in self.places else [f for f in fits if f not in found]
             )
         return found
 
@@ -190,6 +198,7 @@ class CsvTable(Table):
         self.path = path
         tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
         self.delimiter = "\t" if tabs else ","
+        check_expansion(path)
         _, header = next(self._lines(), (0, None))
         if header is None:
             raise DatasetError(f"{path}: the file is empty")
@@ -197,7 +206,7 @@ class CsvTable(Table):
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
-        places = [self.header.index(name) for name in columns]
+        places = [self.places[name] for name in columns]
         lines = self._lines()
         next(lines)
         for row, (line, cells) in enumerate(lines):
@@ -211,12 +220,26 @@ class CsvTable(Table):
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line, cells) of all lines that are not blank."""
         opener: Callable[..., Any] = gzip.open if self.path.suffix == ".gz" else open
+        length = 0  # characters of the row so far, which may have several lines
+
+        def lines(file: TextIO) -> Iterator[str]:
+            nonlocal length
+            while text := file.readline(LONGEST_ROW + 1 - length):
+                length += len(text)
+                if length > LONGEST_ROW:
+                    raise csv.Error(f"a row of more than {LONGEST_ROW:,} characters")
+                yield text
+
         try:
-            with opener(self.path, "rt", encoding="utf-8-sig", newline="") as file:
-                csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-                reader = csv.reader(file, delimiter=self.delimiter, strict=True)
+            with (
+                readable(self.path),
+                opener(self.path, "rt", encoding="utf-8-sig", newline="") as file,
+            ):
+                csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
+                reader = csv.reader(lines(file), delimiter=self.delimiter, strict=True)
                 try:
                     for cells in reader:
+                        length = 0
                         if cells:
                             yield reader.line_num, cells
                 except csv.Error as error:
@@ -226,17 +249,45 @@ class CsvTable(Table):
                     ) from None
         except UnicodeDecodeError:
             with opener(self.path, "rb") as file:
-                line = next(n for n, text in enumerate(file, 1) if not _is_utf8(text))
+                blocks = iter(lambda: file.readline(LONGEST_ROW), b"")
+                line = next(n for n, text in enumerate(blocks, 1) if not _is_utf8(text))
             raise DatasetError(
                 f"{self.path}: line {line} is not UTF-8 text; save the table in "
                 "UTF-8"
             ) from None
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DatasetError(
-                f"{self.path}: the gzip file is damaged or incomplete: {error}"
-            ) from None
-        except OSError as error:
-            raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """One line for what is not a file (reading a pipe or a device may never end), and
+    for what goes wrong while it is read."""
+    try:
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise DatasetError(f"{path} is not a regular file; save the table in one")
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DatasetError(
+            f"{path}: the gzip file is damaged or incomplete: {error}"
+        ) from None
+    except OSError as error:
+        raise DatasetError(f"{path}: {error.strerror}") from None
+
+
+def check_expansion(path: Path) -> None:
+    """Raises DatasetError for a .gz that expands to far more than a table does."""
+    if path.suffix.lower() != ".gz":
+        return
+    with readable(path):
+        limit, total = max(GZIP_FREE, GZIP_RATIO * path.stat().st_size), 0
+        with gzip.open(path) as file:
+            while block := file.read(1 << 20):
+                total += len(block)
+                if total > limit:
+                    raise DatasetError(
+                        f"{path} expands to more than {limit:,} bytes, {GZIP_RATIO} "
+                        "times its size; gunzip it if that is right"
+                    )
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -251,4 +302,9 @@ def _listed(names: Sequence[str], limit: int = 12) -> str:
     if not names:
         return "no other column"
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(repr(name) for name in names[:limit]) + more
+    return ", ".join(shown(name) for name in names[:limit]) + more
+
+
+def shown(text: str, limit: int = 80) -> str:
+    """A cell in a message."""
+    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."

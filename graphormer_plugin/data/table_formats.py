@@ -17,7 +17,12 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table import CsvTable, Table
+from graphormer_plugin.data.table import (
+    CsvTable,
+    Table,
+    check_expansion,
+    readable,
+)
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -71,6 +76,8 @@ class SdfTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        with readable(path):
+            check_expansion(path)
         names: dict[str, None] = {}
         titles = False
         for _, record in self.records():

@@ -16,7 +16,7 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split
-from graphormer_plugin.data.table import MISSING
+from graphormer_plugin.data.table import MISSING, readable, shown
 from graphormer_plugin.data.table_formats import open_table, stem
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -33,10 +33,8 @@ _SPLIT_NAMES = {
 
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
     path = Path(options.name).expanduser()
-    try:
+    with readable(path):
         return {"file": file_sha256(path), "rule": 1}
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror}") from None
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
@@ -86,7 +84,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             split = _SPLIT_NAMES.get(word.strip().lower())
             if split is None:
                 raise fail(
-                    split_column, f"{word!r} is not a split, expected train|valid|test"
+                    split_column,
+                    f"{shown(word)} is not a split, expected train|valid|test",
                 )
             rows_of.setdefault(split, []).append(row)
         if weight_column:
@@ -243,13 +242,13 @@ def _number(cell: str, kind: str) -> float:
             raise ValueError
         number = float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is not a number") from None
+        raise ValueError(f"{shown(text)} is not a number") from None
     if not abs(number) <= _LARGEST:
-        raise ValueError(f"{text!r} is not a number that fits float32")
+        raise ValueError(f"{shown(text)} is not a number that fits float32")
     if kind == "binary" and number not in (0, 1):
-        raise ValueError(f"{text!r} is neither 0 nor 1")
+        raise ValueError(f"{shown(text)} is neither 0 nor 1")
     if kind == "multiclass" and (number < 0 or number != int(number)):
-        raise ValueError(f"{text!r} is not a class number")
+        raise ValueError(f"{shown(text)} is not a class number")
     return number
 
 

@@ -1,12 +1,19 @@
 """Any CSV of SMILES: columns, splits, labels, and everything that can be wrong."""
 
 import gzip
+import multiprocessing
+import os
+import resource
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data import table as tables
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
+from graphormer_plugin.data.table import CsvTable
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
 
@@ -228,3 +235,92 @@ class TestCsv:
         source = csv_dataset(asked)
         assert source.targets.shape == (7831, 2)
         assert 0 < np.isnan(source.targets).sum() < 7831
+
+
+def within(megabytes, function):
+    """What a function raises in a process that may take so much more memory."""
+
+    def child(pipe):
+        with open("/proc/self/statm") as file:
+            size = int(file.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (size + megabytes * 2**20,) * 2)
+        try:
+            function()
+        except Exception as error:
+            pipe.send((type(error), str(error)))
+        pipe.close()
+
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+    process = context.Process(target=child, args=(send,))
+    process.start()
+    send.close()
+    result = receive.recv()
+    process.join()
+    return result
+
+
+class TestLimits:
+    def test_a_million_columns(self, options):
+        names = ["smiles", *map(str, range(1_000_000))]
+        text = ",".join(names) + "\n"
+        started = time.process_time()
+        with pytest.raises(DatasetError, match="and 999988 more"):
+            csv_dataset(options(text))
+        with pytest.raises(DatasetError, match="'7' appears twice"):
+            csv_dataset(options(text.replace(",999999", ",7")))
+        table = CsvTable(Path(options(text + "C" + ",1" * 1_000_000 + "\n").name))
+        (row,) = table.rows(names[::2])
+        assert len(row[2]) == 500_001
+        assert time.process_time() - started < 20  # in quadratic time: hours
+
+    @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+    @pytest.mark.parametrize(
+        "row", ["C", "C,", '"C\n', '"C,\n'], ids=["cell", "cells", "lines", "quote"]
+    )
+    def test_a_long_row(self, options, name, row, monkeypatch):
+        monkeypatch.setattr(tables, "LONGEST_ROW", 1 << 16)
+        text = row[:1] + row[-2:] * (1 << 16)
+        with pytest.raises(DatasetError, match="line .* more than 65,536 characters"):
+            csv_dataset(options("smiles,y\nC,1\n" + text, name))
+
+    def test_the_memory_of_a_long_row(self, options):
+        """A row as long as may be, of cells as short as may be."""
+        wrong = options("smiles,y\n" + "C," * (1 << 23), "data.csv.gz")
+        kind, message = within(300, lambda: csv_dataset(wrong))
+        assert kind is DatasetError and "row 0 (line 2) has 8388609 cells" in message
+
+    def test_a_small_file_that_expands_to_gigabytes(self, tmp_path):
+        member = gzip.compress(b"C,1\n" * 2_500_000)  # 10 MB in 10 KB
+        path = tmp_path / "data.csv.gz"
+        path.write_bytes(gzip.compress(b"smiles,y\n") + member * 470)
+        assert 4.5e6 < path.stat().st_size < 4.8e6
+        wrong = DatasetOptions(name=str(path), data_root=str(tmp_path))
+        kind, message = within(100, lambda: csv_dataset(wrong))
+        assert kind is DatasetError and "50 times its size; gunzip it" in message
+        assert message.startswith(str(path))
+
+    def test_a_long_cell_is_shortened_in_messages(self, options):
+        long = "z" * 10**6
+        for text in (f"smiles,y\nC,{long}\n", f"smiles,x,{long}\nC,1,1\n"):
+            with pytest.raises(DatasetError, match="zzz") as caught:
+                csv_dataset(options(text))
+            assert len(str(caught.value)) < 500
+
+    @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+    def test_what_is_not_a_file(self, tmp_path, name):
+        path = tmp_path / name
+        wrong = DatasetOptions(name=str(path), data_root=str(tmp_path), source="csv")
+        os.mkfifo(path)
+        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+            get_store(wrong)
+        path.unlink()
+        path.symlink_to("/dev/zero")
+        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+            get_store(wrong)
+        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+            CsvTable(path)
+        path.unlink()
+        path.mkdir()
+        with pytest.raises(DatasetError, match=f"{path}: Is a directory"):
+            get_store(wrong)
