@@ -76,6 +76,7 @@ WRAPPERS = {
             # They start Pythons of their own, which would take a minute.
             */*_memory.py | */prepare.py) more=(--help) ;;
             */fidelity/curves.py) more=(--help) ;; # trainings of half an hour
+            */random_forest.py) more=(--trees 5) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
             */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
@@ -217,6 +218,8 @@ def provide(page, clone, environment):
         log = clone / "runs/zinc/grpe_small/seed1/train.log"
         log.parent.mkdir(parents=True)
         log.write_text(LOG)
+        rings = [f"C1{'C' * size}1,{size % 4 // 2}" for size in range(2, 32)]
+        (clone / "bbbp.csv").write_text("\n".join(["smiles,p_np", *rings]) + "\n")
     if Path(page).parent.name in ("explaining", "predicting", "tour"):
         training, predicting = [
             code for _, code in BLOCKS["README.md"] if "checkpoints" in code
