@@ -315,6 +315,11 @@ def test_every_flag_exists(monkeypatch):
         # all, known or not: the plateau schedule has no --total-num-update
         options.parse_args_and_arch(parser, [*base, *words], parse_known=True)
         known |= set(parser._option_string_actions)
+    parser = options.get_training_parser()
+    words = ["--task", "graph_prediction", "--arch", "gin", "--optimizer", "adam"]
+    words += ["--criterion", "binary_logloss"]
+    options.parse_args_and_arch(parser, words, parse_known=True)
+    known |= set(parser._option_string_actions)
     known |= set(options.get_validation_parser()._option_string_actions)
     for command, function in COMMANDS.items():
         if command.startswith("graphormer-"):
