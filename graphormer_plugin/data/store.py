@@ -73,6 +73,7 @@ _KINDS = {
     "counts": dict,
     "featuriser": str,
 }
+_COUNTS = {"skipped", "missing_labels", "graphs_in_no_split"}
 _CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
 
 
@@ -312,8 +313,9 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     for name, kind in _KINDS.items():
         if not isinstance(manifest[name], kind):
             raise StoreError(f"{path}: {name} in {MANIFEST} is no {kind.__name__}")
-    if not all(type(count) is int for count in manifest["counts"].values()):
-        raise StoreError(f"{path}: counts in {MANIFEST} are not integers")
+    counts = manifest["counts"]
+    if not _COUNTS <= counts.keys() or {int} != set(map(type, counts.values())):
+        raise StoreError(f"{path}: counts in {MANIFEST} are missing or not integers")
     warnings = manifest.get("warnings", [])
     if not isinstance(warnings, list) or not all(isinstance(w, str) for w in warnings):
         raise StoreError(f"{path}: warnings in {MANIFEST} are not text")

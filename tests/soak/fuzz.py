@@ -10,6 +10,7 @@ An input is a number, the seed of its damage: a failure is reproduced with
 """
 
 import argparse
+import logging
 import sys
 import time
 import traceback
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--readers", nargs="+", default=list(READERS), choices=READERS)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="each")
     arguments = parser.parse_args()
+    logging.disable()  # of each traceback that becomes a line
     failed = 0
     for name in arguments.readers:
         counts, end = Counter(), time.monotonic() + arguments.seconds

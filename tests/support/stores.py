@@ -124,6 +124,7 @@ DAMAGES = {
     "no counts": manifest(lambda m: m.pop("counts")),
     "counts of text": manifest(lambda m: m["counts"].update(skipped="all")),
     "warnings of numbers": manifest(lambda m: m.update(warnings=[3])),
+    "a count less": manifest(lambda m: m["counts"].pop("skipped")),
     "no files": manifest(lambda m: m.pop("files")),
     "files as a list": manifest(lambda m: m.update(files=["x.npy"])),
     "a file without checksum": manifest(lambda m: m["files"].update({"y.npy": {}})),
