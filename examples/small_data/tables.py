@@ -16,6 +16,7 @@ import pandas as pd
 from sets import SETS
 
 HERE = Path(__file__).resolve().parent
+TRIED = HERE / "tried.tsv"
 MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {
     "forest": "random forest",
@@ -114,6 +115,22 @@ def gains(results: pd.DataFrame) -> str:
     return table(header, rows)
 
 
+def tried(path: Path) -> str:
+    """Kernels of heads that were compared on the way, from tried.tsv."""
+    found = pd.read_csv(path, sep="\t", keep_default_na=False)
+    found["cell"] = [f"{a:.3f} ± {b:.3f}" for a, b in zip(found.value, found.error)]
+    names = sets_of(found)
+    wide = found.pivot_table(
+        index=["start", "blocks"], columns="set", values="cell", aggfunc="last"
+    )
+    rows = [
+        [start, blocks, *(wide.loc[(start, blocks), names].fillna(""))]
+        for start in found.start.unique()
+        for blocks in found.blocks[found.start == start].unique()
+    ]
+    return table(["start", "kernel over", *names], rows)
+
+
 TABLES = {"figures": figures, "seconds": seconds, "gains": gains}
 
 
@@ -126,6 +143,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     results = read(args.results)
     found = {name: function(results) for name, function in TABLES.items()}
+    if TRIED.exists():
+        found["tried"] = tried(TRIED)
     if args.write:
         text = args.page.read_text(encoding="utf-8")
         text = MARKED.sub(lambda at: f"{at[1]}\n{found[at[2]]}\n{at[3]}", text)

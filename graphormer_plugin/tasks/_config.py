@@ -57,8 +57,9 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     pretrained_model_name: str = field(
         default=NONE,
         metadata={
-            "help": "published model to start from (examples/published), or NAME of "
-            "a file NAME.pt in --pretrained-dir; none starts from random weights"
+            "help": "published model to start from (examples/published), "
+            "grpe_small_descriptors, which comes with the package, or NAME of a file "
+            "NAME.pt in --pretrained-dir; none starts from random weights"
         },
     )
     pretrained_dir: Optional[str] = field(

@@ -1,0 +1,50 @@
+"""The model that comes with the package."""
+
+from pathlib import Path
+
+import numpy as np
+from rdkit import Chem
+from rdkit.Chem import Descriptors
+from scipy.stats import spearmanr
+
+from graphormer_plugin import hub
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint
+
+PACKAGED = "grpe_small_descriptors"
+
+
+def test_loads_by_name():
+    found = load_pretrained(PACKAGED)
+    assert found.options["_name"] == "grpe_small"
+    assert "MolWt" in found.targets.names
+    assert Path(found.path).stat().st_size < 3_000_000
+
+
+def test_it_is_in_the_wheel():
+    path = packaged_models()[PACKAGED]
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    assert f'"{path.parent.name}/*.pt"' in text
+
+
+def test_hub_and_heads_take_the_name():
+    """Its descriptors are those of RDKit: rank correlation over some molecules."""
+    predictor = hub.load(PACKAGED)
+    smiles = [f"{'C' * number}{end}" for number in range(1, 9) for end in "ONF"]
+    smiles += [f"c1ccccc1{text}" for text in smiles]
+    vectors = predictor.embed(smiles)
+    assert vectors.shape == (len(smiles), 80)
+    for name in ("MolWt", "MolLogP"):
+        exact = [getattr(Descriptors, name)(Chem.MolFromSmiles(s)) for s in smiles]
+        place = predictor.targets.names.index(name)
+        found = predictor.predict(smiles)[:, place]
+        assert spearmanr(exact, found).statistic > 0.9
+    head = fit_head(PACKAGED, smiles, vectors[:, 0], blocks=["vectors"])
+    assert np.corrcoef(head.predict(vectors).values[:, 0], vectors[:, 0])[0, 1] > 0.9
+
+
+def test_holds_no_path_of_a_machine():
+    state = read_checkpoint(PACKAGED).state
+    assert not state["last_optimizer_state"]
+    assert "/root" not in repr({k: v for k, v in state.items() if k != "model"})
