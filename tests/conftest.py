@@ -43,10 +43,11 @@ def shared_data() -> Path:
 @pytest.fixture(autouse=True)
 def no_handler_outlives_its_test() -> Iterator[None]:
     """Commands log to the standard error of their process: here pytest's capture of
-    one test, which is closed when the next one logs."""
+    one test, which is closed when the next one logs. The level is theirs, too."""
     root = logging.getLogger()
     before = root.handlers[:]
     yield
+    root.setLevel(logging.WARNING)
     for handler in root.handlers[:]:
         if handler not in before:
             root.removeHandler(handler)

@@ -14,6 +14,7 @@ from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
 
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
+from graphormer_plugin.data.options import DatasetOptions
 
 STARTS = ["C", "NC", "CC(=O)O", "c1ccccc1", "N#CC", "O=C(N)C", "FC(F)(F)C", "BrC"]
 SMILES = [start + "C" * more for start in STARTS for more in range(8)]
@@ -85,14 +86,9 @@ def test_it_goes_on_and_makes_equal_tables(tmp_path, sources, monkeypatch):
 
 def test_the_package_reads_it(tmp_path, sources):
     make(tmp_path / "table", sources)
-    options = SimpleNamespace(
+    options = DatasetOptions(
         name=str(tmp_path / "table/molecules.csv.gz"),
-        smiles_column="",
         target_columns=("MolWt", "MaxPartialCharge"),
-        split="",
-        seed=1,
-        target_kind="regression",
-        target_unit="",
     )
     source = csv_dataset(options)
     assert set(source.splits) == {"train", "valid"}

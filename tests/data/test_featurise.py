@@ -37,7 +37,7 @@ class TestFeaturise:
         assert sorted(reasons) == [1, 2, 3, 4]
         assert "unclosed ring" in reasons[1]
         assert "valence" in reasons[2] and "N, 5" in reasons[2]
-        assert "no atoms" in reasons[3]
+        assert "no SMILES" in reasons[3]
         assert "syntax error" in reasons[4]
         assert capfd.readouterr() == ("", "")  # RDKit prints nothing
 

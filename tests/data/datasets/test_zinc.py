@@ -125,7 +125,7 @@ def test_vocabulary_by_hand():
         parse_zinc_smiles("C1CC")
     with pytest.raises(ValueError, match="text after a blank"):
         parse_zinc_smiles("C O")
-    with pytest.raises(ValueError, match="no atoms"):
+    with pytest.raises(ValueError, match="no SMILES"):
         parse_zinc_smiles("")
 
 
