@@ -81,7 +81,7 @@ def test_tables(tmp_path, capsys):
             lines.append("\t".join(map(str, row)))
     (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
     page = tmp_path / "page.md"
-    page.write_text("a\n<!-- results: gains -->\nold\n<!-- end -->\nb\n")
+    page.write_text("a\n<!-- figures: gains -->\nold\n<!-- end -->\nb\n")
     words = [str(tmp_path / "results.tsv"), "--page", str(page)]
     tables.main(words)
     output = capsys.readouterr().out

@@ -3,7 +3,7 @@
     python examples/small_data/tables.py [RESULTS.tsv]            # print them
     python examples/small_data/tables.py [RESULTS.tsv] --write    # into README.md
 
-A table stands between the lines `<!-- results: figures -->` and `<!-- end -->`.
+A table stands between the lines `<!-- figures: figures -->` and `<!-- end -->`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from sets import SETS
 
 HERE = Path(__file__).resolve().parent
 TRIED = HERE / "tried.tsv"
-MARKED = re.compile(r"(<!-- results: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {
     "forest": "random forest",
     "chemprop": "chemprop",
