@@ -13,7 +13,11 @@ from omegaconf import OmegaConf
 
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.finetune.resume import copy_checkpoint
-from graphormer_plugin.inference.checkpoint import invalid_checkpoint_errors, read_file
+from graphormer_plugin.inference.checkpoint import (
+    IMPORT_HINT,
+    invalid_checkpoint_errors,
+    read_file,
+)
 from graphormer_plugin.tasks._errors import one_line_errors
 
 logger = logging.getLogger(__name__)
@@ -57,8 +61,9 @@ def load_checkpoint(
         # A memory-mapped optimiser state would depend on the file during training.
         state = read_file(PathManager.get_local_path(path), mmap=False)
         with invalid_checkpoint_errors(path):
+            # fairseq would make cfg of them, paths included.
             if state.get("args") is not None:
-                vars(state["args"]).update(overrides)
+                raise ValueError(f"options of fairseq before 0.10; {IMPORT_HINT}")
             if state.get("cfg") is not None:
                 dropped = drop_paths(state["cfg"].get("task") or {})
                 cfg = OmegaConf.create(state["cfg"], flags={"allow_objects": True})

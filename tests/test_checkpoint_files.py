@@ -9,6 +9,7 @@ import shutil
 import signal
 import struct
 import zipfile
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,31 @@ def test_nothing_is_imported_from_a_folder_that_a_checkpoint_names(
     overrides = {"data_root": str(tmp_path / "asked"), "user_data_dir": str(folder)}
     log = validate(path, "--model-overrides", repr(overrides))
     assert (tmp_path / "asked").exists()
+
+
+def test_options_in_the_form_of_old_checkpoints_are_refused(
+    trained, validate, train, tmp_path, capsys
+):
+    folder = tmp_path / "evil"
+    folder.mkdir()
+    (folder / "code.py").write_text("open(__file__ + '.ran', 'w')\n")
+    state = weights(trained / "checkpoint_last.pt")
+    task = {**state["cfg"]["task"], "task": "graph_prediction"}
+    old = Namespace(**task, arch=state["cfg"]["model"]["_name"])
+    old.user_data_dir = str(folder)
+    path = tmp_path / "old.pt"
+    torch.save({**state, "args": old}, path)
+    with pytest.raises(SystemExit, match="2"):
+        validate(path)
+    one_line(capsys, path, "options of fairseq before 0.10")
+    with pytest.raises(SystemExit, match="2"):
+        train("other", "--restore-file", path)
+    one_line(capsys, path, "options of fairseq before 0.10")
+    torch.save({**state, "args": old, "cfg": None}, path)
+    with pytest.raises(SystemExit, match="2"):
+        validate(path)
+    one_line(capsys, path)
+    assert not (folder / "code.py.ran").exists()
 
 
 # Nothing runs
