@@ -13,13 +13,14 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup demo test test-quick coverage sanitize soak lint docs clean
+.PHONY: help setup demo test test-quick test-all coverage sanitize soak lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the whole test suite'
-	@echo 'make test-quick  what takes no training: about a minute'
-	@echo 'make coverage    the test suite, and the lines that it does not reach'
+	@echo 'make test        the tests, but those that train for long: four minutes on two cores'
+	@echo 'make test-quick  the tests that train nothing: about a minute'
+	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them'
+	@echo 'make coverage    all tests, and the lines that they do not reach'
 	@echo 'make sanitize    tests of the kernels, compiled with AddressSanitizer and UBSan (gcc)'
 	@echo 'make soak        210 kills, and 100,000 damaged files for every reader: hours'
 	@echo 'make lint        ruff, black, the direction of imports, types of the public surface'
@@ -40,10 +41,13 @@ demo: setup
 	    --dir "$(DEMO_DIR)" --workers "$(DEMO_WORKERS)"
 
 test: setup
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
 
 test-quick: setup
-	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+	$(PYTEST) -m "not slow and not trains" $(PYTEST_ARGS)
+
+test-all: setup
+	$(PYTEST) $(PYTEST_ARGS)
 
 coverage: setup
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)

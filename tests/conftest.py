@@ -9,18 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest_plugins = ["support.training"]
-
-
 # Fixtures that train a model, or run the commands of a page or recipe.
-SLOW = {"benchmark_data", "clone", "drop_in", "smoke", "train"}
+TRAIN = {"benchmark_data", "checkpoint", "clone", "drop_in", "quick", "smoke", "train"}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Fixtures of trainings, but not in the process that hands tests to others: its
+    import of torch would delay all of them."""
+    if config.getoption("dist", "no") == "no":
+        config.pluginmanager.import_plugin("support.training")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What trains for real is slow, see `make test-quick`."""
+    """`make test-quick` leaves out what trains, see CONTRIBUTING.md."""
     for item in items:
-        if SLOW & set(getattr(item, "fixturenames", ())):
-            item.add_marker("slow")
+        if TRAIN & set(getattr(item, "fixturenames", ())):
+            item.add_marker("trains")
 
 
 @pytest.fixture(scope="session")

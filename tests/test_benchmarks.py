@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from support.training import TINY, USER_DIR, command, logged, run
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
 
 
 def read(path):

@@ -3,11 +3,12 @@
 All trainings of a number of processes share one process group.
 """
 
+import functools
+
 import pytest
 from fairseq_cli import train as fairseq_train
 
 from support.training import (
-    SMILES,
     TINY,
     forget,
     logged,
@@ -15,9 +16,10 @@ from support.training import (
     train_arguments,
     train_several,
     weights,
+    write_molecules,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
 
 UPDATES = 20
 DDP = {1: "pytorch_ddp", 2: "pytorch_ddp", 4: "legacy_ddp"}
@@ -48,21 +50,14 @@ SYSTEMS = {
     "gt_fp16": f"--arch gt_zinc {TRANSFORMER} {FP16}",
 }
 # Two processes are for fairseq's other implementation of distributed training.
-NAMES = {1: SYSTEMS, 2: ["graphormer", "cgt", "gt", "pna"], 4: SYSTEMS}
+NAMES = {2: ["graphormer", "cgt", "gt", "pna"], 4: list(SYSTEMS)}
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """122 molecules. 97 to train, so that the last update of an epoch has 17."""
+    """97 graphs to train, so that the last update of an epoch has 17; 13 to validate."""
     folder = tmp_path_factory.mktemp("data")
-    lines = ["smiles,split,length,carbons"]
-    for row, smiles in enumerate(SMILES):
-        split = {8: "valid", 9: "test"}.get(row % 10, "train")
-        carbons = "" if row % 6 == 1 else str(100 * smiles.upper().count("C"))
-        lines.append(f"{smiles},{split},{len(smiles)},{carbons}")
-    lines += ["CCO,train,3,200", "C,valid,1,100"]
-    (folder / "molecules.csv").write_text("\n".join(lines) + "\n")
-    return folder
+    return write_molecules(folder, "CCO,train,3,200", "C,valid,1,100")
 
 
 def runs(data, folder, world_size, *more, **systems):
@@ -90,23 +85,30 @@ def runs(data, folder, world_size, *more, **systems):
 
 @pytest.fixture(scope="module")
 def trained(data, tmp_path_factory):
-    """Number of processes -> folder, and system -> log."""
-    found = {}
-    for world_size, names in NAMES.items():
-        folder = tmp_path_factory.mktemp(f"on_{world_size}")
-        systems = {name: SYSTEMS[name] for name in names}
+    """Function: the names of a group, trained on a number of processes: folder, and
+    system -> log."""
+
+    @functools.cache
+    def train(group, world_size):
+        folder = tmp_path_factory.mktemp(f"{group}_on_{world_size}")
+        systems = {name: SYSTEMS[name] for name in NAMES[group]}
         systems = runs(data, folder, world_size, **systems)
-        logs = train_several(systems, world_size, folder / "runs.json")
-        found[world_size] = folder, logs
-    return found
+        return folder, train_several(systems, world_size, folder / "runs.json")
+
+    return train
 
 
 @pytest.mark.parametrize(
-    "world_size, name", [(size, name) for size in (2, 4) for name in NAMES[size]]
+    "world_size, name",
+    [
+        pytest.param(size, name, marks=[pytest.mark.slow] if size == 4 else [])
+        for size, names in NAMES.items()
+        for name in names
+    ],
 )
 def test_losses_and_metrics_are_those_of_one_process(trained, world_size, name):
     error = 1e-3 if "fp16" in name else 1e-5
-    logs = [trained[size][1][name] for size in (1, world_size)]
+    logs = [trained(world_size, size)[1][name] for size in (1, world_size)]
     expected, found = (
         [log["loss"] for log in logged(text, "train_inner")] for text in logs
     )
@@ -130,16 +132,17 @@ def test_update_freq_changes_nothing_without_batchnorm(data, tmp_path, monkeypat
         forget()
         folder = tmp_path / str(update_freq)
         more = ["--batch-size", batch_size, "--update-freq", update_freq]
+        more += ["--max-update", 10]
         (arguments,) = runs(data, folder, 1, *more, grpe=SYSTEMS["grpe"]).values()
         text = run(fairseq_train.cli_main, arguments, monkeypatch)
         found.append([log["loss"] for log in logged(text, "train_inner")])
-    assert len(found[0]) == UPDATES
+    assert len(found[0]) == 10
     assert found[1] == pytest.approx(found[0], rel=1e-5, abs=1e-5)
 
 
 def test_the_metric_is_that_of_the_saved_model(trained, validate):
     """Every process has the statistics that the first one saves."""
-    folder, logs = trained[4]
+    folder, logs = trained(2, 2)
     path = folder / "cgt/checkpoint_best.pt"
     (log,) = logged(logs["cgt"], "valid")
     (alone,) = logged(validate(path), "valid")

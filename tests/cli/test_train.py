@@ -251,7 +251,7 @@ def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsy
     assert (tmp_path / "classes-model/roc.png").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.trains
 def test_a_killed_command_goes_on(quick, tmp_path):
     """Its training ends with it, and continues from the last checkpoint."""
     lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]

@@ -1,6 +1,6 @@
 """Small trainings through fairseq's own commands, in this process or in two others.
 
-Its fixtures are known everywhere (conftest.py loads this module as a plugin).
+Its fixtures are known everywhere: conftest.py loads this module as a plugin.
 """
 
 import atexit
@@ -59,17 +59,20 @@ def fresh_fairseq():
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """120 molecules: 96 to train, 12 to validate, 12 to test; two targets."""
-    folder = tmp_path_factory.mktemp("data")
+def write_molecules(folder, *more):
+    """120 molecules: 96 to train, 12 to validate, 12 to test; two targets; more lines."""
     lines = ["smiles,split,length,carbons"]
     for row, smiles in enumerate(SMILES):
         split = {8: "valid", 9: "test"}.get(row % 10, "train")
         carbons = "" if row % 6 == 1 else str(100 * smiles.upper().count("C"))
         lines.append(f"{smiles},{split},{len(smiles)},{carbons}")
-    (folder / "molecules.csv").write_text("\n".join(lines) + "\n")
+    (folder / "molecules.csv").write_text("\n".join([*lines, *more]) + "\n")
     return folder
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return write_molecules(tmp_path_factory.mktemp("data"))
 
 
 def train_arguments(data, save_dir, *more):

@@ -219,7 +219,7 @@ def test_molpcba_has_missing_labels(tmp_path, options, rng):
     assert f"{int(np.isnan(labels).sum()):,} labels missing" in describe(store)
 
 
-@pytest.mark.slow
+@pytest.mark.trains
 def test_all_of_molhiv_is_kept(tmp_path, options, shared_data):
     """Every tenth graph, and the seven that RDKit refuses; sizes as RDKit counts them.
 
