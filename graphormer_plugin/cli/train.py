@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
+from graphormer_plugin.data.options import MAX_ATOMS, help_of
+from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
 from graphormer_plugin.experiment.settings import (
-    KINDS,
     MODELS,
     Settings,
     parse_ratios,
@@ -47,10 +48,15 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--target-kind",
-        choices=KINDS,
+        choices=TARGET_KINDS,
         default="",
-        help="what the targets are (default: binary if all labels are 0 or 1)",
+        help="what the targets are (default: binary if all labels are 0 or 1 or one of "
+        "two words, multiclass if --class-names has more than two)",
     )
+    add("--class-names", metavar="A,B,...", default="", help=help_of("class_names"))
+    add("--class-weights", metavar="A,B,...", default="", help=CLASS_WEIGHTS)
+    add("--weight-column", metavar="NAME", default="", help=help_of("weight_column"))
+    add("--largest-fragment", action="store_true", help=help_of("largest_fragment"))
     add("--target-unit", default="", help="unit of the targets, for messages, e.g. eV")
     add(
         "--skip-invalid",
@@ -166,8 +172,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         del values[name]
     out = values.pop("out")
     values["folder"] = out or default_folder(values["table"])
-    names = values["target_columns"].split(",")
-    values["target_columns"] = tuple(name.strip() for name in names if name.strip())
+    for name in ("target_columns", "class_names"):
+        words = values[name].split(",")
+        values[name] = tuple(word.strip() for word in words if word.strip())
     values["ratios"] = parse_ratios(values["ratios"])
     return Settings(**values)
 

@@ -4,7 +4,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
+
+from graphormer_plugin.data.schema import TargetSchema
 
 BALANCED = "balanced"
 HELP = (
@@ -28,23 +31,61 @@ def weight_table(text: str, task: Any) -> Tensor:
         ValueError: wrong numbers, or ``balanced`` for classes of nodes.
     """
     targets = task.targets
-    classes = 2 if targets.kind == "binary" else targets.num_classes
-    if text != BALANCED:
-        try:
-            weights = [float(part) for part in text.split(",")]
-        except ValueError:
-            weights = []
-        if len(weights) != classes or not all(0 <= w < np.inf for w in weights):
-            raise ValueError(
-                f"--class-weights {text}: expected {classes} numbers >= 0, or {BALANCED}"
-            )
-        return torch.tensor([weights]).expand(len(targets.names), -1)
-    if targets.level != "graph":
+    if given_weights(text, targets) is None and targets.level != "graph":
         raise ValueError("--class-weights balanced: classes of nodes take numbers")
-    labels = np.asarray(task.store.target[task.store.splits["train"]])
-    counts = np.stack([(labels == number).sum(0) for number in range(classes)], axis=1)
+    labels = np.empty((0, 0))
+    if text == BALANCED:
+        labels = np.asarray(task.store.target[task.store.splits["train"]])
+    weights = class_weights(text, targets, labels)
+    return torch.tensor(weights, dtype=torch.float32)
+
+
+def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
+    """Weights of the classes of each target.
+
+    Args:
+        text: see `HELP`.
+        targets: T targets of classes.
+        labels: [n, T] of the training, NaN where missing; only ``balanced`` reads them.
+
+    Returns:
+        float64 [T, classes].
+
+    Raises:
+        ValueError: wrong numbers.
+    """
+    given = given_weights(text, targets)
+    if given is not None:
+        return np.tile(given, (len(targets.names), 1))
+    classes = range(count_classes(targets))
+    counts = np.stack([(labels == number).sum(0) for number in classes], axis=1)
     # sklearn's formula; the mean weight of the labels of a target is 1.
     present = (counts > 0).sum(1, keepdims=True)
     weights = counts.sum(1, keepdims=True) / np.maximum(present * counts, 1)
     weights[counts == 0] = 0
-    return torch.tensor(weights, dtype=torch.float32)
+    return weights
+
+
+def given_weights(text: str, targets: TargetSchema) -> list[float] | None:
+    """The numbers of a text, or None for ``balanced``.
+
+    Raises:
+        ValueError: it has not a number for each class.
+    """
+    if text == BALANCED:
+        return None
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    classes = count_classes(targets)
+    if len(weights) != classes or not all(0 <= w < np.inf for w in weights):
+        raise ValueError(
+            f"--class-weights {text}: expected {classes} numbers >= 0, or {BALANCED}"
+        )
+    return weights
+
+
+def count_classes(targets: TargetSchema) -> int:
+    """Number of classes of each target."""
+    return 2 if targets.kind == "binary" else targets.num_classes

@@ -211,3 +211,9 @@ def data_root_folder(options: DatasetOptions) -> Path:
     """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
     root = options.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
     return Path(root or "~/.cache/graphormer_plugin").expanduser()
+
+
+def help_of(name: str) -> str:
+    """Help text of a flag of `DatasetConfig`, for other commands that have it."""
+    (flag,) = (one for one in dataclasses.fields(DatasetConfig) if one.name == name)
+    return flag.metadata["help"].removeprefix("table: ")

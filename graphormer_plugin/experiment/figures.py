@@ -14,7 +14,10 @@ from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.table import Table
 from graphormer_plugin.experiment.training import Curves
 from graphormer_plugin.inference.calibration import calibration_figure
+from graphormer_plugin.inference.classes import class_labels
 
+# Name of the figure of the test molecules.
+TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
 MOST_TARGETS = 6  # of which a figure shows a panel
 SIDE = 3.6  # inches of a panel
 
@@ -33,6 +36,8 @@ def panels(count: int) -> tuple[Figure, list[Axes]]:
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     """Predictions of the test molecules of all replicates: parity plots for numbers,
     ROC curves for classes, one panel for each of the first targets."""
+    if table.targets.kind == "multiclass":
+        return confusion_figure(table, runs)
     names = table.targets.names[:MOST_TARGETS]
     figure, axes = panels(len(names))
     draw = roc if table.targets.kind == "binary" else parity
@@ -48,6 +53,27 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
         values = [score(metric, *pair) for pair in pairs]
         axis.set_title(f"{name}: {metric} {spread(values)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
+    return figure
+
+
+def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure:
+    """How often the molecules of each class are predicted as which class."""
+    names = class_labels(table.targets)
+    counts = np.zeros((len(names), len(names)), int)
+    for run in runs:
+        rows = run.split["test"]
+        rows = rows[~np.isnan(table.labels[rows, 0])]
+        best = run.predicted.values[rows].argmax(1)
+        np.add.at(counts, (table.labels[rows, 0].astype(int), best), 1)
+    figure, (axis,) = panels(1)
+    axis.imshow(counts, cmap="Blues")
+    for (measured, predicted), count in np.ndenumerate(counts):
+        dark = count > counts.max() / 2
+        axis.text(predicted, measured, count, ha="center", color="w" if dark else "k")
+    places = range(len(names))
+    axis.set_xticks(places, names, rotation=45, ha="right")
+    axis.set_yticks(places, names)
+    axis.set(xlabel="predicted", ylabel="measured", title=table.targets.names[0])
     return figure
 
 
@@ -81,7 +107,10 @@ def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -
 def spread_figure(
     table: Table, runs: Sequence[Run], scale: np.ndarray
 ) -> Figure | None:
-    """Calibration of the spreads or probabilities of the test molecules."""
+    """Calibration of the spreads or probabilities of the test molecules; None for more
+    than two classes."""
+    if table.targets.kind == "multiclass":
+        return None
     rows = [run.split["test"] for run in runs]
     spreads = [run.predicted.std for run in runs]
     std = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ import numpy as np
 import torch
 
 from graphormer_plugin import hub
+from graphormer_plugin.criterions.class_weights import class_weights
+from graphormer_plugin.experiment.results import save_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
@@ -28,6 +31,8 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     training_line,
 )
+from graphormer_plugin.inference.kernels import raw_features
+from graphormer_plugin.inference.molecules import smiles_of
 
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
@@ -131,6 +136,38 @@ class Experiment:
         run_training(self.folder, words, on_epoch)
         self.bar.total -= epochs - done  # it stopped early
         self.bar.refresh()
+
+    def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
+        """Weights of all labels [n, T]: those of the molecules, times those of the
+        classes, which ``balanced`` takes from some rows. None for equal ones."""
+        table, asked = self.table, self.settings.class_weights
+        if table.weights is None and not asked:
+            return None
+        found = np.ones(table.labels.shape)
+        if table.weights is not None:
+            found *= table.weights[:, None]
+        if asked:
+            weights = class_weights(asked, table.targets, table.labels[rows])
+            numbers = np.nan_to_num(table.labels).astype(int)
+            found *= np.take_along_axis(weights, numbers.T, 1).T
+        return found
+
+    @cached_property
+    def molecules(self) -> list[str]:
+        """SMILES without what ``--largest-fragment`` leaves out."""
+        return smiles_of(self.table.smiles, self.table.featuriser)
+
+    def features(self) -> dict[str, np.ndarray]:
+        """Fingerprints and descriptors of all molecules, computed once; see
+        `raw_features`."""
+        path = self.folder / "data/features.npz"
+        if not path.exists():
+            none = np.empty((len(self.table), 0))
+            blocks = ("fingerprint", "descriptors")
+            found = {name: raw_features(name, none, self.molecules) for name in blocks}
+            save_arrays(path, found)
+        with np.load(path) as arrays:
+            return dict(arrays)
 
     def smiles(self, rows: np.ndarray) -> list[str]:
         """Some of the molecules."""

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
-
-from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 
 # Share of the features that a regression tree considers at each node (our choice, for
 # speed). Trees of classes consider scikit-learn's square root.
 REGRESSION_FEATURES = 1 / 3
 
 
-def features(smiles: Sequence[str]) -> np.ndarray:
-    """Morgan counts and RDKit's descriptors side by side, float32 [n, features]."""
-    parts = [morgan_counts(smiles), rdkit_descriptors(smiles)]
-    return np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe")
+def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
+    """Mean of each target [T]: for two classes the share of class 1.
 
-
-def mean_labels(labels: np.ndarray) -> np.ndarray:
-    """Mean of each target [T]: for classes the share of class 1."""
+    Args:
+        labels: [n, T], NaN where missing.
+        classes: Of a multiclass target, whose shares [classes] are the answer.
+    """
+    if classes:
+        known = labels[~np.isnan(labels)].astype(int)
+        return np.bincount(known, minlength=classes) / len(known)
     return np.nanmean(labels, axis=0)
 
 
@@ -34,6 +33,8 @@ def forest_predictions(
     kind: str,
     trees: int,
     seed: int,
+    classes: int = 0,
+    weights: np.ndarray | None = None,
 ) -> np.ndarray:
     """Predictions of random forests, one per target, for all molecules.
 
@@ -41,31 +42,42 @@ def forest_predictions(
         table: Features [n, F], NaN where missing.
         labels: [n, T], NaN where missing.
         train: Molecules to fit to.
-        kind: ``regression`` or ``binary``.
+        kind: Of the targets.
         trees: In each forest.
         seed: Of the forests.
+        classes: Of a multiclass target.
+        weights: Of the labels [n, T].
 
     Returns:
-        Values or probabilities of class 1 [n, T].
+        Values or probabilities of class 1 [n, T]; probabilities [n, classes] of a
+        multiclass target.
     """
-    found = np.empty(labels.shape)
+    found = np.zeros((len(labels), classes or labels.shape[1]))
     for target, column in enumerate(labels.T):
         rows = train[~np.isnan(column[train])]
+        if weights is not None:
+            rows = rows[weights[rows, target] > 0]
         known = np.unique(column[rows])
         if len(known) < 2:
+            if classes:
+                found[:, known.astype(int)] = 1
+                continue
             found[:, target] = known[0] if len(known) else np.nanmean(labels[train])
             continue
+        of_rows = None if weights is None else weights[rows, target]
         options = {
             "n_estimators": trees,
             "random_state": seed,
             "n_jobs": len(os.sched_getaffinity(0)),
         }
-        if kind == "binary":
-            forest = RandomForestClassifier(**options)
-            forest.fit(table[rows], column[rows].astype(int))
-            found[:, target] = forest.predict_proba(table)[:, 1]
-        else:
+        if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
-            forest.fit(table[rows], column[rows])
+            forest.fit(table[rows], column[rows], of_rows)
             found[:, target] = forest.predict(table)
+            continue
+        forest = RandomForestClassifier(**options)
+        forest.fit(table[rows], column[rows].astype(int), of_rows)
+        places = forest.classes_ if classes else slice(target, target + 1)
+        chances = forest.predict_proba(table)
+        found[:, places] = chances if classes else chances[:, 1:]
     return found

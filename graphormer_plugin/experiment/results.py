@@ -13,9 +13,11 @@ import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
 from graphormer_plugin.experiment.table import SPLITS, Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
+from graphormer_plugin.inference.classes import class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.values import Prediction, format_value
@@ -59,7 +61,7 @@ def model_name(runs: Sequence[Run]) -> str:
 
 def reference_name(kind: str) -> str:
     """Name of the row of the mean of the labels."""
-    return "majority" if kind == "binary" else MEAN
+    return MEAN if kind == "regression" else "majority"
 
 
 def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[float]]]:
@@ -131,42 +133,79 @@ def write_predictions(
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
-    input, the measured targets, the predicted ones, their standard deviation if there is
-    one, the likeness to the training molecules, and for test the prediction of the
-    random forest.
+    input, the measured targets, what `predicted_columns` has, the likeness to the
+    training molecules, and for test the prediction of the random forest.
 
     Args:
         folder: Where.
         table: The molecules.
         runs: With their predictions.
-        scale: Factor of the standard deviations [T].
+        scale: Factor of the standard deviations [T], 1 for classes.
     """
-    names = table.targets.names
     has_std = any(run.predicted.std is not None for run in runs)
     for split in SPLITS:
-        header = ["replicate", table.smiles_column, *table.extra_names, *names]
-        header += [f"{name}_predicted" for name in names]
-        header += [f"{name}_std" for name in names] if has_std else []
-        header += [IN_DOMAIN]
-        header += [f"{name}_forest" for name in names] if split == "test" else []
-        lines: list[list[Any]] = [header]
+        lines: list[list[Any]] = []
         for number, run in enumerate(runs, 1):
-            values, std, in_domain = run.predicted
-            unknown = np.full(len(table), np.nan)
-            columns = [values]
+            rows = run.split[split]
+            values, std, in_domain = (
+                None if one is None else one[rows] for one in run.predicted
+            )
             if has_std:
-                columns.append(np.full(values.shape, np.nan) if std is None else std)
-                columns[-1] = columns[-1] * scale
-            columns.append((unknown if in_domain is None else in_domain)[:, None])
+                std = np.full(values.shape, np.nan) if std is None else std * scale
+            columns = predicted_columns(table.targets, values, std)
+            unknown = np.full(len(rows), np.nan)
+            columns[IN_DOMAIN] = cells_of(unknown if in_domain is None else in_domain)
             if split == "test":
-                columns.append(run.predictions[FOREST].values)
-            numbers = np.concatenate(columns, 1)
-            for row in run.split[split].tolist():
-                labels = ["" if x != x else repr(x) for x in table.labels[row].tolist()]
-                start = [number, table.smiles[row], *table.extras[row], *labels]
-                cells = ["" if x != x else format_value(x) for x in numbers[row]]
-                lines.append([*start, *cells])
+                of_forest = run.predictions[FOREST].values[rows]
+                found = list(predicted_columns(table.targets, of_forest).values())
+                for name, cells in zip(table.targets.names, found):
+                    columns[f"{name}_forest"] = cells
+            if not lines:
+                first = ["replicate", table.smiles_column, *table.extra_names]
+                lines.append([*first, *table.targets.names, *columns])
+            for row, cells in zip(rows, zip(*columns.values()), strict=True):
+                first = [number, table.smiles[row], *table.extras[row]]
+                lines.append([*first, *table.label_cells(row), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
+
+
+def predicted_columns(
+    targets: TargetSchema, values: np.ndarray, std: np.ndarray | None = None
+) -> dict[str, list[str]]:
+    """Cells of predictions by the name of the column.
+
+    Numbers, or the probability of class 1 and the more probable class if it has a name;
+    of a multiclass target the most probable class, and the probability of each. Then
+    the standard deviations, for a multiclass target that of the class's probability.
+
+    Args:
+        targets: What is predicted.
+        values: [n, T], of a multiclass target [n, classes].
+        std: Their standard deviations.
+    """
+    names, columns = targets.names, {}
+    if targets.kind == "multiclass":
+        best, labels = values.argmax(1), class_labels(targets)
+        columns[f"{names[0]}_predicted"] = [labels[one] for one in best]
+        for label, chances in zip(labels, values.T, strict=True):
+            columns[f"{names[0]}_probability_{label}"] = cells_of(chances)
+        if std is not None:
+            std = np.take_along_axis(std, best[:, None], 1)
+    else:
+        for name, column in zip(names, values.T, strict=True):
+            columns[f"{name}_predicted"] = cells_of(column)
+        for target, name in enumerate(names):
+            if words := targets.classes_of(target):
+                likely = (values[:, target] > 0.5).astype(int)
+                columns[f"{name}_class"] = [words[one] for one in likely]
+    for name, column in zip(names, [] if std is None else std.T):
+        columns[f"{name}_std"] = cells_of(column)
+    return columns
+
+
+def cells_of(column: np.ndarray) -> list[str]:
+    """Numbers as text, NaN as an empty cell."""
+    return ["" if x != x else format_value(x) for x in column.tolist()]
 
 
 def calibration(table: Table, runs: Sequence[Run]) -> np.ndarray:

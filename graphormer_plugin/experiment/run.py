@@ -137,8 +137,10 @@ def do_runs(experiment: Experiment) -> list[Run]:
     runs = []
     for number, split in enumerate(experiment.splits):
         run = Run(split)
-        of_mean = mean_labels(experiment.table.labels[fitted_rows(split)])
-        shape = experiment.table.labels.shape
+        table = experiment.table
+        labels = table.labels[fitted_rows(split)]
+        of_mean = mean_labels(labels, table.targets.num_classes)
+        shape = (len(table.labels), len(of_mean))
         run.predictions[MEAN] = Prediction(np.broadcast_to(of_mean, shape))
         run.predictions[FOREST] = forest(experiment, number)
         for model in experiment.models:
@@ -173,7 +175,7 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
         )
         for which in experiment.trainings()
     }
-    test = "roc" if table.targets.kind == "binary" else "parity"
+    test = figures.TEST_FIGURES[table.targets.kind]
     drawn = {
         test: figures.test_figure(table, runs),
         "calibration": figures.spread_figure(table, runs, scale),
@@ -181,7 +183,7 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     }
     pictures = {}
     titles = {"roc": "ROC curves", "parity": "Parity", "curves": "Learning curves"}
-    titles["calibration"] = "Calibration"
+    titles |= {"calibration": "Calibration", "confusion": "Confusion of classes"}
     for name, figure in drawn.items():
         if figure is not None:
             pictures[titles[name]] = png_of(figure)

@@ -42,8 +42,16 @@ class Metric:
         return value > other if self.rises else value < other
 
 
-MAIN = {"regression": Metric("rmse", False), "binary": Metric("roc_auc", True)}
-METRICS = {"regression": ("rmse", "mae", "r2"), "binary": ("roc_auc", "ap", "accuracy")}
+MAIN = {
+    "regression": Metric("rmse", False),
+    "binary": Metric("roc_auc", True),
+    "multiclass": Metric("accuracy", True),
+}
+METRICS = {
+    "regression": ("rmse", "mae", "r2"),
+    "binary": ("roc_auc", "ap", "accuracy"),
+    "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
+}
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -51,7 +59,7 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
 
     Args:
         name: Of `METRICS`.
-        predicted: Values or probabilities [n].
+        predicted: Values or probabilities [n]; probabilities of classes [n, classes].
         labels: [n], NaN where missing.
     """
     there = ~np.isnan(labels)
@@ -63,6 +71,8 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
             return math.nan
         function = {"roc_auc": roc_auc, "ap": average_precision}[name]
         return function(predicted[:, None], labels[:, None])
+    if predicted.ndim == 2:
+        return _class_score(name, predicted, labels.astype(int))
     if name == "accuracy":
         return float(np.mean((predicted > 0.5) == (labels > 0.5)))
     if name == "r2":
@@ -73,6 +83,28 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(np.sqrt(np.square(error).mean()))
 
 
+def _class_score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
+    """A metric of a multiclass target: the mean recall of its classes is the balanced
+    accuracy."""
+    if name == "log_loss":
+        chances = predicted[np.arange(len(labels)), labels]
+        return float(-np.log(np.maximum(chances, np.finfo(np.float64).tiny)).mean())
+    hits = predicted.argmax(1) == labels
+    if name == "accuracy":
+        return float(hits.mean())
+    return float(np.mean([hits[labels == one].mean() for one in np.unique(labels)]))
+
+
+def pairs(
+    kind: str, predicted: np.ndarray, labels: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Predictions and labels [n] of each target; predictions of a multiclass target are
+    [n, classes]."""
+    if kind == "multiclass":
+        return [(predicted, labels[:, 0])]
+    return list(zip(predicted.T, labels.T, strict=True))
+
+
 def scores(
     kind: str, predicted: np.ndarray, labels: np.ndarray
 ) -> dict[str, list[float]]:
@@ -80,11 +112,11 @@ def scores(
 
     Args:
         kind: Key of `METRICS`.
-        predicted: [n, T].
+        predicted: [n, T], of a multiclass target [n, classes].
         labels: [n, T].
     """
     return {
-        name: [score(name, *pair) for pair in zip(predicted.T, labels.T, strict=True)]
+        name: [score(name, *pair) for pair in pairs(kind, predicted, labels)]
         for name in METRICS[kind]
     }
 
@@ -93,7 +125,7 @@ def main_score(kind: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     """The main metric, its mean over the targets that have one."""
     name = MAIN[kind].name
     return mean_of_defined(
-        [score(name, *pair) for pair in zip(predicted.T, labels.T, strict=True)]
+        [score(name, *pair) for pair in pairs(kind, predicted, labels)]
     )
 
 

@@ -13,13 +13,13 @@ from typing import Any
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
 MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
 # What auto trains with a start; the better one by validation is chosen in each run.
 AUTO_MODELS = (HEAD, FINETUNE)
-KINDS = ("regression", "binary")
 SETTINGS_FILE = "settings.json"
 
 
@@ -67,6 +67,10 @@ class Settings:
     target_columns: tuple[str, ...] = ()
     target_kind: str = ""
     target_unit: str = ""
+    class_names: tuple[str, ...] = ()
+    class_weights: str = ""
+    weight_column: str = ""
+    largest_fragment: bool = False
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
     split: str = "scaffold"
@@ -102,9 +106,9 @@ class Settings:
             raise DatasetError("--folds and --replicates cannot be combined")
         if self.lr is not None and not self.lr > 0:
             raise DatasetError(f"--lr {self.lr}: expected a number above 0")
-        if self.target_kind not in ("", *KINDS):
+        if self.target_kind not in ("", *TARGET_KINDS):
             raise DatasetError(
-                f"--target-kind {self.target_kind}, expected {'|'.join(KINDS)}"
+                f"--target-kind {self.target_kind}, expected {'|'.join(TARGET_KINDS)}"
             )
         named = self.split.startswith("column:") and self.split != "column:"
         if self.split not in ("scaffold", "random") and not named:

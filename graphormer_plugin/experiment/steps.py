@@ -10,11 +10,10 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.experiment.plan import TITLES, Experiment
-from graphormer_plugin.experiment.references import features, forest_predictions
+from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import (
     Run,
     read_prediction,
-    save_arrays,
     save_prediction,
 )
 from graphormer_plugin.experiment.scores import MAIN, main_score
@@ -22,7 +21,8 @@ from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
 from graphormer_plugin.experiment.table import Split
 from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
-from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
+from graphormer_plugin.finetune.fit_head import fit_on_features, save_training_domain
+from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint, slim
 from graphormer_plugin.inference.head import HEAD_FILE, Head
 from graphormer_plugin.inference.values import Prediction
@@ -77,16 +77,17 @@ def forest(experiment: Experiment, run: int) -> Prediction:
     path = folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
     if not path.exists():
         experiment.bar.set_description(f"replicate {run + 1}, random forest")
-        cached = folder / "data/features.npz"
-        if not cached.exists():
-            save_arrays(cached, {"features": features(table.smiles)})
+        parts = list(experiment.features().values())
+        rows = fitted_rows(experiment.splits[run])
         found = forest_predictions(
-            np.load(cached)["features"],
+            np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
             table.labels,
-            fitted_rows(experiment.splits[run]),
+            rows,
             kind=table.targets.kind,
             trees=experiment.settings.trees,
             seed=experiment.settings.seed + run,
+            classes=table.targets.num_classes,
+            weights=experiment.label_weights(rows),
         )
         save_prediction(path, Prediction(found))
         experiment.bar.update(FOREST_STEPS)
@@ -125,29 +126,35 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     """
     table, split, start = experiment.table, experiment.splits[run], experiment.start
     predictor = experiment.on_device(hub.load(start.path, head=None))
+    checkpoint = read_checkpoint(start.path)
+    if predictor.featuriser not in ("ogb", "ogb_largest_fragment"):
+        raise ValueError(f"{start.path} reads other features than those of OGB")
+    predictor.featuriser = table.featuriser
+    raw = {"vectors": predictor.embed(table.smiles), **experiment.features()}
 
     def fit(rows: np.ndarray) -> Head:
-        return fit_head(
-            start.path,
-            experiment.smiles(rows),
+        weights = experiment.label_weights(rows)
+        return fit_on_features(
+            {name: values[rows] for name, values in raw.items()},
+            [experiment.molecules[row] for row in rows],
             table.labels[rows],
-            classes=table.targets.kind == "binary",
-            names=table.targets.names,
-            unit=table.targets.unit,
+            table.targets,
+            weights_digest(checkpoint.weights),
             seed=experiment.settings.seed + run,
-            predictor=predictor,
+            weights=None if weights is None else weights[rows],
         )
 
     first, head = fit(split["train"]), fit(fitted_rows(split))
-    vectors = predictor.embed(table.smiles, head.layers)
-    found = head.predict(vectors, table.smiles)
+    found = head.predict_features(raw)
     valid = split["valid"]
-    of_valid = first.predict(vectors[valid], experiment.smiles(valid))
+    of_valid = first.predict_features({name: all_[valid] for name, all_ in raw.items()})
     for all_rows, rows in zip(found, of_valid, strict=True):
         all_rows[valid] = rows
     save_dir.mkdir(parents=True, exist_ok=True)
+    state = slim(checkpoint.state)
+    state["task_state"]["featuriser"] = table.featuriser
     with atomic_write(save_dir / BEST) as file:
-        torch.save(slim(read_checkpoint(start.path).state), file)
+        torch.save(state, file)
     head.save(save_dir / HEAD_FILE)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
@@ -24,9 +26,11 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
+from graphormer_plugin.data.table import MISSING, is_number
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.inference.classes import class_word
 
 MOLECULES_FILE = "molecules.csv"
 SPLITS = ("train", "valid", "test")
@@ -41,8 +45,10 @@ class Table:
     Attributes:
         smiles: Of n molecules.
         smiles_column: Its name in the input.
-        labels: float64 [n, T], NaN where missing.
+        labels: float64 [n, T], NaN where missing; classes by number.
         targets: The T targets; not standardised.
+        weights: Of the molecules in a loss [n], or None for equal ones.
+        featuriser: Key of `FEATURISERS`, which says whether salts are left out.
         extra_names: Names of the other columns of the input.
         extras: Their cells, a row per molecule.
         scaffolds: Bemis-Murcko scaffold of each molecule.
@@ -55,6 +61,8 @@ class Table:
     smiles_column: str
     labels: np.ndarray
     targets: TargetSchema
+    weights: np.ndarray | None
+    featuriser: str
     extra_names: list[str]
     extras: list[list[str]]
     scaffolds: list[str]
@@ -65,12 +73,19 @@ class Table:
     def __len__(self) -> int:
         return len(self.smiles)
 
+    def label_cells(self, row: int) -> list[str]:
+        """The labels of a molecule as text, classes by their names."""
+        return [
+            "" if x != x else class_word(self.targets, target, x)
+            for target, x in enumerate(self.labels[row].tolist())
+        ]
+
 
 def read_table(settings: Settings, progress: bool = True) -> Table:
     """Read the input.
 
     Targets that are not named are the only other column, or the only one of numbers.
-    Targets of 0 and 1 are classes unless the settings say that they are not.
+    Targets of 0 and 1, or of two words, are classes unless the settings say otherwise.
 
     Raises:
         DatasetError: It cannot be read as asked; one line.
@@ -82,22 +97,31 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         target_columns=settings.target_columns,
         target_kind=settings.target_kind or "regression",
         target_unit=settings.target_unit,
+        class_names=settings.class_names,
+        weight_column=settings.weight_column,
         split=settings.split,
         skip_invalid=settings.skip_invalid,
         max_atoms=settings.max_atoms,
     )
     if not options.target_columns:
         options = find_target(source_table, options)
+    if not settings.target_kind:
+        kind = kind_of_words(source_table, options)
+        options = dataclasses.replace(options, target_kind=kind)
     source = csv_dataset(options)
     labels = np.asarray(source.targets, np.float64)
-    kind = settings.target_kind or found_kind(labels, source.target_names, options.name)
+    kind = options.target_kind
+    if not settings.target_kind and kind == "regression":
+        kind = found_kind(labels, source.target_names, options.name)
     graph_of_row = np.full(len(labels), -1, np.int64)
     scaffolds: list[str] = []
     keys: list[int] = []
     failures: list[tuple[int, str, str]] = []
     for piece in featurise(
         source.smiles,
-        LimitedParser(smiles_parser(scaffold=True), settings.max_atoms),
+        LimitedParser(
+            smiles_parser(True, settings.largest_fragment), settings.max_atoms
+        ),
         progress=progress and len(labels) > 5000,
         description=Path(settings.table).name,
     ):
@@ -122,11 +146,20 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     extra_names = [name for name in source_table.header if name not in used]
     cells = [row for _, _, row in source_table.rows(extra_names)]
     given = source.splits if settings.split.startswith("column:") else None
+    targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
+    if any(source.class_names):
+        targets = targets.with_classes(source.class_names)
+    elif kind == "multiclass":
+        count = int(np.nanmax(labels[kept], initial=0)) + 1
+        targets = dataclasses.replace(targets, num_classes=count)
+    check_class_weights(settings.class_weights, targets)
     return Table(
         smiles=[source.smiles[row] for row in kept],
         smiles_column=options.smiles_column,
         labels=labels[kept],
-        targets=TargetSchema(list(source.target_names), settings.target_unit, kind),
+        targets=targets,
+        weights=None if source.weights is None else np.asarray(source.weights)[kept],
+        featuriser="ogb_largest_fragment" if settings.largest_fragment else "ogb",
         extra_names=extra_names,
         extras=[cells[row] for row in kept],
         scaffolds=scaffolds,
@@ -142,15 +175,14 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
     Raises:
         DatasetError: There is none, or more than one.
     """
-    split = options.split.removeprefix("column:")
-    others = [
-        name
-        for name in table.header
-        if name not in (options.smiles_column, split, "split")
-    ]
+    taken = [options.smiles_column, options.split.removeprefix("column:")]
+    taken += [name for name in [options.weight_column] if name]
+    others = [name for name in table.header if name not in (*taken, "split")]
     found: list[DatasetOptions] = []
     for name in others if len(others) > 1 else ():
-        one = DatasetOptions(**{**vars(options), "target_columns": (name,)})
+        one = dataclasses.replace(
+            options, target_columns=(name,), target_kind="regression", class_names=()
+        )
         try:
             csv_dataset(one)
         except DatasetError:
@@ -158,10 +190,46 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
         found.append(one)
         if len(found) > 1:
             break
-    if len(found) == 1:
-        return found[0]
-    (name,) = table.remaining([options.smiles_column, split])
-    return DatasetOptions(**{**vars(options), "target_columns": (name,)})
+    names = found[0].target_columns if len(found) == 1 else table.remaining(taken)
+    return dataclasses.replace(options, target_columns=names)
+
+
+def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
+    """Kind of targets that are words, with as many classes as the settings name or as
+    there are words; ``regression`` for numbers, and for many words.
+
+    A column with a number has no words but mistakes.
+    """
+    special = [options.smiles_column, table.find_split(options.split)]
+    names = table.select(options.target_columns, [*special, options.weight_column])
+    words: list[set[str]] = [set() for _ in names]
+    for _, _, cells in table.rows(names):
+        for found, cell in zip(words, cells, strict=True):
+            if cell.strip().lower() not in MISSING:
+                found.add("" if is_number(cell) else cell.strip())
+    numbers = any("" in found for found in words)
+    if not any(found - {""} for found in words) or numbers and not options.class_names:
+        return "regression"
+    most = len(options.class_names) or max(map(len, words), default=0)
+    if most == 2:
+        return "binary"
+    return "multiclass" if options.class_names else "regression"
+
+
+def check_class_weights(text: str, targets: TargetSchema) -> None:
+    """Check ``--class-weights`` before anything is computed.
+
+    Raises:
+        DatasetError: The targets are numbers, or have another number of classes.
+    """
+    if not text:
+        return
+    if targets.kind == "regression":
+        raise DatasetError(f"--class-weights {text}: the targets are numbers")
+    try:
+        given_weights(text, targets)
+    except ValueError as error:
+        raise DatasetError(str(error)) from None
 
 
 def found_kind(labels: np.ndarray, names: Sequence[str], path: str) -> str:
@@ -251,11 +319,11 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
     ) as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header + [table.extra_names[place] for place in extra])
-        for smiles, label, split, cells in zip(
-            table.smiles, table.labels.tolist(), words.tolist(), table.extras
+        for row, (smiles, split, cells) in enumerate(
+            zip(table.smiles, words.tolist(), table.extras, strict=True)
         ):
-            numbers = ["" if value != value else f"{value!r}" for value in label]
-            writer.writerow([smiles, *numbers, *split, *(cells[at] for at in extra)])
+            labels = table.label_cells(row)
+            writer.writerow([smiles, *labels, *split, *(cells[at] for at in extra)])
     if table.failures:
         with atomic_write(
             folder / "invalid.csv", "w", encoding="utf-8", newline=""

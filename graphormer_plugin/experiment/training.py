@@ -24,6 +24,11 @@ from graphormer_plugin.experiment.table import MOLECULES_FILE
 
 LOG_FILE = "train.log"
 BEST = "checkpoint_best.pt"
+LOSSES = {
+    "regression": "mse_loss",
+    "binary": "binary_logloss",
+    "multiclass": "multiclass_cross_entropy",
+}
 COMMANDS_FILE = "commands.sh"
 POLL_SECONDS = 0.2
 PROGRAM = [sys.executable, "-m", "fairseq_cli.train"]
@@ -76,7 +81,6 @@ def training_line(
     """
     steps = -(-train_rows // training.batch_size)
     total = steps * training.epochs
-    loss = "mse_loss" if targets.kind == "regression" else "binary_logloss"
     folder = Path(graphormer_plugin.__file__).resolve().parent
     words = [
         *("--user-dir", folder, "--task", "graph_prediction"),
@@ -86,6 +90,12 @@ def training_line(
     ]
     if targets.unit:
         words += ["--target-unit", targets.unit]
+    if names := class_names_flag(settings, targets):
+        words += ["--class-names", ",".join(names)]
+    if settings.weight_column:
+        words += ["--weight-column", settings.weight_column]
+    if settings.largest_fragment:
+        words.append("--largest-fragment")
     if settings.max_atoms != Settings.max_atoms:
         words += ["--max-atoms", settings.max_atoms]
     words += ["--arch", start.arch if start else settings.arch]
@@ -100,7 +110,7 @@ def training_line(
         for name in ("dropout", "attention-dropout", "act-dropout"):
             words += [f"--{name}", training.dropout]
     words += [
-        *("--criterion", loss, "--batch-size", training.batch_size),
+        *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
         *("--num-workers", 0, "--distributed-world-size", 1, "--seed", seed),
         *("--optimizer", "adam", "--clip-norm", 5, "--lr", training.lr),
         *("--lr-scheduler", "polynomial_decay", "--total-num-update", total),
@@ -108,12 +118,24 @@ def training_line(
         *("--max-epoch", training.epochs, "--patience", training.patience),
         *("--best-checkpoint-metric", metric.name),
     ]
+    if settings.class_weights:
+        words += ["--class-weights", settings.class_weights]
     if metric.rises:
         words.append("--maximize-best-checkpoint-metric")
     words += ["--no-epoch-checkpoints", "--save-dir", save_dir, "--log-format", "json"]
     if settings.device == "cpu":
         words.append("--cpu")
     return [str(word) for word in words]
+
+
+def class_names_flag(settings: Settings, targets: TargetSchema) -> Sequence[str]:
+    """Names of classes that fairseq-train must know, because the words of the kept rows
+    may not tell their order; empty if each target has words of its own."""
+    if settings.class_names:
+        return settings.class_names
+    found = targets.class_names[:1] or [[]]
+    same = all(names == found[0] for names in targets.class_names)
+    return found[0] if same and not any("," in name for name in found[0]) else ()
 
 
 def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:

@@ -1,31 +1,29 @@
 """Fit a head on the frozen vectors of a checkpoint, in seconds and without updates."""
 
 import logging
-import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import cho_factor, cho_solve, eigh, solve_triangular
+from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import marginal_likelihood
-from graphormer_plugin.finetune.marginal_likelihood import JITTER, Hyperparameters
+from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
+from graphormer_plugin.finetune.solver import Solver, sample
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
-from graphormer_plugin.inference.head import QUERY_ROWS, Head
+from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.kernels import (
     KERNELS,
     Floats,
     Reference,
     raw_features,
-    weighted_sum,
 )
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.inference.molecules import smiles_of
@@ -38,9 +36,6 @@ HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted 
 OWN = 16  # more targets share the kernel of a sample of targets and molecules
 SHARED_TARGETS, SHARED_ROWS = 6, 500
 MAX_ROWS = 10_000  # molecules; the solution takes the cube of a target's labels
-SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
-LEFT_OUT = 500  # of them, to calibrate with where not all are left out in turn
-SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
 
 
 def fit_head(
@@ -53,17 +48,20 @@ def fit_head(
     seed: int = 1,
     names: Sequence[str] | None = None,
     unit: str = "",
+    weights: ArrayLike | None = None,
     layers: int = 1,
     batch_size: int = 128,
     predictor: Predictor | None = None,
+    schema: TargetSchema | None = None,
 ) -> Head:
-    """Fit a Gaussian process per target.
+    """Fit a Gaussian process per target, or per class of a multiclass target.
 
     Its kernel is a sum over blocks of features. Weights, lengths and noise maximise the
     marginal likelihood of at most `HYPER_ROWS` molecules; the solution uses all, at most
     `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
     leave-one-out predictions gives the probability (Platt scaling); these also give the
-    scale of the spread. All numbers here are our choice.
+    scale of the spread. A label of weight w has 1 / w of the noise's variance. All
+    numbers here are our choice.
 
     Args:
         checkpoint: its weights stay as they are.
@@ -74,9 +72,11 @@ def fit_head(
         seed: of the samples of rows and targets.
         names: of the targets; by default target_0, target_1, ...
         unit: of the targets.
+        weights: of the molecules [n] or of the labels [n, T], >= 0.
         layers: last layers whose vectors are concatenated.
         batch_size: molecules per batch.
         predictor: the checkpoint's model, if it is loaded already.
+        schema: of the targets, in place of ``classes``, ``names`` and ``unit``.
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no such block, or a target has
@@ -85,21 +85,19 @@ def fit_head(
     labels = np.asarray(targets, np.float64)
     if labels.ndim == 1:
         labels = labels[:, None]
-    names = list(names or (f"target_{at}" for at in range(labels.shape[1])))
-    schema = TargetSchema(names, unit, "binary" if classes else "regression")
+    if schema is None:
+        names = list(names or (f"target_{at}" for at in range(labels.shape[1])))
+        schema = TargetSchema(names, unit, "binary" if classes else "regression")
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
-    _check(labels, names, classes, blocks)
-    kept = _sample(
-        np.flatnonzero(~np.isnan(labels).all(1)), MAX_ROWS, np.random.default_rng(seed)
-    )
-    if len(kept) == MAX_ROWS < len(labels):
-        logger.warning(
-            "the head is fitted to a sample of %s of %s molecules",
-            f"{MAX_ROWS:,}",
-            f"{len(labels):,}",
-        )
+    if weights is not None:
+        weights = np.asarray(weights, np.float64).reshape(len(labels), -1)
+        weights = np.broadcast_to(weights, labels.shape)
+    _check_blocks(blocks)
+    _check(labels, schema)
+    kept = training_sample(labels, seed)
     smiles, labels = [smiles[row] for row in kept], labels[kept]
+    weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None)
     vectors = predictor.embed(smiles, layers, batch_size=batch_size)
     smiles = smiles_of(smiles, predictor.featuriser)
@@ -109,7 +107,15 @@ def fit_head(
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     return fit_on_features(
-        raw, smiles, labels, schema, digest, blocks=blocks, seed=seed, layers=layers
+        raw,
+        smiles,
+        labels,
+        schema,
+        digest,
+        blocks=blocks,
+        seed=seed,
+        layers=layers,
+        weights=weights,
     )
 
 
@@ -132,7 +138,7 @@ def save_training_domain(
     Returns:
         Path of the file.
     """
-    rows = _sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(seed))
+    rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(seed))
     smiles = [smiles[row] for row in rows]
     predictor = predictor or load(checkpoint, head=None)
     smiles = smiles_of(smiles, predictor.featuriser)
@@ -153,6 +159,7 @@ def fit_on_features(
     blocks: Sequence[str] = BLOCKS,
     seed: int = 1,
     layers: int = 1,
+    weights: Floats | None = None,
 ) -> Head:
     """`fit_head` with features that were computed before.
 
@@ -162,17 +169,33 @@ def fit_on_features(
         labels: [n, T].
         schema: of the targets.
         digest: `weights_digest` of the checkpoint.
+        weights: of the labels [n, T], >= 0.
+
+    Raises:
+        ValueError: there is no such block, or a target has wrong labels or fewer than 2
+            different ones.
     """
     blocks = list(blocks)
+    _check_blocks(blocks)
+    if weights is not None:
+        labels = np.where(weights > 0, labels, np.nan)
+    _check(labels, schema)
+    if schema.kind == "multiclass":
+        classes = np.arange(schema.num_classes)
+        labels = np.where(np.isnan(labels), np.nan, labels == classes)
+        weights = None if weights is None else np.tile(weights, len(classes))
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
-    offset = np.array([y[rows].mean() for y, rows in zip(labels.T, rows_of)])
-    scale = np.array([y[rows].std() for y, rows in zip(labels.T, rows_of)])
+    trust = _relative_weights(weights, rows_of)
+    offset, scale = _moments(labels, rows_of, trust)
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
-    found = _hyperparameters(references, raw, blocks, standard, rows_of, rng)
-    keys = [(id(one), rows.tobytes()) for one, rows in zip(found, rows_of)]
-    solver = _Solver(references, raw, blocks, found, len(set(keys)))
+    found = _hyperparameters(references, raw, blocks, standard, rows_of, trust, rng)
+    keys = [
+        (id(one), rows.tobytes(), weight.tobytes())
+        for one, rows, weight in zip(found, rows_of, trust, strict=True)
+    ]
+    solver = Solver(references, raw, blocks, found, len(set(keys)))
     count = len(rows_of)
     dual = np.zeros(labels.shape)
     numbers = {
@@ -186,7 +209,7 @@ def fit_on_features(
     spread_of_target = np.zeros(count, np.int64)
     for target in sorted(range(count), key=keys.__getitem__):  # equal ones together
         rows = rows_of[target]
-        solution = solver(rows, found[target], rng)
+        solution = solver(rows, found[target], 1 / trust[target], rng)
         y = standard[rows, target]
         dual[rows, target] = alpha = cho_solve(solution.factor, y)
         spread_of_target[target] = solution.spread
@@ -194,10 +217,10 @@ def fit_on_features(
         # 1 / diagonal, without solving again.
         at, diagonal = solution.left_out
         left_out = y[at] - alpha[at] / diagonal
-        if schema.kind == "binary":
+        if schema.kind != "regression":
             positive = labels[rows[at], target] > 0.5
             numbers["slope"][target], numbers["intercept"][target] = platt(
-                left_out, positive
+                left_out, positive, trust[target][at]
             )
         else:
             scores = (y[at] - left_out) * np.sqrt(diagonal)
@@ -220,45 +243,82 @@ def fit_on_features(
     )
 
 
-def platt(values: Floats, positive: NDArray[np.bool_]) -> tuple[float, float]:
+def platt(
+    values: Floats, positive: NDArray[np.bool_], weights: Floats | None = None
+) -> tuple[float, float]:
     """Slope (>= 0) and intercept of the logit of a probability, by maximum likelihood."""
+    share = np.average(positive, weights=weights)
     if positive.all() or not positive.any():
         share = (positive.sum() + 1) / (len(positive) + 2)
-        return 0.0, float(np.log(share / (1 - share)))
-    model = LogisticRegression(C=1e3).fit(values[:, None], positive)
-    if model.coef_[0, 0] <= 0:  # no better than chance
-        share = positive.mean()
-        return 0.0, float(np.log(share / (1 - share)))
-    return float(model.coef_[0, 0]), float(model.intercept_[0])
+    else:
+        model = LogisticRegression(C=1e3).fit(values[:, None], positive, weights)
+        if model.coef_[0, 0] > 0:  # better than chance
+            return float(model.coef_[0, 0]), float(model.intercept_[0])
+    return 0.0, float(np.log(share / (1 - share)))
 
 
-def _check(
-    labels: Floats, names: list[str], classes: bool, blocks: Sequence[str]
-) -> None:
-    if labels.ndim != 2 or labels.shape[1] != len(names):
-        raise ValueError(
-            f"labels have shape {list(labels.shape)}, expected [n, {len(names)}]"
+def training_sample(labels: Floats, seed: int) -> NDArray[np.int64]:
+    """Molecules with a label, at most `MAX_ROWS`, that a head is fitted to."""
+    rows = np.flatnonzero(~np.isnan(labels).all(1))
+    kept = sample(rows, MAX_ROWS, np.random.default_rng(seed))
+    if len(kept) < len(rows):
+        logger.warning(
+            "the head is fitted to a sample of %s of %s molecules",
+            f"{MAX_ROWS:,}",
+            f"{len(labels):,}",
         )
+    return kept
+
+
+def _relative_weights(
+    weights: Floats | None, rows_of: list[NDArray[np.int64]]
+) -> list[Floats]:
+    """Weights of the labels of each target, with mean 1."""
+    if weights is None:
+        return [np.ones(len(rows)) for rows in rows_of]
+    columns = [column[rows] for column, rows in zip(weights.T, rows_of, strict=True)]
+    return [column / column.mean() for column in columns]
+
+
+def _moments(
+    labels: Floats, rows_of: list[NDArray[np.int64]], trust: list[Floats]
+) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each target [T]; 1 for a constant one."""
+    offset, scale = np.zeros(len(rows_of)), np.ones(len(rows_of))
+    for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
+        y = labels[rows, target]
+        offset[target] = np.average(y, weights=weight)
+        spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
+        scale[target] = spread if spread > 0 else 1.0
+    return offset, scale
+
+
+def _check_blocks(blocks: Sequence[str]) -> None:
     wrong = [block for block in blocks if block not in KERNELS]
     if wrong or not blocks:
         raise ValueError(
             f"blocks {list(blocks)}, expected some of {', '.join(KERNELS)}"
         )
+
+
+def _check(labels: Floats, schema: TargetSchema) -> None:
+    """Raise ValueError for labels that a head cannot be fitted to."""
+    names = schema.names
+    if labels.ndim != 2 or labels.shape[1] != len(names):
+        raise ValueError(
+            f"labels have shape {list(labels.shape)}, expected [n, {len(names)}]"
+        )
+    classes = {"binary": 2, "multiclass": schema.num_classes}.get(schema.kind)
     for name, column in zip(names, labels.T, strict=True):
         present = column[~np.isnan(column)]
         if not np.isfinite(present).all():
             raise ValueError(f"target {name} has a label that is not finite")
-        if classes and not np.isin(present, (0, 1)).all():
+        if classes == 2 and not np.isin(present, (0, 1)).all():
             raise ValueError(f"target {name} has a label other than 0 and 1")
+        if classes and not np.isin(present, range(classes)).all():
+            raise ValueError(f"target {name} has a label other than 0 to {classes - 1}")
         if len(np.unique(present)) < 2:
             raise ValueError(f"target {name} has fewer than 2 different labels")
-
-
-def _sample(rows: NDArray[np.int64], most: int, rng: np.random.Generator) -> NDArray:
-    """At most ``most`` of the rows, in their order."""
-    if len(rows) <= most:
-        return rows
-    return np.sort(rng.choice(rows, most, replace=False))
 
 
 def _hyperparameters(
@@ -267,6 +327,7 @@ def _hyperparameters(
     blocks: list[str],
     standard: Floats,
     rows_of: list[NDArray[np.int64]],
+    trust: list[Floats],
     rng: np.random.Generator,
 ) -> list[Hyperparameters]:
     """Of each target; beyond `OWN` targets, one for all."""
@@ -274,12 +335,13 @@ def _hyperparameters(
 
     def fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
-        rows = _sample(labelled, most, rng)
+        rows = sample(labelled, most, rng)
         compared = [_between(references[name], raw[name], rows) for name in blocks]
         labels = []
         for target in targets:
             present = np.flatnonzero(np.isin(rows, rows_of[target]))
-            labels.append((present, standard[rows[present], target]))
+            ratio = 1 / trust[target][np.isin(rows_of[target], rows)]
+            labels.append((present, standard[rows[present], target], ratio))
         return marginal_likelihood.fit(blocks, compared, labels, has_length)
 
     count = len(rows_of)
@@ -292,128 +354,3 @@ def _hyperparameters(
 def _between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floats:
     """`Reference.compare` between some training molecules."""
     return reference.compare(raw[rows])[:, rows]
-
-
-class _Solution(NamedTuple):
-    """Of the linear system of one target.
-
-    Attributes:
-        factor: Cholesky factor of its matrix, as SciPy has it.
-        spread: number of the factor of its variance.
-        left_out: places among its rows, and the diagonal of the inverse there.
-    """
-
-    factor: tuple[Floats, bool]
-    spread: int
-    left_out: tuple[NDArray[np.int64], Floats]
-
-
-class _Solver:
-    """Solves for one target after another; consecutive ones with equal kernel and rows
-    share their solution.
-
-    Args:
-        references: features of the training molecules by block.
-        raw: the same, as `Reference.compare` takes them.
-        blocks: of the kernel.
-        kernels: of all targets.
-        solutions: number of different ones.
-
-    Attributes:
-        spread_rows: see `Head`.
-        spread_factor: see `Head`.
-    """
-
-    def __init__(
-        self,
-        references: dict[str, Reference],
-        raw: dict[str, NDArray],
-        blocks: list[str],
-        kernels: Sequence[Hyperparameters],
-        solutions: int,
-    ) -> None:
-        self.references = references
-        self.raw = raw
-        self.blocks = blocks
-        self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // solutions))
-        self.spread_rows: list[NDArray[np.int64]] = []
-        self.spread_factor: list[Floats] = []
-        self.compared: list[list[Floats]] | None = None
-        if len({id(one) for one in kernels}) > 1:  # the dearer part, for all of them
-            self.compared = list(self._compare())
-        self.matrix: tuple[Hyperparameters, Floats] | None = None
-        self.solved: tuple[Hyperparameters, bytes, _Solution] | None = None
-
-    def __call__(
-        self,
-        rows: NDArray[np.int64],
-        one: Hyperparameters,
-        rng: np.random.Generator,
-    ) -> _Solution:
-        key = rows.tobytes()
-        if self.solved and self.solved[0] is one and self.solved[1] == key:
-            return self.solved[2]
-        self.solved = None  # a factor is large
-        matrix = self._matrix(one)[np.ix_(rows, rows)]
-        at = _sample(np.arange(len(rows)), self.most, rng)
-        exact = len(at) == len(rows)
-        spread = None if exact else _spread_of_sample(matrix, at, one.noise)
-        matrix[np.diag_indices(len(rows))] += one.noise + JITTER
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        left = at if exact else at[:: -(-len(at) // LEFT_OUT)]
-        columns = np.zeros((len(rows), len(left)))
-        columns[left, np.arange(len(left))] = 1
-        inverse = solve_triangular(
-            factor[0], columns, lower=True, overwrite_b=True, check_finite=False
-        )
-        self.spread_rows.append(rows[at])
-        self.spread_factor.append(inverse.T.copy() if spread is None else spread)
-        solution = _Solution(
-            factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
-        )
-        self.solved = (one, key, solution)
-        return solution
-
-    def _compare(self) -> Iterator[list[Floats]]:
-        """What the kernels are functions of, for some rows at a time."""
-        for start in range(0, len(self.raw["vectors"]), QUERY_ROWS):
-            part = slice(start, start + QUERY_ROWS)
-            yield [
-                self.references[name].compare(self.raw[name][part])
-                for name in self.blocks
-            ]
-
-    def _matrix(self, one: Hyperparameters) -> Floats:
-        """Kernel between all training molecules [n, n]."""
-        if self.matrix is None or self.matrix[0] is not one:
-            self.matrix = None
-            count, start = len(self.raw["vectors"]), 0
-            matrix = np.empty((count, count))
-            for compared in self.compared or self._compare():
-                part = weighted_sum(self.blocks, compared, one.weights, one.lengths)
-                matrix[start : start + len(part)] = part
-                start += len(part)
-            self.matrix = (one, matrix)
-        return self.matrix[1]
-
-
-def _spread_of_sample(matrix: Floats, at: NDArray[np.int64], noise: float) -> Floats:
-    """W [m, r] of `Head`, with a sample of molecules as inducing points.
-
-    The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
-    / noise), K between the inducing points Z, and W W^T = A. It is that of the Gaussian
-    process itself where Z are all training molecules.
-
-    Args:
-        matrix: kernel between all molecules of the target [n, n].
-        at: inducing points [m].
-        noise: variance.
-    """
-    own = matrix[np.ix_(at, at)] + 1e-6 * np.eye(len(at))
-    lower = np.linalg.cholesky(own)
-    projected = solve_triangular(lower, matrix[at], lower=True) / np.sqrt(noise)
-    values, vectors = eigh(projected @ projected.T, overwrite_a=True)
-    kept = values > 1e-8
-    values, vectors = values[kept], vectors[:, kept]
-    shrunk = vectors * np.sqrt(values / (1 + values))
-    return solve_triangular(lower, shrunk, lower=True, trans="T")

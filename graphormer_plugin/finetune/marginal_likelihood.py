@@ -4,7 +4,7 @@ scikit-learn's `GaussianProcessRegressor` maximises the same function, but compa
 molecules anew in each step; here this is done once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +39,7 @@ class Hyperparameters:
 def fit(
     blocks: Sequence[str],
     compared: Sequence[Floats],
-    labels: Sequence[tuple[NDArray[np.int64], Floats]],
+    labels: Sequence[tuple[NDArray[np.int64], Floats, Floats]],
     has_length: Sequence[bool],
 ) -> Hyperparameters:
     """Maximise the sum of the log marginal likelihoods of some targets.
@@ -47,7 +47,8 @@ def fit(
     Args:
         blocks: B keys of `KERNELS`.
         compared: what each kernel is a function of [n, n], see `Reference.compare`.
-        labels: rows and their standardised labels, for each target.
+        labels: rows, their standardised labels, and the variance of the noise of each
+            over that of all, for each target.
         has_length: whether a block's kernel has a length.
     """
     count = len(blocks)
@@ -67,16 +68,14 @@ def fit(
         total, gradient = 0.0, np.zeros_like(theta)
         parts, slopes = _parts(blocks, compared, values)
         matrix = np.sum(parts, 0)
-        for rows, target in labels:
-            if len(rows) == len(matrix):
-                pick = (slice(None), slice(None))
-            else:
-                pick = np.ix_(rows, rows)
-            value, outer = log_likelihood(matrix[pick], target, values.noise)
+        for rows, target, ratio in labels:
+            whole = len(rows) == len(matrix)
+            pick = (slice(None), slice(None)) if whole else np.ix_(rows, rows)
+            value, slope = log_likelihood(matrix[pick], target, values.noise * ratio)
             total -= value
-            gradient[:count] -= [np.vdot(outer, part[pick]) for part in parts]
-            gradient[count:-1] -= [np.vdot(outer, slopes[at][pick]) for at in long]
-            gradient[-1] -= values.noise * np.trace(outer)
+            gradient[:count] -= [slope(part[pick]) for part in parts]
+            gradient[count:-1] -= [slope(slopes[at][pick]) for at in long]
+            gradient[-1] -= values.noise * slope(ratio)
         return total, gradient
 
     found = minimize(
@@ -91,24 +90,38 @@ def fit(
 
 
 def log_likelihood(
-    matrix: Floats, target: Floats, noise: float
-) -> tuple[float, Floats]:
-    """Log marginal likelihood, and its derivative by each entry of the kernel's matrix.
+    matrix: Floats, target: Floats, noise: Floats
+) -> tuple[float, Callable[[Floats], float]]:
+    """Log marginal likelihood, and its derivative.
 
     Args:
         matrix: kernel between the molecules [n, n].
         target: [n].
-        noise: variance.
+        noise: variance of each label [n].
+
+    Returns:
+        The value, and a function that takes the derivative of the kernel's matrix, or of
+        its diagonal [n], by some parameter, and gives that of the value.
     """
     size = len(target)
-    noisy = matrix + (noise + JITTER) * np.eye(size)
-    factor = cho_factor(noisy, lower=True, overwrite_a=True)
-    alpha = cho_solve(factor, target)
+    noisy = matrix.copy()
+    noisy[np.diag_indices(size)] += noise + JITTER
+    factor = cho_factor(noisy, lower=True, overwrite_a=True, check_finite=False)
+    alpha = cho_solve(factor, target, check_finite=False)
     value = -0.5 * target @ alpha - np.log(np.diag(factor[0])).sum()
     value -= 0.5 * size * np.log(2 * np.pi)
     inverse, _ = lapack.dpotri(factor[0], lower=True, overwrite_c=True)
-    inverse = np.tril(inverse) + np.tril(inverse, -1).T
-    return float(value), 0.5 * (np.outer(alpha, alpha) - inverse)
+    diagonal = np.diag(inverse).copy()
+    # The other triangle holds anything; symmetric matrices need this one only.
+    inverse = np.tril(inverse, -1)
+
+    def slope(change: Floats) -> float:
+        if change.ndim == 1:
+            return 0.5 * float(alpha**2 @ change - diagonal @ change)
+        trace = 2 * np.vdot(inverse, change) + diagonal @ np.diag(change)
+        return 0.5 * float(alpha @ (change @ alpha) - trace)
+
+    return float(value), slope
 
 
 def _parts(

@@ -46,6 +46,12 @@ class ClassWords:
         return cells + words
 
 
+def class_word(targets: TargetSchema, target: int, label: float) -> str:
+    """A label as text: the name of its class, or its number in full."""
+    words = targets.classes_of(target)
+    return words[int(label)] if words else repr(label)
+
+
 def class_labels(targets: TargetSchema) -> list[str]:
     """Names of the classes of a multiclass target, else their numbers."""
     return targets.classes_of(0) or [str(n) for n in range(targets.num_classes)]

@@ -1,16 +1,17 @@
 """A kernel machine on frozen vectors of a checkpoint, as a file of arrays beside it.
 
-For each target the prediction is ``offset + scale * k(x, X) @ dual``. X are the training
-molecules, and k is the sum of weight x kernel over blocks of features: the checkpoint's
-vectors, Morgan counts, RDKit's descriptors (see `kernels`). A Gaussian process gives a
-variance too, and a target of classes a probability.
+For each output (a target, or a class of a multiclass target) the prediction is
+``offset + scale * k(x, X) @ dual``. X are the training molecules, and k is the sum of
+weight x kernel over blocks of features: the checkpoint's vectors, Morgan counts, RDKit's
+descriptors (see `kernels`). A Gaussian process gives a variance too, and a target of
+classes a probability.
 
 The file ``head.npz`` holds arrays only, and reading it runs no code. It names the weights
 that its vectors come from; a head beside another checkpoint is refused.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,6 @@ from graphormer_plugin.inference.values import Prediction
 
 HEAD_FILE = "head.npz"
 VERSION = 1
-KINDS = ("regression", "binary")  # of targets
 QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
@@ -56,10 +56,10 @@ _NUMBERS = {
 
 @dataclass
 class Head:
-    """Kernel machines, one per target.
+    """Kernel machines, one per output: a target, or a class of a multiclass target.
 
     Attributes:
-        targets: T names with their kind and unit.
+        targets: what is predicted, with T outputs.
         checkpoint: `weights_digest` of the checkpoint.
         layers: last layers whose vectors are concatenated.
         blocks: B keys of `KERNELS` that the kernel sums over.
@@ -120,10 +120,33 @@ class Head:
         Raises:
             ValueError: RDKit refuses a molecule.
         """
-        parts = [self._latent(*part) for part in self._pieces(vectors, smiles)]
+        parts = [
+            self._latent(self._raw(*part)) for part in self._pieces(vectors, smiles)
+        ]
+        return self._prediction(parts)
+
+    def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
+        """Predict from features that were computed before.
+
+        Args:
+            raw: features of q molecules by block, see `raw_features`; always ``vectors``.
+        """
+        starts = range(0, max(len(raw["vectors"]), 1), QUERY_ROWS)
+        parts = [slice(start, start + QUERY_ROWS) for start in starts]
+        return self._prediction(
+            [
+                self._latent(
+                    {name: raw[name][part] for name in [*self.blocks, "vectors"]}
+                )
+                for part in parts
+            ]
+        )
+
+    def _prediction(self, parts: Sequence[tuple[Floats, Floats, Floats]]) -> Prediction:
+        """What parts of `_latent` stand for."""
         mean, variance, in_domain = map(np.concatenate, zip(*parts, strict=True))
         numbers = self.numbers
-        if self.targets.kind == "binary":
+        if self.targets.kind != "regression":
             spread = np.sqrt(variance) * numbers["spread_scale"]
             latent = mean[..., None] + spread[..., None] * _NODES
             samples = expit(
@@ -131,15 +154,24 @@ class Head:
             )
             centred = samples - (samples @ _SHARES)[..., None]
             values = expit(numbers["slope"] * mean + numbers["intercept"])
-            return Prediction(values, np.sqrt(centred**2 @ _SHARES), in_domain)
+            std = np.sqrt(centred**2 @ _SHARES)
+            if self.targets.kind == "multiclass":  # one class against all others
+                total = values.sum(1, keepdims=True)
+                values, std = values / total, std / total
+            return Prediction(values, std, in_domain)
         std = np.sqrt(variance + numbers["noise"]) * numbers["spread_scale"]
         values = numbers["offset"] + numbers["scale"] * mean
         return Prediction(values, numbers["scale"] * std, in_domain)
 
     def latent(self, vectors: NDArray, smiles: Sequence[str] = ()) -> Floats:
         """Means of the standardised labels [q, T], before they become probabilities."""
-        parts = [self._latent(*part)[0] for part in self._pieces(vectors, smiles)]
-        return np.concatenate(parts)
+        pieces = self._pieces(vectors, smiles)
+        return np.concatenate([self._latent(self._raw(*part))[0] for part in pieces])
+
+    def _raw(self, vectors: NDArray, smiles: Sequence[str]) -> dict[str, NDArray]:
+        """Features of molecules by block."""
+        blocks = [*self.blocks, "vectors"]
+        return {block: raw_features(block, vectors, smiles) for block in blocks}
 
     def _pieces(self, vectors: NDArray, smiles: Sequence[str]) -> Any:
         if self.needs_smiles and len(smiles) != len(vectors):
@@ -156,16 +188,12 @@ class Head:
             part = slice(start, start + QUERY_ROWS)
             yield vectors[part], smiles[part]
 
-    def _latent(
-        self, vectors: NDArray, smiles: Sequence[str]
-    ) -> tuple[Floats, Floats, Floats]:
+    def _latent(self, raw: Mapping[str, NDArray]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
         the domain [q]."""
-        compared = [
-            self.references[block].compare(raw_features(block, vectors, smiles))
-            for block in self.blocks
-        ]
-        mean = np.zeros((len(vectors), len(self.targets.names)))
+        vectors = raw["vectors"]
+        compared = [self.references[block].compare(raw[block]) for block in self.blocks]
+        mean = np.zeros((len(vectors), self.targets.num_outputs))
         variance = np.zeros_like(mean)
         kernels = np.concatenate([self.weights, self.lengths], 1)
         _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
@@ -242,12 +270,12 @@ def _taken(reader: ArrayReader) -> Head:
     blocks, digest, layers = meta["blocks"], meta["checkpoint"], meta["layers"]
     if not blocks or len({*blocks}) != len(blocks) or not {*blocks} <= {*KERNELS}:
         raise ValueError(f"blocks {blocks}, expected some of {', '.join(KERNELS)}")
-    if targets.kind not in KINDS or targets.level != "graph" or not targets.names:
+    if targets.level != "graph" or not targets.num_outputs:
         raise ValueError(f"targets of kind {targets.kind}, level {targets.level}")
     if not isinstance(digest, str) or not isinstance(layers, int) or layers < 1:
         raise ValueError("no checkpoint or layers")
     domain = Domain.taken(reader)
-    rows, count = len(domain.vectors), len(targets.names)
+    rows, count = len(domain.vectors), targets.num_outputs
     raw = {}
     if "fingerprint" in blocks:
         at = take("bits_at", (None,), 0, rows * MORGAN_BITS - 1, kind="i")

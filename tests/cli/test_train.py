@@ -251,6 +251,52 @@ def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsy
     assert (tmp_path / "classes-model/roc.png").exists()
 
 
+def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
+    """Classes keep their words up to the predictions of the folder."""
+    ends = {"O": "sweet", "N": "bitter", "Cl": "sour"}
+    lines = [
+        f"{'C' * k}{end}{'.Cl' * (k % 2)},{word},{k}"
+        for k in range(1, 13)
+        for end, word in ends.items()
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,taste,trust", *lines]) + "\n")
+    words = [str(tmp_path / "t.csv"), "--out", str(tmp_path / "model"), *SHORT]
+    words += ["--split", "random", "--start", checkpoint("grpe_tiny")]
+    words += ["--target-columns", "taste", "--class-names", "sweet,sour,bitter"]
+    words += ["--weight-column", "trust", "--class-weights", "balanced"]
+    assert main([*words, "--largest-fragment"]) == 0
+    out = capsys.readouterr().out
+    assert "target taste (multiclass)" in out
+    assert "accuracy  balanced_accuracy  log_loss" in out
+    model = tmp_path / "model"
+    script = (model / "commands.sh").read_text()
+    for flag in ("class-names sweet,sour,bitter", "weight-column trust"):
+        assert f"--{flag} " in script
+    assert "--class-weights balanced" in script and "--largest-fragment" in script
+    assert (model / "confusion.png").exists()
+    first = rows(model / "predictions_test.csv")[0]
+    assert first["taste"] in ends.values() and first["taste_forest"] in ends.values()
+    chances = {
+        word: float(first[f"taste_probability_{word}"]) for word in ends.values()
+    }
+    assert first["taste_predicted"] == max(chances, key=chances.get)
+    (chosen,) = json.loads((model / "models.json").read_text())["models"]
+    assert chosen == "replicate1/head1/checkpoint_best.pt"
+    output = tmp_path / "out.csv"
+    assert predict.main([str(model), str(tmp_path / "t.csv"), str(output)]) == 0
+    (found,) = [line for line in rows(output) if line["smiles"] == first["smiles"]]
+    assert found["taste_predicted"] == first["taste_predicted"]
+    assert float(found["taste_probability_sour"]) == pytest.approx(
+        chances["sour"], rel=1e-4
+    )
+    # Without its salt a molecule is the same; the fine-tuned model knows that, too.
+    for name in ("head1", "finetune1"):
+        predictor = hub.load(model / f"replicate1/{name}/checkpoint_best.pt")
+        one, other = predictor.predict(["CCO.Cl", "CCO"])
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+        assert predictor.targets.class_names == [["sweet", "sour", "bitter"]]
+
+
 @pytest.mark.trains
 def test_a_killed_command_goes_on(quick, tmp_path):
     """Its training ends with it, and continues from the last checkpoint."""
@@ -287,6 +333,9 @@ def test_a_killed_command_goes_on(quick, tmp_path):
         (["in.csv", "--model", "scratch", "--start", "a.pt"], "--start does not go"),
         (["in.csv", "--start", "a.pt"], "a.pt"),
         (["in.csv", "--split", "column:part"], "no column 'part'"),
+        (["in.csv", "--weight-column", "w"], "no column 'w'"),
+        (["in.csv", "--class-names", "no,yes"], "--class-names"),
+        (["in.csv", "--class-weights", "1,2"], "--class-weights 1,2: the targets are"),
     ],
 )
 def test_errors_are_one_line(

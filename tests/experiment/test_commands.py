@@ -19,12 +19,13 @@ from graphormer_plugin.experiment.training import (
 START = Start(("--finetune-from-model", "/a b/start.pt"), Path("start.pt"), "gin", 12)
 
 
-def line(start=START, settings=None, kind="regression", **training):
+def line(start=START, settings=None, kind="regression", targets=None, **training):
     options = {"lr": 1e-3, "epochs": 10, "patience": 5, **training}
+    unit = "" if kind == "binary" else "eV"
     return training_line(
         settings or Settings("a.csv", "out"),
         Training(**options),
-        TargetSchema(["y one", "z"], "" if kind == "binary" else "eV", kind),
+        targets or TargetSchema(["y one", "z"], unit, kind),
         start=start,
         split_column="split1",
         train_rows=65,
@@ -53,6 +54,29 @@ def test_line():
     assert "--layerwise-lr-decay" not in words
     assert "--maximize-best-checkpoint-metric" in words
     assert value(words, "--criterion") == "binary_logloss"
+
+
+def test_line_of_classes():
+    settings = Settings(
+        "a.csv",
+        "out",
+        weight_column="w",
+        class_weights="balanced",
+        largest_fragment=True,
+    )
+    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
+    words = line(None, settings, "multiclass", taste)
+    assert value(words, "--criterion") == "multiclass_cross_entropy"
+    assert value(words, "--class-names") == "a,b,c"
+    assert value(words, "--class-weights") == "balanced"
+    assert value(words, "--weight-column") == "w" and "--largest-fragment" in words
+    assert value(words, "--best-checkpoint-metric") == "accuracy"
+    assert "--maximize-best-checkpoint-metric" in words
+    # Targets with words of their own have their order by meaning.
+    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
+    assert "--class-names" not in line(None, None, "binary", own)
+    words = line(None, Settings("a.csv", "out", class_names=("b", "a")), "binary", own)
+    assert value(words, "--class-names") == "b,a"
 
 
 def test_script():

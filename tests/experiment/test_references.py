@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.experiment.references import (
-    features,
-    forest_predictions,
-    mean_labels,
-)
+from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.experiment.references import forest_predictions, mean_labels
 
 SMILES = [start + "C" * k for start in ("O", "N", "Cl") for k in range(1, 15)]
 
 
 @pytest.fixture(scope="module")
 def table():
-    return features(SMILES)
+    return np.concatenate([morgan_counts(SMILES), rdkit_descriptors(SMILES)], 1)
 
 
 def test_regression(table):
@@ -36,3 +33,18 @@ def test_classes(table):
     train = np.arange(0, len(SMILES), 2)
     found = forest_predictions(table, labels, train, kind="binary", trees=20, seed=1)
     assert ((found > 0.5) == labels)[1::2].mean() > 0.9
+
+
+def test_several_classes(table):
+    """A label without weight is not seen; classes that are not seen have chance 0."""
+    labels = np.array([["ONC".index(smiles[0])] for smiles in SMILES], float)
+    labels[1] = np.nan
+    train = np.arange(0, len(SMILES), 2)
+    options = {"kind": "multiclass", "trees": 20, "seed": 1, "classes": 4}
+    found = forest_predictions(table, labels, train, **options)
+    assert found.shape == (len(SMILES), 4) and not found[:, 3].any()
+    assert (found.argmax(1)[3::2] == labels[3::2, 0]).mean() > 0.9
+    weights = np.where(labels == 1, 0.0, 1.0)
+    found = forest_predictions(table, labels, train, weights=weights, **options)
+    assert not found[:, 1].any()
+    assert mean_labels(labels, 4) == pytest.approx([13 / 41, 14 / 41, 14 / 41, 0])

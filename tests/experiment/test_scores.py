@@ -36,6 +36,18 @@ def test_classes():
     assert score("ap", predicted, labels) == pytest.approx((1 + 2 / 3) / 2)
 
 
+def test_several_classes():
+    labels = np.array([[0.0], [0.0], [2.0], [NAN]])
+    predicted = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1, 0, 0]])
+    assert scores("multiclass", predicted, labels) == {
+        "accuracy": [pytest.approx(2 / 3)],
+        "balanced_accuracy": [pytest.approx(3 / 4)],
+        "log_loss": [pytest.approx(-np.log([0.5, 0.1, 0.6]).mean())],
+    }
+    assert main_score("multiclass", predicted, labels) == pytest.approx(2 / 3)
+    assert MAIN["multiclass"].is_defined(labels)
+
+
 def test_several_targets():
     labels = np.array([[0, 0], [1, 0], [0, NAN]], float)
     predicted = np.array([[0.1, 0.2], [0.8, 0.4], [0.9, 0.5]])

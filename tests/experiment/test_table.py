@@ -11,6 +11,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.table import CsvTable
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.table import (
+    SPLITS,
     make_splits,
     read_table,
     warnings_of,
@@ -153,3 +154,56 @@ def test_the_file_for_fairseq(write, tmp_path):
     extra = list(CsvTable(tmp_path / "molecules.csv").rows(["name", "split1"]))
     assert extra[2][2] == ["ethanol again", "x"]
     assert "C1CC" in (tmp_path / "invalid.csv").read_text()
+
+
+WORDS = [
+    ["CCO.Cl", "active", "sweet", "2"],
+    ["C1CC1CC", "inactive", "bitter", "0"],
+    ["OCC", "active", "", "1.5"],
+    ["c1ccccc1C", "", "sour", "1"],
+]
+
+
+def words(write, target, **options):
+    path = write(WORDS, ["smiles", "activity", "taste", "trust"])
+    return settings(path, target_columns=(target,), **options)
+
+
+def test_words_are_classes(write, tmp_path):
+    """Two words by their meaning, more only if they are asked for."""
+    table = read_table(words(write, "activity"))
+    assert table.targets.kind == "binary"
+    assert table.targets.class_names == [["inactive", "active"]]
+    assert table.labels[:3, 0].tolist() == [1, 0, 1]
+    with pytest.raises(DatasetError, match="column 'taste': 'sweet' is not a number"):
+        read_table(words(write, "taste"))
+    table = read_table(words(write, "taste", target_kind="multiclass"))
+    assert table.targets.class_names == [["bitter", "sour", "sweet"]]
+    asked = words(write, "taste", class_names=("sweet", "sour", "bitter", "umami"))
+    table = read_table(asked)
+    assert (table.targets.kind, table.targets.num_classes) == ("multiclass", 4)
+    write_molecules(tmp_path, table, [{name: np.arange(4) for name in SPLITS}])
+    rows = list(CsvTable(tmp_path / "molecules.csv").rows(["taste", "trust"]))
+    assert [cells[0] for _, _, cells in rows] == ["sweet", "bitter", "", "sour"]
+    numbers = words(write, "trust", target_kind="multiclass")
+    with pytest.raises(DatasetError, match="'1.5' is not a class number"):
+        read_table(numbers)
+
+
+def test_weights_and_fragments(write):
+    table = read_table(words(write, "activity", weight_column="trust"))
+    assert table.weights.tolist() == [2, 0, 1.5, 1]
+    assert (table.featuriser, len({*table.keys})) == ("ogb", 4)
+    table = read_table(words(write, "activity", largest_fragment=True))
+    assert (table.featuriser, len({*table.keys})) == ("ogb_largest_fragment", 3)
+    assert table.smiles[0] == "CCO.Cl" and table.weights is None
+    with pytest.raises(DatasetError, match="no column 'none'"):
+        read_table(words(write, "activity", weight_column="none"))
+
+
+def test_weights_of_classes(write):
+    with pytest.raises(DatasetError, match="--class-weights 1,2,3: expected 2 numbers"):
+        read_table(words(write, "activity", class_weights="1,2,3"))
+    with pytest.raises(DatasetError, match="balanced: the targets are numbers"):
+        read_table(words(write, "trust", class_weights="balanced"))
+    assert read_table(words(write, "activity", class_weights="balanced"))

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Whi
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import fit_head as module
-from graphormer_plugin.finetune import marginal_likelihood
+from graphormer_plugin.finetune import marginal_likelihood, solver
 from graphormer_plugin.finetune.fit_head import fit_on_features
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.kernels import KERNELS, Reference, raw_features
@@ -116,19 +116,21 @@ def test_marginal_likelihood_equals_scikit_learn(rng):
     kernel = ConstantKernel(1.0) * Matern(1.0, nu=2.5) + WhiteKernel(0.1)
     process = GaussianProcessRegressor(kernel, alpha=marginal_likelihood.JITTER)
     process.fit(x, y)
-    one = marginal_likelihood.fit(["vectors"], [squares], [(np.arange(30), y)], [True])
+    one = marginal_likelihood.fit(
+        ["vectors"], [squares], [(np.arange(30), y, np.ones(30))], [True]
+    )
     theta = np.log([one.weights[0], one.lengths[0] * np.sqrt(3), one.noise])
     best = process.log_marginal_likelihood_value_
     assert process.log_marginal_likelihood(theta) == pytest.approx(best, abs=1e-3)
     matrix = process.kernel_(x) - process.kernel_.k2.noise_level * np.eye(30)
-    value, outer = marginal_likelihood.log_likelihood(
-        matrix, y, process.kernel_.k2.noise_level
+    value, slope = marginal_likelihood.log_likelihood(
+        matrix, y, np.full(30, process.kernel_.k2.noise_level)
     )
     assert value == pytest.approx(best, abs=1e-6)
     _, gradient = process.log_marginal_likelihood(
         process.kernel_.theta, eval_gradient=True
     )
-    noise_slope = process.kernel_.k2.noise_level * np.trace(outer)
+    noise_slope = process.kernel_.k2.noise_level * slope(np.ones(30))
     assert noise_slope == pytest.approx(gradient[-1], abs=1e-6)
 
 
@@ -137,7 +139,8 @@ def test_gradient(rng):
     smiles, raw = features(24, rng)
     compared = [Reference(name, raw[name]).compare(raw[name]) for name in ALL]
     y = rng.normal(size=24)
-    targets = [(np.arange(24), y), (np.arange(5, 20), y[5:20])]
+    ratio = rng.uniform(0.5, 2, 24)
+    targets = [(np.arange(24), y, ratio), (np.arange(5, 20), y[5:20], ratio[5:20])]
     seen = {}
 
     def record(loss, start, **options):
@@ -242,19 +245,20 @@ def test_variance_of_a_sample(rng, monkeypatch):
     other = rng.normal(size=(10, WIDTH)).astype(np.float32)
 
     def fitted(rows):
-        monkeypatch.setattr(module, "SPREAD_ROWS", rows)
+        monkeypatch.setattr(solver, "SPREAD_ROWS", rows)
         return fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
 
     exact, few = fitted(64), fitted(40)
     np.testing.assert_allclose(exact.dual, few.dual)
-    variance, approximate = exact._latent(other, ())[1], few._latent(other, ())[1]
+    new = {"vectors": other}
+    variance, approximate = exact._latent(new)[1], few._latent(new)[1]
     np.testing.assert_allclose(approximate, variance, atol=0.02 * exact.weights.sum())
     root = rng.normal(size=(12, 12))
     matrix, noise = root @ root.T + np.eye(12), 0.5
     for at in (np.arange(12), np.array([1, 4, 7])):
         own, cross = matrix[np.ix_(at, at)], matrix[at]
         expected = np.linalg.inv(own) - np.linalg.inv(own + cross @ cross.T / noise)
-        factor = module._spread_of_sample(matrix, at, noise)
+        factor = solver.spread_of_sample(matrix, at, noise)
         np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-5)
 
 
@@ -270,6 +274,67 @@ def test_classes(rng):
     truth = other[:, 0] > 0.3
     assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
     assert (found.std > 0).all() and (found.std < 0.5).all()
+
+
+def test_weights(rng):
+    """A label of twice the weight has half the noise; one without weight is missing."""
+    smiles, raw = features(40, rng, ["vectors"])
+    y, weights = labels(raw, rng), rng.uniform(0.5, 2, (40, 1))
+    weights[::9] = 0
+    kept = weights[:, 0] > 0
+    head = fit_on_features(
+        raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"], weights=weights
+    )
+    ratio = weights[kept, 0].mean() / weights[kept, 0]
+    mean = np.average(y[kept], weights=weights[kept])
+    assert head.numbers["offset"][0] == pytest.approx(mean)
+    s = np.sqrt(5 * head.references["vectors"].compare(raw["vectors"][kept]))[:, kept]
+    s /= head.lengths[0, 0]
+    matrix = head.weights[0, 0] * (1 + s + s**2 / 3) * np.exp(-s)
+    noise = head.numbers["noise"][0] * ratio + marginal_likelihood.JITTER
+    standard = (y[kept, 0] - mean) / head.numbers["scale"][0]
+    expected = np.linalg.solve(matrix + np.diag(noise), standard)
+    np.testing.assert_allclose(head.dual[kept, 0], expected, rtol=1e-6, atol=1e-8)
+    assert not head.dual[~kept].any()
+
+
+def test_weights_of_classes(rng):
+    """The more a class weighs, the more probable it is."""
+    smiles, raw = features(60, rng, ["vectors"])
+    y = (raw["vectors"][:, :1] + rng.normal(size=(60, 1)) > 0.5).astype(float)
+    schema = TargetSchema(["active"], kind="binary")
+    means = [
+        fit_on_features(
+            raw, smiles, y, schema, blocks=["vectors"], weights=np.where(y, weight, 1)
+        )
+        .predict(raw["vectors"])
+        .values.mean()
+        for weight in (1, 3, 9)
+    ]
+    assert means[0] < means[1] < means[2]
+
+
+def test_several_classes(rng, tmp_path):
+    """One against all others; a class that no molecule has is improbable."""
+    smiles, raw = features(90, rng, ["vectors"])
+    y = raw["vectors"][:, :3].argmax(1).astype(float)[:, None]
+    y[::8] = np.nan
+    schema = TargetSchema(["taste"], kind="multiclass").with_classes(
+        [["bitter", "sour", "sweet", "umami"]]
+    )
+    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    other = rng.normal(size=(200, WIDTH)).astype(np.float32)
+    found = head.predict(other)
+    assert found.values.shape == found.std.shape == (200, 4)
+    np.testing.assert_allclose(found.values.sum(1), 1)
+    assert (found.values.argmax(1) == other[:, :3].argmax(1)).mean() > 0.7
+    assert found.values[:, 3].max() < 0.1
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz")
+    assert again.targets == schema
+    np.testing.assert_array_equal(again.predict(other).values, found.values)
+    with pytest.raises(ValueError, match="a label other than 0 to 3"):
+        fit_on_features(raw, smiles, y + 2, schema, blocks=["vectors"])
 
 
 def test_in_domain(rng):

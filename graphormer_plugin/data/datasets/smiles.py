@@ -141,7 +141,9 @@ def choose_fragment(mol: Any) -> Any:
         return mol
     parameters = rdMolStandardize.CleanupParameters()
     parameters.preferOrganic = True
-    return rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
+    found = rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
+    Chem.GetSymmSSSR(found)  # rings are not known yet; scaffolds need them
+    return found
 
 
 def smiles_parser(scaffold: bool = False, largest_fragment: bool = False) -> Parser:

@@ -1,0 +1,160 @@
+"""Linear systems of Gaussian processes, for one target after another."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, eigh, solve_triangular
+
+from graphormer_plugin.finetune.marginal_likelihood import JITTER, Hyperparameters
+from graphormer_plugin.inference.head import QUERY_ROWS
+from graphormer_plugin.inference.kernels import Floats, Reference, weighted_sum
+
+SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
+LEFT_OUT = 500  # of them, to calibrate with where not all are left out in turn
+SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
+
+
+def sample(
+    rows: NDArray[np.int64], most: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """At most ``most`` of the rows, in their order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(rng.choice(rows, most, replace=False))
+
+
+class Solution(NamedTuple):
+    """Of the linear system of one target.
+
+    Attributes:
+        factor: Cholesky factor of its matrix, as SciPy has it.
+        spread: number of the factor of its variance.
+        left_out: places among its rows, and the diagonal of the inverse there.
+    """
+
+    factor: tuple[Floats, bool]
+    spread: int
+    left_out: tuple[NDArray[np.int64], Floats]
+
+
+class Solver:
+    """Solves for one target after another; consecutive ones with equal kernel and rows
+    share their solution.
+
+    Args:
+        references: features of the training molecules by block.
+        raw: the same, as `Reference.compare` takes them.
+        blocks: of the kernel.
+        kernels: of all targets.
+        solutions: number of different ones.
+
+    Attributes:
+        spread_rows: see `Head`.
+        spread_factor: see `Head`.
+    """
+
+    def __init__(
+        self,
+        references: dict[str, Reference],
+        raw: dict[str, NDArray],
+        blocks: list[str],
+        kernels: Sequence[Hyperparameters],
+        solutions: int,
+    ) -> None:
+        self.references = references
+        self.raw = raw
+        self.blocks = blocks
+        self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // solutions))
+        self.spread_rows: list[NDArray[np.int64]] = []
+        self.spread_factor: list[Floats] = []
+        self.compared: list[list[Floats]] | None = None
+        if len({id(one) for one in kernels}) > 1:  # the dearer part, for all of them
+            self.compared = list(self._compare())
+        self.matrix: tuple[Hyperparameters, Floats] | None = None
+        self.solved: tuple[Hyperparameters, bytes, Solution] | None = None
+
+    def __call__(
+        self,
+        rows: NDArray[np.int64],
+        one: Hyperparameters,
+        ratio: Floats,
+        rng: np.random.Generator,
+    ) -> Solution:
+        """Solve for a target.
+
+        Args:
+            rows: its molecules.
+            one: its kernel.
+            ratio: variance of the noise of each label over that of the kernel.
+            rng: draws samples.
+        """
+        key = rows.tobytes() + ratio.tobytes()
+        if self.solved and self.solved[0] is one and self.solved[1] == key:
+            return self.solved[2]
+        self.solved = None  # a factor is large
+        matrix = self._matrix(one)[np.ix_(rows, rows)]
+        at = sample(np.arange(len(rows)), self.most, rng)
+        exact = len(at) == len(rows)
+        spread = None if exact else spread_of_sample(matrix, at, one.noise * ratio)
+        matrix[np.diag_indices(len(rows))] += one.noise * ratio + JITTER
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        left = at if exact else at[:: -(-len(at) // LEFT_OUT)]
+        columns = np.zeros((len(rows), len(left)))
+        columns[left, np.arange(len(left))] = 1
+        inverse = solve_triangular(
+            factor[0], columns, lower=True, overwrite_b=True, check_finite=False
+        )
+        self.spread_rows.append(rows[at])
+        self.spread_factor.append(inverse.T.copy() if spread is None else spread)
+        solution = Solution(
+            factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
+        )
+        self.solved = (one, key, solution)
+        return solution
+
+    def _compare(self) -> Iterator[list[Floats]]:
+        """What the kernels are functions of, for some rows at a time."""
+        for start in range(0, len(self.raw["vectors"]), QUERY_ROWS):
+            part = slice(start, start + QUERY_ROWS)
+            yield [
+                self.references[name].compare(self.raw[name][part])
+                for name in self.blocks
+            ]
+
+    def _matrix(self, one: Hyperparameters) -> Floats:
+        """Kernel between all training molecules [n, n]."""
+        if self.matrix is None or self.matrix[0] is not one:
+            self.matrix = None
+            count, start = len(self.raw["vectors"]), 0
+            matrix = np.empty((count, count))
+            for compared in self.compared or self._compare():
+                part = weighted_sum(self.blocks, compared, one.weights, one.lengths)
+                matrix[start : start + len(part)] = part
+                start += len(part)
+            self.matrix = (one, matrix)
+        return self.matrix[1]
+
+
+def spread_of_sample(matrix: Floats, at: NDArray[np.int64], noise: float) -> Floats:
+    """W [m, r] of `Head`, with a sample of molecules as inducing points.
+
+    The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
+    / noise), K between the inducing points Z, and W W^T = A. It is that of the Gaussian
+    process itself where Z are all training molecules.
+
+    Args:
+        matrix: kernel between all molecules of the target [n, n].
+        at: inducing points [m].
+        noise: variance, of all labels or of each [n].
+    """
+    own = matrix[np.ix_(at, at)] + 1e-6 * np.eye(len(at))
+    lower = np.linalg.cholesky(own)
+    projected = solve_triangular(lower, matrix[at], lower=True) / np.sqrt(noise)
+    values, vectors = eigh(projected @ projected.T, overwrite_a=True)
+    kept = values > 1e-8
+    values, vectors = values[kept], vectors[:, kept]
+    shrunk = vectors * np.sqrt(values / (1 + values))
+    return solve_triangular(lower, shrunk, lower=True, trans="T")
