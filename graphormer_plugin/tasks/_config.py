@@ -1,5 +1,6 @@
 """Options of the tasks."""
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -7,7 +8,11 @@ from fairseq.dataclass import FairseqDataclass
 from omegaconf import II
 
 from graphormer_plugin.data.options import DatasetConfig
+from graphormer_plugin.data.schema import TARGET_SCALES
 from graphormer_plugin.finetune.published import NONE
+from graphormer_plugin.modules.choices import check_choice
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -93,3 +98,24 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     restore_file: str = II("checkpoint.restore_file")
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
     reset_optimizer: bool = II("checkpoint.reset_optimizer")
+
+
+def check_options(cfg: GraphPredictionConfig) -> None:
+    """Check values, and say which option has no effect.
+
+    Raises:
+        ValueError: a value is out of its range.
+    """
+    for name, low in [
+        ("num_classes", 1),
+        ("max_nodes", 1),
+        ("prepare_workers", 1),
+        ("bucket_ratio", 0),
+    ]:
+        value = getattr(cfg, name)
+        if value is not None and not value >= low:
+            flag = "--" + name.replace("_", "-")
+            raise ValueError(f"{flag} {value}: expected {low} or more")
+    check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
+    if cfg.train_epoch_shuffle:
+        logger.info("--train-epoch-shuffle has no effect: every epoch has new batches")

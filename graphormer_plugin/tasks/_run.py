@@ -8,8 +8,10 @@ from typing import Any
 from fairseq.criterions import FairseqCriterion
 from omegaconf import DictConfig
 
+from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.distributed import is_first_process
 from graphormer_plugin.finetune.transfer import Pretrained
+from graphormer_plugin.inference.results import check_results_path
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +22,31 @@ def options_of_run(cfg: Any) -> DictConfig | None:
     return run if run is not None and "checkpoint" in run else None
 
 
-# Metric that selects the best checkpoint
+# The criterion, and the metric that selects the best checkpoint
+
+
+def check_criterion(
+    criterion: FairseqCriterion, name: str, results_path: str | None
+) -> None:
+    """Check that a criterion is for graphs, and that outputs can go to ``--results-path``.
+
+    Raises:
+        ValueError: fairseq's default, cross_entropy, would end in a traceback about
+            text; only a `GraphCriterion` keeps outputs.
+    """
+    if type(criterion).__module__.startswith("fairseq."):
+        raise ValueError(
+            f"--criterion {name} is one of fairseq's for text; name one for graphs, e.g. "
+            "l1_loss (python -m graphormer_plugin lists them)"
+        )
+    if not results_path:
+        return
+    check_results_path(results_path)
+    if not isinstance(criterion, GraphCriterion):
+        raise ValueError(
+            f"--results-path: --criterion {name} is not a "
+            "graphormer_plugin.criterions.GraphCriterion"
+        )
 
 
 def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
@@ -29,12 +55,12 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
     Args:
         run: options; ``--maximize-best-checkpoint-metric`` is set for a metric that
             should rise, such as ROC-AUC.
-        criterion: has `known_metrics`; metrics of others are not checked.
+        criterion: metrics of one that is not a `GraphCriterion` are not checked.
 
     Raises:
         ValueError: there is no such metric, or it should fall although the flag is given.
     """
-    if not hasattr(criterion, "known_metrics"):
+    if not isinstance(criterion, GraphCriterion):
         return
     name, known = run.checkpoint.best_checkpoint_metric, criterion.known_metrics()
     if name not in known:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from omegaconf import open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.data.build import get_store, molecules_of
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
@@ -16,7 +17,7 @@ from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.schema import TARGET_SCALES, FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.translate import translate_columns, translate_target
 from graphormer_plugin.distributed import (
@@ -36,19 +37,19 @@ from graphormer_plugin.finetune.start import (
     training_identity,
 )
 from graphormer_plugin.finetune.transfer import settle_options
-from graphormer_plugin.inference.results import check_results_path, write_predictions
+from graphormer_plugin.inference.results import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,
     missing_options,
 )
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
-from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.graph_random import graph_seeds
 from graphormer_plugin.processes import left_out, several_processes
-from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.tasks._run import (
+    check_criterion,
     options_of_run,
     patience_state,
     restore_patience,
@@ -80,21 +81,7 @@ class GraphPredictionTask(FairseqTask):
 
     def __init__(self, cfg: GraphPredictionConfig, **kwargs: Any) -> None:
         super().__init__(cfg)
-        for name, low in [
-            ("num_classes", 1),
-            ("max_nodes", 1),
-            ("prepare_workers", 1),
-            ("bucket_ratio", 0),
-        ]:
-            value = getattr(cfg, name)
-            if value is not None and not value >= low:
-                flag = "--" + name.replace("_", "-")
-                raise ValueError(f"{flag} {value}: expected {low} or more")
-        check_choice("--target-scale", cfg.target_scale, TARGET_SCALES)
-        if cfg.train_epoch_shuffle:
-            logger.info(
-                "--train-epoch-shuffle has no effect: every epoch has new batches"
-            )
+        check_options(cfg)
         self.run = options_of_run(cfg)
         self._store: GraphStore | None = None
         self._collator: GraphCollator | None = None
@@ -359,16 +346,10 @@ class GraphPredictionTask(FairseqTask):
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
         with one_line_errors():
             criterion = super().build_criterion(cfg, from_checkpoint)
-            # fairseq's default, cross_entropy, would end in a traceback about text.
-            if type(criterion).__module__.startswith("fairseq."):
-                raise ValueError(
-                    f"--criterion {cfg._name} is one of fairseq's for text; name one "
-                    "for graphs, e.g. l1_loss (python -m graphormer_plugin lists them)"
-                )
+            check_criterion(criterion, cfg._name, self.cfg.results_path)
             if self.run is not None and self._trained_on is None:
                 settle_metric(self.run, criterion)
             if self.cfg.results_path:
-                check_results_path(self.cfg.results_path)
                 criterion.keeps_outputs = True
         return criterion
 
@@ -382,17 +363,21 @@ class GraphPredictionTask(FairseqTask):
         return loss, sample_size, log
 
     def reduce_metrics(self, logging_outputs, criterion) -> None:
-        """Log the loss, and the metrics of a criterion that has some."""
+        """Log the loss, and the metrics of a `GraphCriterion`.
+
+        A user's criterion of another kind logs what its own `reduce_metrics` does.
+        """
         logging_outputs = [log for log in logging_outputs if log]
         super().reduce_metrics(logging_outputs, criterion)
+        if not isinstance(criterion, GraphCriterion):
+            return
         evaluation = None
-        if getattr(criterion, "keeps_outputs", False) and not criterion.training:
+        if criterion.keeps_outputs and not criterion.training:
             evaluation = self.evaluation.take()
         if evaluation is not None and self.cfg.results_path and is_first_process():
             with one_line_errors():
                 self.write_predictions(evaluation)
-        if hasattr(criterion, "report"):
-            criterion.report(logging_outputs, evaluation)
+        criterion.report(logging_outputs, evaluation)
 
     def write_predictions(self, evaluation: Evaluation) -> None:
         """Write the split that fairseq-validate loaded last to ``--results-path``."""

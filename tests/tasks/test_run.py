@@ -4,13 +4,18 @@ import logging
 import sys
 
 import pytest
+from fairseq.criterions import FairseqCriterion
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from omegaconf import OmegaConf
 
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.tasks._run import why_finished
+from graphormer_plugin.tasks._run import (
+    check_criterion,
+    settle_metric,
+    why_finished,
+)
 from support.training import TINY, USER_DIR
 
 # ------------------------------------------------------- a finished training
@@ -174,3 +179,16 @@ def test_a_wrong_flag_shows_no_usage(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert wrong.split()[0] in line
+
+
+def test_a_criterion_of_another_kind(tmp_path):
+    """It may train; what the task asks a `GraphCriterion` for is not asked of it."""
+
+    class Mine(FairseqCriterion):
+        pass
+
+    criterion = Mine(None)
+    check_criterion(criterion, "mine", None)
+    settle_metric(options(best_checkpoint_metric="mine"), criterion)
+    with pytest.raises(ValueError, match="--criterion mine is not a graphormer_plugin"):
+        check_criterion(criterion, "mine", str(tmp_path))
