@@ -1,7 +1,5 @@
 """Warnings about data that can be trained on but that probably are a mistake."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Words in place of class numbers: which class is which."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Sequence
 

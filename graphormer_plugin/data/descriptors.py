@@ -1,7 +1,5 @@
 """Morgan fingerprints and RDKit's descriptors of molecules, as arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables of molecules: rows of text cells below a header of column names."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import fnmatch

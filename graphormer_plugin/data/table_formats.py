@@ -1,7 +1,5 @@
 """Tables of molecules as CSV, TSV, SDF and Parquet: reading, and writing of predictions."""
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """Figures of an experiment: parity, ROC and learning curves."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the steps of an experiment share: its data, models, folders and trainings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

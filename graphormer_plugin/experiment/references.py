@@ -1,7 +1,5 @@
 """What a model has to beat: the mean of the labels, and a random forest."""
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """report.html: one file with table, figures, warnings and settings."""
 
-from __future__ import annotations
-
 import base64
 import html
 import io

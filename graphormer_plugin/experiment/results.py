@@ -1,7 +1,5 @@
 """Predictions and metrics of an experiment, as files."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Runs an experiment, step by step; a killed one goes on where it was."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

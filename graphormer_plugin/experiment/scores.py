@@ -1,7 +1,5 @@
 """Metrics of predictions, and their table."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Search of learning rate, dropout and depth of freezing with Optuna."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a user asks of an experiment, and the defaults; all numbers are our choice."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """The pre-trained model that an experiment starts from."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError

@@ -1,7 +1,5 @@
 """The steps of an experiment; each leaves a file, and is done once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

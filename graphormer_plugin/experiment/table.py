@@ -1,7 +1,5 @@
 """The molecules of an experiment: read, checked, split, and written for fairseq-train."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import itertools

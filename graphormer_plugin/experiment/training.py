@@ -1,7 +1,5 @@
 """Lines of fairseq-train, and running one with its progress."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,7 +1,5 @@
 """Explanations of a prediction: attention maps, and gradient times input."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Predicted classes by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Vectors of graphs and nodes out of the layers of a trained model."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

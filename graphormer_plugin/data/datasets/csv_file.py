@@ -1,7 +1,5 @@
 """Molecules and targets from any table with a column of SMILES, and from SDF files."""
 
-from __future__ import annotations
-
 import array
 import math
 from collections.abc import Sequence
