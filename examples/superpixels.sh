@@ -1,0 +1,28 @@
+# Sourced by the recipes of MNIST and CIFAR10, which set DATASET and GRAPHS: what their
+# released settings share.
+
+METRIC=accuracy DIRECTION=max
+
+# grpe_tiny FLAGS...: mnist.sh, cifar.sh, and the defaults of their gpp.py, which passes no
+# attention dropout on, so that the network's own 0.1 acts.
+grpe_tiny() {
+    ARCH=grpe_tiny
+    paper_budget 300 64
+    recipe --criterion multiclass_cross_entropy --max-hop 3 --dropout 0 \
+        --attention-dropout 0.1 "${adam[@]}" --clip-norm 5 --weight-decay 0 \
+        $(linear_decay 2e-4 "$(scaled_epochs 3)" "$(updates)") "$@"
+}
+
+# cgt FLAGS...: mnist-CSA.yaml and cifar10-CSA.yaml, with linear maps of the weights of edges.
+# Differences: their nodes read 8 eigenvectors through a DeepSet, which this project does not
+# have; here they read 16 return probabilities in as many channels (our choice). Their head
+# has hidden layers of the full width.
+cgt() {
+    ARCH=cgt_pattern
+    paper_budget 100 16
+    recipe --criterion multiclass_cross_entropy --encoder-layers 3 --encoder-embed-dim 52 \
+        --encoder-ffn-embed-dim 104 --encoder-attention-heads 4 --attention-dropout 0.5 \
+        --rwse-dim 8 --relative-dim 20 --readout mean \
+        "${adam[@]}" --clip-norm 1 --weight-decay 1e-5 \
+        $(cosine 1e-3 "$(scaled_epochs 5)") "$@"
+}
