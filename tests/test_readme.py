@@ -34,7 +34,7 @@ TEXT = "\n".join(PAGES.values())
 OTHER_FLAGS = set(
     """--no-build-isolation --path --standalone --nnodes --nproc-per-node --no-python
     --rdzv-backend --rdzv-endpoint --nodes --ntasks-per-node --gpus-per-node --config-dir
-    --config-name""".split()
+    --config-name --array""".split()
 )
 
 # What the tests do not run as it stands, and why.
@@ -223,7 +223,7 @@ def provide(page, clone, environment):
         log.write_text(LOG)
         rings = [f"C1{'C' * size}1,{size % 4 // 2}" for size in range(2, 32)]
         (clone / "bbbp.csv").write_text("\n".join(["smiles,p_np", *rings]) + "\n")
-    if Path(page).parent.name in ("explaining", "predicting", "tour"):
+    if Path(page).parent.name in ("explaining", "predicting", "scale", "tour"):
         training, predicting = [
             code for _, code in BLOCKS["README.md"] if "checkpoints" in code
         ]

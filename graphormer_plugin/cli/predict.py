@@ -3,6 +3,7 @@
 import argparse
 import functools
 import hashlib
+import itertools
 import json
 import sys
 import time
@@ -16,12 +17,9 @@ from tqdm import tqdm
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.table_formats import (
-    WRITABLE,
-    open_table,
-    pyarrow_parquet,
-    write_table,
-)
+from graphormer_plugin.data.parquet_table import pyarrow_parquet
+from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.table_formats import WRITABLE, open_table, write_table
 from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.ensemble import Ensemble, Vectors, blocks
 from graphormer_plugin.inference.loading import BESIDE, head_file, load
@@ -52,7 +50,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "input",
         metavar="INPUT.csv",
-        help="table of molecules: .csv, .tsv or .sdf, also with .gz, or .parquet",
+        help="table of molecules: .csv, .tsv or .sdf, also with .gz, or .parquet, or a "
+        "folder of .parquet files",
     )
     add(
         "output",
@@ -131,6 +130,13 @@ def build_parser() -> argparse.ArgumentParser:
         help="continue an interrupted run after the rows that it has written",
     )
     add(
+        "--shard",
+        default=Shard(),
+        metavar="i/n",
+        help="predict part i of n of the rows, from 1/n to n/n, into OUTPUT-i-of-n; the "
+        "parts are independent of each other",
+    )
+    add(
         "--user-data-dir",
         help="folder with modules that register what the model needs: its architecture, "
         "pair encodings or substructures",
@@ -146,26 +152,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Options may stand between the checkpoints and the files.
     arguments = build_parser().parse_intermixed_args(argv)
     check_arguments(arguments)
-    output = Path(arguments.output)
+    shard = arguments.shard
+    output = shard.path(Path(arguments.output))
     if arguments.resume and output.exists() and not part_record(output).exists():
         print(f"{output} is complete, there is no run to resume")
         return 0
     table = open_table(Path(arguments.input))
     column = table.find_smiles(arguments.smiles_column)
     # Read the whole file first: an error in the last row must not show up after hours.
-    total = sum(1 for _ in table.rows([]))
-    if total == 0:
+    count = table.count()
+    if count == 0:
         raise ValueError(f"{table.path}: there are no rows below the header")
+    begin, end = shard.rows(count)
+    total = end - begin
     model = load_all(arguments)
     *names, reason = free_names([*model.names, REASON], table.header)
     convert = None
     if output.suffix.lower() != ".csv":
-        convert = functools.partial(write_table, table=table, column=column)
+        convert = functools.partial(
+            write_table,
+            table=table,
+            column=column,
+            numbers=set(itertools.compress(names, model.numbers)),
+            first=begin,
+            end=end,
+        )
     files = ResumableWriter(
         output,
         [*table.header, *names, reason],
         model.arrays(),
-        run_key(arguments, column),
+        run_key(arguments, column, table.digest(begin, end)),
         arguments.resume,
         convert,
     )
@@ -179,12 +195,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             for block in blocks(
                 table,
                 column,
-                first,
+                begin + first,
+                end,
                 max(BLOCK_ROWS, 4 * arguments.batch_size),
                 model.featuriser,
                 workers,
             ):
-                files.append(*model(block, files.rows))
+                files.append(*model(block, begin + files.rows))
                 bar.update(len(block.cells))
         files.finish()
     except BaseException:
@@ -201,7 +218,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for line in model.unseen.warnings():
         print(f"warning: {line}", file=sys.stderr)
-    if files.failed == total:
+    if total and files.failed == total:
         print(
             f"warning: nothing in column {column!r} could be predicted; the reasons are "
             f"in column {reason!r}. --smiles-column names another one",
@@ -235,6 +252,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise ValueError(
             "--grpe-fingerprint is a vector per molecule, --nodes asks for one per atom"
         )
+    if isinstance(arguments.shard, str):
+        arguments.shard = Shard.parse(arguments.shard)
     models_of(arguments)
     if arguments.mc_dropout == 1:
         raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
@@ -250,6 +269,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
             pyarrow_parquet()
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}")
+        arguments.shard.check_output(path)
 
 
 def load_all(arguments: argparse.Namespace) -> Ensemble:
@@ -261,7 +281,7 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
     device = usable_device(arguments.device)
     vectors = None
     if arguments.embeddings:
-        path = Path(arguments.embeddings)
+        path = arguments.shard.path(Path(arguments.embeddings))
         vectors = Vectors(
             path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
         )
@@ -328,9 +348,16 @@ def usable_device(name: str | None) -> torch.device:
     return device
 
 
-def run_key(arguments: argparse.Namespace, column: str) -> str:
-    """Digest of everything that the rows of a run depend on; resuming needs the same."""
-    parts: list[Any] = [RECORD_VERSION, column, file_sha256(Path(arguments.input))]
+def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
+    """Digest of everything that the rows of a run depend on; resuming needs the same.
+
+    Args:
+        arguments: of the command.
+        column: that of the SMILES.
+        rows: digest of the rows of the input.
+    """
+    parts: list[Any] = [RECORD_VERSION, column, rows]
+    parts += [arguments.shard.number, arguments.shard.count]
     checkpoints, folder = models_of(arguments)
     parts.append([file_sha256(path) for path in checkpoints])
     parts.append(folder.spread_scale if folder else {})

@@ -4,6 +4,7 @@ import contextlib
 import csv
 import fnmatch
 import gzip
+import itertools
 import stat
 import zlib
 from collections import Counter
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
@@ -63,6 +65,20 @@ class Table:
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
         raise NotImplementedError
+
+    def rows_between(
+        self, columns: Sequence[str], first: int, end: int
+    ) -> Iterator[tuple[int, int, list[str]]]:
+        """Those of `rows` from ``first`` to before ``end``."""
+        return itertools.islice(self.rows(columns), first, end)
+
+    def count(self) -> int:
+        """Number of rows. A text is read to its end, which finds all wrong rows."""
+        return sum(1 for _ in self.rows([]))
+
+    def digest(self, first: int, end: int) -> str:
+        """Hash of content that includes the rows from ``first`` to before ``end``."""
+        return file_sha256(self.path)
 
     def require(self, name: str) -> str:
         """The name, if it is a column."""

@@ -1,12 +1,10 @@
 """Tables of molecules as CSV, TSV, SDF and Parquet: reading, and writing of predictions."""
 
-import contextlib
 import csv
 import gzip
 import itertools
-import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,6 +13,7 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.parquet_table import ParquetTable, write_parquet
 from graphormer_plugin.data.table import (
     CsvTable,
     Table,
@@ -25,7 +24,6 @@ from graphormer_plugin.data.table import (
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
 ITEM = re.compile(r">.*?<(.+?)>")  # of a data item's first line
-WRITTEN_AT_ONCE = 10_000  # rows of a Parquet file
 
 READABLE = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
@@ -48,13 +46,17 @@ def stem(path: Path) -> str:
 def open_table(path: Path) -> Table:
     """The table in a file, of the format that its name says; CSV by default.
 
+    A folder is one of Parquet files, as Spark, Dask and shards of predictions have them.
+
     Raises:
         DatasetError: It cannot be read.
     """
     name = path.name.lower()
     if name.endswith((".sdf", ".sdf.gz")):
         return SdfTable(path)
-    return ParquetTable(path) if name.endswith(".parquet") else CsvTable(path)
+    if name.endswith(".parquet") or path.is_dir():
+        return ParquetTable(path)
+    return CsvTable(path)
 
 
 class SdfTable(Table):
@@ -140,130 +142,45 @@ def smiles_of_record(record: Sequence[str]) -> str:
     return "" if mol is None else Chem.MolToSmiles(mol)
 
 
-class ParquetTable(Table):
-    """A Parquet file, which needs pyarrow.
-
-    Args:
-        path: The file.
-
-    Raises:
-        DatasetError: It cannot be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with parquet_errors(path):
-            super().__init__(
-                path, pyarrow_parquet().ParquetFile(path).schema_arrow.names
-            )
-
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        with parquet_errors(self.path):
-            file = pyarrow_parquet().ParquetFile(self.path)
-            row = 0
-            read = list(dict.fromkeys(columns or self.header[:1]))
-            for batch in file.iter_batches(columns=read):
-                values = batch.to_pydict()
-                for number in range(batch.num_rows):
-                    yield row, row + 1, [cell(values[name][number]) for name in columns]
-                    row += 1
-
-
-def cell(value: Any) -> str:
-    """A value of a Parquet file as text: truth values are 1 and 0."""
-    if value is None or isinstance(value, float) and math.isnan(value):
-        return ""
-    return str(int(value)) if isinstance(value, bool) else str(value)
-
-
-def pyarrow_parquet() -> Any:
-    """The module ``pyarrow.parquet``.
-
-    Raises:
-        DatasetError: It is not installed.
-    """
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise DatasetError(
-            "Parquet files need pyarrow: pip install 'graphormer-plugin[parquet]'"
-        ) from None
-    return pyarrow.parquet
-
-
-@contextlib.contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """DatasetError instead of pyarrow's exceptions."""
-    try:
-        yield
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:  # pyarrow's ArrowInvalid is one
-        if isinstance(error, DatasetError):
-            raise
-        raise DatasetError(f"{path}: {' '.join(str(error).split())}") from None
-
-
-def write_table(source: Path, output: Path, table: Table, column: str) -> None:
+def write_table(
+    source: Path,
+    output: Path,
+    table: Table,
+    column: str,
+    numbers: Collection[str],
+    first: int,
+    end: int,
+) -> None:
     """Write the rows of a CSV file in the format that the name of the output says.
 
     SDF repeats the records of an SDF input, with the new columns as data items; of other
-    inputs the molecules are drawn anew, with all columns as items. Parquet has the new
-    columns as numbers where all their cells are numbers, and the others as text.
+    inputs the molecules are drawn anew, with all columns as items. Parquet has the columns
+    of a Parquet input in their types, those of other inputs as text, and a null in place
+    of an empty new cell.
 
     Args:
         source: CSV with the columns of ``table``, then new ones.
         output: The file to write.
         table: The input of the predictions.
         column: Its column of SMILES.
+        numbers: New columns that are numbers, for Parquet.
+        first: Row of the table that is the first one in ``source``.
+        end: Row after the last one.
     """
+    suffix = output.suffix.lower()
+    if suffix == ".parquet":
+        write_parquet(source, output, table, numbers, first, end)
+        return
     with open(source, encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
         header = next(rows)
-        suffix = output.suffix.lower()
-        if suffix == ".parquet":
-            write_parquet(source, output, header[len(table.header) :])
-        elif suffix == ".sdf":
+        if suffix == ".sdf":
             with atomic_write(output, "w", encoding="utf-8") as out:
-                write_sdf(rows, header, out, table, column)
+                write_sdf(rows, header, out, table, column, first)
         else:
             with atomic_write(output, "w", encoding="utf-8", newline="") as out:
                 writer = csv.writer(out, delimiter="\t", lineterminator="\n")
                 writer.writerows([header, *rows])
-
-
-def write_parquet(source: Path, output: Path, new: Sequence[str]) -> None:
-    """Parquet of a CSV file; see `write_table`."""
-    import pandas
-    import pyarrow
-
-    parquet = pyarrow_parquet()
-    options = {"dtype": str, "keep_default_na": False, "chunksize": WRITTEN_AT_ONCE}
-    numeric = set(new)
-    for chunk in pandas.read_csv(source, **options):
-        for name in list(numeric):
-            present = chunk[name][chunk[name] != ""]
-            if pandas.to_numeric(present, errors="coerce").isna().any():
-                numeric.discard(name)
-    with atomic_write(output) as file:
-        writer = None
-        for chunk in pandas.read_csv(source, **options):
-            arrays = {
-                name: (
-                    pyarrow.array(
-                        pandas.to_numeric(chunk[name], errors="coerce").to_numpy(float),
-                        from_pandas=True,
-                    )
-                    if name in numeric
-                    else pyarrow.array(chunk[name].tolist(), pyarrow.string())
-                )
-                for name in chunk.columns
-            }
-            batch = pyarrow.table(arrays)
-            writer = writer or parquet.ParquetWriter(file, batch.schema)
-            writer.write_table(batch)
-        if writer is not None:
-            writer.close()
 
 
 def write_sdf(
@@ -272,11 +189,14 @@ def write_sdf(
     out: IO[str],
     table: Table,
     column: str,
+    first_row: int,
 ) -> None:
     """SDF of the rows of a CSV file; see `write_table`."""
     first = len(table.header) if isinstance(table, SdfTable) else 0
     names = table.find_name(column)
-    records = table.records() if isinstance(table, SdfTable) else itertools.repeat(None)
+    records = itertools.repeat(None)
+    if isinstance(table, SdfTable):
+        records = itertools.islice(table.records(), first_row, None)
     for cells, record in zip(rows, records):
         values = dict(zip(header, cells, strict=True))
         if record is not None:

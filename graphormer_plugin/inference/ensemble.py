@@ -45,6 +45,7 @@ def blocks(
     table: Table,
     column: str,
     first: int,
+    end: int,
     min_rows: int,
     featuriser: Featuriser,
     workers: int,
@@ -57,6 +58,7 @@ def blocks(
         table: the input.
         column: its column of SMILES.
         first: row to start at.
+        end: row to stop before.
         min_rows: rows of a block, rounded up to whole chunks.
         featuriser: turns a SMILES into a graph.
         workers: processes that do so; 0 for none.
@@ -65,7 +67,7 @@ def blocks(
     cells: list[list[str]] = []  # of the rows that are being featurised
 
     def pieces() -> Iterator[tuple[list[int], list[str]]]:
-        rows = itertools.islice(table.rows(table.header), first, None)
+        rows = table.rows_between(table.header, first, end)
         while piece := list(itertools.islice(rows, CHUNK_ROWS)):
             cells.extend(row for _, _, row in piece)
             smiles = [row[place].strip() for _, _, row in piece]
@@ -119,6 +121,7 @@ class Ensemble:
 
     Attributes:
         names: names of the predicted columns.
+        numbers: whether each of them has numbers.
         unseen: counts of molecules unlike those of the training.
         description: targets and units, for people.
         featuriser: makes graphs that all models can read.
@@ -174,6 +177,9 @@ class Ensemble:
             names.append(IN_DOMAIN)
         self.words = ClassWords(self.targets, step=2 if self.has_spread else 1)
         self.names = names + self.words.names
+        self.numbers = [True] * len(names) + [False] * len(self.words.names)
+        if self.targets.kind == "multiclass" and self.targets.class_names:
+            self.numbers[0] = False
         self.description = describe(self.targets)
 
     def _check(self, path: str, predictor: Predictor) -> None:

@@ -13,6 +13,7 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict, preprocess
 from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.inference.values import Prediction
 from support.training import forked
 
@@ -227,7 +228,7 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
 
     def key(*arguments, column="SMILES"):
         parsed = predict.build_parser().parse_intermixed_args([*arguments, "out.csv"])
-        return predict.run_key(parsed, column)
+        return predict.run_key(parsed, column, file_sha256(parsed.input))
 
     first = key(one, "in.csv")
     for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):

@@ -12,6 +12,7 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
@@ -126,7 +127,7 @@ def test_resume_needs_the_same_head(folder, capsys):
     def key(*more):
         arguments = [path, "in.csv", "out.csv", *more]
         parsed = predict.build_parser().parse_intermixed_args(arguments)
-        return predict.run_key(parsed, "smiles")
+        return predict.run_key(parsed, "smiles", file_sha256(parsed.input))
 
     first = key()
     assert key("--head", "none") != first == key("--head", "member1/head.npz")

@@ -139,7 +139,7 @@ class TestWriting:
 
         def write(suffix):
             output = tmp_path / f"out{suffix}"
-            write_table(source, output, table, "smiles")
+            write_table(source, output, table, "smiles", {"y"}, 0, len(ROWS))
             return output
 
         return write

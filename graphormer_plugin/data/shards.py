@@ -1,0 +1,97 @@
+"""Shards: fixed parts of a table, one for each of several independent jobs."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphormer_plugin.data.errors import DatasetError
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several parts of a table: consecutive rows, and as many as in any other
+    part, or one more.
+
+    >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
+    [(0, 3), (3, 6), (6, 10)]
+
+    Attributes:
+        number: From 1.
+        count: Number of parts; 1 stands for the whole table.
+    """
+
+    number: int = 1
+    count: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> "Shard":
+        """The shard that ``3/100`` names.
+
+        Raises:
+            DatasetError: It is not a part of a whole.
+        """
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+        if found is None:
+            raise DatasetError(
+                f"--shard {text}: expected i/n, e.g. 3/100 for the third of 100 parts"
+            )
+        number, count = map(int, found.groups())
+        if not 1 <= number <= count:
+            raise DatasetError(
+                f"--shard {text}: expected i/n with i from 1 to n, e.g. 1/1 or 3/100"
+            )
+        return cls(number, count)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the only part."""
+        return self.count == 1
+
+    @property
+    def name(self) -> str:
+        """Sorts by number.
+
+        >>> Shard(3, 100).name
+        '00003-of-00100'
+        """
+        return f"{self.number:05d}-of-{self.count:05d}"
+
+    def rows(self, total: int) -> tuple[int, int]:
+        """First row, and the row after the last one, of a table of so many rows."""
+        return (
+            (self.number - 1) * total // self.count,
+            self.number * total // self.count,
+        )
+
+    def path(self, path: Path) -> Path:
+        """File of this part, if the whole table had the given one.
+
+        >>> Shard(3, 100).path(Path("out.parquet")).name
+        'out-00003-of-00100.parquet'
+        """
+        if self.is_whole:
+            return path
+        return path.with_name(f"{path.stem}-{self.name}{path.suffix}")
+
+    def check_output(self, path: Path) -> None:
+        """Check that no other division of a table was written under a name.
+
+        Args:
+            path: File of the whole table.
+
+        Raises:
+            DatasetError: Reading all files of that name would mix divisions.
+        """
+        if self.is_whole or not path.parent.is_dir():
+            return
+        name = re.compile(
+            rf"{re.escape(path.stem)}-\d{{5,}}-of-(\d{{5,}}){re.escape(path.suffix)}"
+            r"(\.part(\.json)?)?"
+        )
+        for other in sorted(path.parent.iterdir()):
+            found = name.fullmatch(other.name)
+            if found and int(found[1]) != self.count:
+                raise DatasetError(
+                    f"{other} is one of {int(found[1])} shards, this run writes one of "
+                    f"{self.count}; remove it, or name another output"
+                )

@@ -1,0 +1,217 @@
+"""Parts of a table as independent jobs, from Parquet to Parquet."""
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+
+from graphormer_plugin.cli import predict
+from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data import DatasetError
+from graphormer_plugin.data.parquet_table import ParquetTable
+from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.table_formats import open_table
+
+ROWS = 1000
+SMILES = [
+    "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(ROWS)
+]
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """A folder of two files in row groups of 150, with columns of several types."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    table = pyarrow.table(
+        {
+            "id": pyarrow.array(range(ROWS), pyarrow.int32()),
+            "smiles": SMILES,
+            "day": [datetime.date(2020, 1, 1)] * ROWS,
+            "tags": [["a", "b"], None] * (ROWS // 2),
+        }
+    )
+    Path("in.parquet").mkdir()
+    for part, rows in enumerate((slice(0, 700), slice(700, ROWS))):
+        parquet.write_table(
+            table.slice(rows.start, rows.stop - rows.start),
+            f"in.parquet/{part}.parquet",
+            row_group_size=150,
+        )
+    return table
+
+
+def test_every_row_is_in_one_shard():
+    for total in (0, 1, 7, 100):
+        for count in (1, 3, 7, 101):
+            parts = [Shard(number, count).rows(total) for number in range(1, count + 1)]
+            assert [row for part in parts for row in range(*part)] == [*range(total)]
+            sizes = {end - first for first, end in parts}
+            assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(
+    "text", ["3/2", "0/0", "0/2", "a/b", "1", "1/", "-1/2", "1.5/2", "1/2/3", "", "١/٢"]
+)
+def test_a_shard_that_is_none_is_one_line(tmp_path, capsys, text):
+    arguments = ["model.pt", "in.csv", str(tmp_path / "out.csv"), f"--shard={text}"]
+    assert main(arguments) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"error: --shard {text}: expected i/n")
+    assert error.count("\n") == 1
+
+
+def test_rows_of_a_table_of_several_files(table):
+    found = open_table(Path("in.parquet"))
+    assert isinstance(found, ParquetTable) and found.count() == ROWS
+    for first, end in ((0, ROWS), (0, 0), (140, 160), (690, 910), (999, 1000)):
+        rows = list(found.rows_between(["smiles", "id"], first, end))
+        assert [row for row, _, _ in rows] == [*range(first, end)]
+        assert [cells for _, _, cells in rows] == [
+            [SMILES[row], str(row)] for row in range(first, end)
+        ]
+
+
+def test_digest_is_that_of_the_rows(table):
+    """It changes with the row groups of a shard, and not with others."""
+    found = open_table(Path("in.parquet"))
+    first, last = found.digest(0, 100), found.digest(750, 800)
+    assert first != last
+    path = Path("in.parquet/0.parquet")
+    content = bytearray(path.read_bytes())
+    content[20] ^= 1
+    path.write_bytes(content)
+    assert found.digest(0, 100) != first and found.digest(750, 800) == last
+
+
+def test_files_of_a_folder_differ(table):
+    parquet.write_table(table.select(["smiles"]), "in.parquet/2.parquet")
+    with pytest.raises(DatasetError, match=r"2.parquet has other columns than 0.parq"):
+        open_table(Path("in.parquet"))
+
+
+def test_a_folder_without_parquet(tmp_path):
+    with pytest.raises(DatasetError, match=r"directory without .parquet files"):
+        open_table(tmp_path)
+
+
+def test_shards_are_the_whole(checkpoint, table, capsys):
+    """Types of the input are kept, and all parts together are what one run writes."""
+    model = checkpoint("grpe_tiny")
+    common = ["--quiet", "--embeddings", "v.npy"]
+    assert main([model, "in.parquet", "whole.parquet", *common]) == 0
+    whole = parquet.read_table("whole.parquet")
+    assert whole.select(table.column_names).equals(table)
+    assert whole.schema.field("gap").type == pyarrow.float64()
+    assert whole.schema.field("reason").type == pyarrow.string()
+    failed = [row for row, smiles in enumerate(SMILES) if smiles == "C1CC"]
+    assert np.flatnonzero(whole["gap"].is_null()).tolist() == failed
+    assert np.flatnonzero(whole["reason"].is_valid()).tolist() == failed
+    for number in (3, 1, 2):  # in any order
+        shard = ["--shard", f"{number}/3", "--resume"]
+        assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
+    names = [f"out-0000{number}-of-00003.parquet" for number in (1, 2, 3)]
+    parts = [parquet.read_table(name) for name in names]
+    assert [len(part) for part in parts] == [333, 333, 334]
+    found = pyarrow.concat_tables(parts)
+    assert found.schema.equals(whole.schema)
+    assert found.drop(["gap"]).equals(whole.drop(["gap"]))
+    np.testing.assert_allclose(found["gap"], whole["gap"], rtol=1e-5)
+    vectors = [np.load(f"v-0000{number}-of-00003.npy") for number in (1, 2, 3)]
+    # batches of the whole table end elsewhere, and with them the last bit differs
+    np.testing.assert_allclose(np.concatenate(vectors), np.load("v.npy"), atol=1e-5)
+    capsys.readouterr()
+    assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
+    assert "out-00002-of-00003.parquet is complete" in capsys.readouterr().out
+
+
+def test_other_divisions_are_refused(checkpoint, table, capsys):
+    model = checkpoint("grpe_tiny")
+    arguments = [model, "in.parquet", "out.csv", "--quiet", "--shard"]
+    assert main([*arguments, "1/9"]) == 0
+    assert main([*arguments, "2/8"]) == 2
+    assert "out-00001-of-00009.csv is one of 9 shards" in capsys.readouterr().err
+    assert main([*arguments, "1/9"]) == 2
+    assert "out-00001-of-00009.csv exists already" in capsys.readouterr().err
+    Path("out-00001-of-00009.csv").rename("out-00001-of-00009.csv.part")
+    assert main([*arguments, "2/8"]) == 2
+    assert main([*arguments, "2/9"]) == 0
+
+
+def test_an_empty_shard(checkpoint, table, tmp_path):
+    """More shards than rows: some have none, and say so in files of the same columns."""
+    Path("few.csv").write_text("smiles\nC\nCC\n")
+    model = checkpoint("grpe_tiny")
+    for number in (1, 2, 3):
+        for suffix in ("csv", "parquet"):
+            arguments = [model, "few.csv", f"o.{suffix}", "--quiet", "--shard"]
+            assert main([*arguments, f"{number}/3"]) == 0
+    parts = [parquet.read_table(f"o-0000{n}-of-00003.parquet") for n in (1, 2, 3)]
+    assert [len(part) for part in parts] == [0, 1, 1]
+    assert parts[0].schema.equals(parts[2].schema)
+    assert Path("o-00001-of-00003.csv").read_text() == "smiles,gap,reason\n"
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "tsv"])
+def test_a_shard_goes_on(checkpoint, table, monkeypatch, capsys, suffix):
+    """Stopped after a block, it continues and has the bytes of an unstopped one."""
+    model = checkpoint("grpe_tiny")
+    blocks, seen = predict.blocks, []
+
+    def stopping(*arguments):
+        for block in blocks(*arguments):
+            if len(seen) == 1:
+                raise KeyboardInterrupt
+            seen.append(block)
+            yield block
+
+    arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
+    arguments += ["--batch-size", "32", "--shard", "2/2"]
+    monkeypatch.setattr(predict, "blocks", stopping)
+    assert main(arguments) == 130
+    assert "the first 256 rows are kept" in capsys.readouterr().err
+    monkeypatch.setattr(predict, "blocks", blocks)
+    assert main([*arguments, "--resume"]) == 0
+    Path(f"out-00002-of-00002.{suffix}").rename("stopped")
+    assert main(arguments) == 0
+    assert (
+        Path("stopped").read_bytes()
+        == Path(arguments[2]).with_name(f"out-00002-of-00002.{suffix}").read_bytes()
+    )
+    assert main([*arguments[:-1], "1/2", "--resume"]) == 0
+
+
+def test_shard_of_an_sdf(checkpoint, table):
+    """The records of a part of an SDF are repeated."""
+    model = checkpoint("grpe_tiny")
+    Path("few.csv").write_text(
+        "smiles,name\n" + "".join(f"{'C' * n},n{n}\n" for n in range(1, 7))
+    )
+    assert main([model, "few.csv", "few.sdf", "--quiet"]) == 0
+    assert main([model, "few.sdf", "o.sdf", "--quiet", "--shard", "2/2"]) == 0
+    rows = open_table(Path("o-00002-of-00002.sdf")).rows(["title", "smiles"])
+    assert [cells for _, _, cells in rows] == [[f"n{n}", "C" * n] for n in (4, 5, 6)]
+
+
+def test_memory_is_bounded(tmp_path):
+    """A large row group is read in pieces: it takes far less than its own size."""
+    import tracemalloc
+
+    path = tmp_path / "large.parquet"
+    text = ["C" * 200 + str(n) for n in range(200_000)]  # 40 MB
+    parquet.write_table(
+        pyarrow.table({"smiles": text}), path, use_dictionary=False, compression="none"
+    )
+    del text
+    found = open_table(path)
+    before = pyarrow.total_allocated_bytes()
+    tracemalloc.start()
+    peak = 0
+    for row, _, _ in found.rows_between(["smiles"], 0, found.count()):
+        if row % 10_000 == 0:
+            peak = max(peak, pyarrow.total_allocated_bytes() - before)
+    assert peak < 16e6 and tracemalloc.get_traced_memory()[1] < 16e6
+    tracemalloc.stop()
