@@ -18,7 +18,7 @@ from graphormer_plugin.tasks._errors import one_line_errors
 
 logger = logging.getLogger(__name__)
 
-# What has to be given, and what for: flags of which one is enough, and advice.
+# What has to be given, and what for: flags, one is enough, and advice.
 TASK = (("--task",), "--task, e.g. graph_prediction")
 BATCHES = (("--batch-size", "--max-sentences", "--max-tokens"), "--batch-size")
 TRAINING = (

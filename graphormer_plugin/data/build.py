@@ -1,9 +1,7 @@
 """From a dataset's name to an open store, which is built first where needed."""
 
 import contextlib
-import csv
 import hashlib
-import itertools
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +20,8 @@ from graphormer_plugin.data.errors import (
     WorkerError,
 )
 from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
-from graphormer_plugin.data.files import atomic_write, file_lock, is_full
+from graphormer_plugin.data.files import file_lock, is_full
+from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.options import (
     MAX_ATOMS,
     DatasetOptions,
@@ -202,7 +201,7 @@ def _open_if_current(
             return None
     skipped = store.manifest["counts"]["skipped"]
     if skipped and not skip_invalid:
-        raise _invalid_error(skipped, invalid_file(path))
+        raise invalid_error(skipped, path)
     return store
 
 
@@ -210,27 +209,6 @@ def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
     """Whether a store has the requested identity; None agrees with everything."""
     return stored.keys() == asked.keys() and all(
         value is None or stored[name] == value for name, value in asked.items()
-    )
-
-
-def invalid_file(path: Path) -> Path:
-    """CSV (row, smiles, reason) of the molecules that a build could not parse."""
-    return path.parent / f"{path.name}.invalid.csv"
-
-
-def _invalid_error(count: int, file: Path) -> DatasetError:
-    plural = "s" if count > 1 else ""
-    try:
-        with open(file, newline="", encoding="utf-8") as handle:
-            lines = itertools.islice(csv.DictReader(handle), 5)
-            rows = ", ".join(line["row"] for line in lines)
-        more = ", ..." if count > 5 else ""
-        where = f"row{plural} {rows}{more}; reasons in {file}"
-    except FileNotFoundError:  # somebody has removed the file
-        where = "--skip-invalid --rebuild lists them"
-    return DatasetError(
-        f"{count:,} molecule{plural} cannot be parsed ({where}); correct the source, "
-        "or leave them out with --skip-invalid"
     )
 
 
@@ -302,7 +280,7 @@ def _build_from_smiles(
             for name, values in piece.extras.items():
                 extras.setdefault(name, []).extend(values)
             writer.append(piece.chunk)
-        _report_failures(path, failures, options.skip_invalid)
+        report_invalid(path, failures, options.skip_invalid)
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: no molecule could be parsed")
 
@@ -438,23 +416,3 @@ def _description(
         "num_classes": source.num_classes,
         "class_names": source.class_names,
     }
-
-
-def _report_failures(
-    path: Path, failures: list[tuple[int, str, str]], skip: bool
-) -> None:
-    file = invalid_file(path)
-    if not failures:
-        file.unlink(missing_ok=True)
-        return
-    with atomic_write(file, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(["row", "smiles", "reason"])
-        writer.writerows(failures)
-    if not skip:
-        raise _invalid_error(len(failures), file)
-    logger.warning(
-        "%d molecules cannot be parsed and are left out, listed in %s",
-        len(failures),
-        file,
-    )

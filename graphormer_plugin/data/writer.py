@@ -23,11 +23,8 @@ from graphormer_plugin.data.files import (
     fsync_folder,
     is_full,
 )
-from graphormer_plugin.data.schema import (
-    FeatureSchema,
-    TargetSchema,
-    target_statistics,
-)
+from graphormer_plugin.data.labels import as_float32, describe_targets
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
     FORMAT,
@@ -159,7 +156,7 @@ class StoreWriter:
             self._append("row", rows)
         if chunk.target is not None:
             target = np.asarray(chunk.target)
-            target = target if target.ndim == 1 else _float32(target)
+            target = target if target.ndim == 1 else as_float32(target)
             self._append("target", target, _SIGNED)
         self.num_graphs += len(chunk)
         self._num_nodes += int(num_nodes.sum())
@@ -212,7 +209,7 @@ class StoreWriter:
         if self.num_graphs == 0:
             raise ValueError(f"{dataset} has no graphs")
         if target is not None:
-            target = _float32(target)
+            target = as_float32(target)
             if len(target) != self.num_graphs:
                 raise ValueError(
                     f"target has {len(target)} rows, expected {self.num_graphs} graphs"
@@ -240,8 +237,15 @@ class StoreWriter:
             column.close()
             covered[graph_ids] = True
 
-        targets, missing = self._targets(
-            list(target_names), unit, kind, num_classes, splits
+        labels = self._array("target") if "target" in self._columns else None
+        targets, missing = describe_targets(
+            labels,
+            list(target_names),
+            unit,
+            kind,
+            num_classes,
+            self._array("node_offset"),
+            splits,
         )
         if any(class_names):
             targets = targets.with_classes(class_names)
@@ -285,6 +289,11 @@ class StoreWriter:
             self._columns[name] = ColumnFile(self.folder / f"{name}.npy", dtypes)
         return self._columns[name]
 
+    def _array(self, name: str) -> np.ndarray:
+        """A column that is closed."""
+        path = self.folder / f"{name}.npy"
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
     def _append(
         self, name: str, values: np.ndarray, dtypes: tuple[str, ...] = _UNSIGNED
     ) -> None:
@@ -323,78 +332,6 @@ class StoreWriter:
         width = 0 if real is None else real.tail[0]
         return self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
 
-    def _nodes_of(self, graph_ids: np.ndarray | None) -> np.ndarray:
-        """Numbers of the nodes of graphs; of all without `graph_ids`."""
-        if graph_ids is None:
-            return np.arange(self._num_nodes)
-        offsets = np.load(self.folder / "node_offset.npy", allow_pickle=False)
-        chosen = np.zeros(self.num_graphs, dtype=bool)
-        chosen[graph_ids] = True
-        return np.flatnonzero(np.repeat(chosen, np.diff(offsets)))
-
-    def _targets(
-        self,
-        names: list[str],
-        unit: str,
-        kind: str,
-        num_classes: int,
-        splits: Mapping[str, np.ndarray],
-    ) -> tuple[TargetSchema, int]:
-        if "target" not in self._columns:
-            if names:
-                raise ValueError(f"no labels are given for target {names[0]!r}")
-            return TargetSchema([], unit, kind, "graph", num_classes), 0
-        column = self._columns["target"]
-        values = np.load(self.folder / "target.npy", mmap_mode="r", allow_pickle=False)
-        if values.ndim == 1:
-            if len(values) != self._num_nodes:
-                raise ValueError(
-                    f"node labels are given for {len(values)} of "
-                    f"{self._num_nodes} nodes"
-                )
-            if (kind == "regression") != (values.dtype.kind == "f"):
-                what = "values" if values.dtype.kind == "f" else "classes"
-                raise ValueError(
-                    f"node labels are {what}: kind must be "
-                    f"{'regression' if what == 'values' else 'multiclass'}"
-                )
-            if kind == "regression":
-                mean, std = target_statistics(
-                    values[:, None], self._nodes_of(splits.get("train"))
-                )
-                schema = TargetSchema(names, unit, kind, "node", 0, mean, std)
-                return schema, int(np.isnan(values).sum())
-            found = int(values.max()) + 1
-            if num_classes and found > num_classes:
-                raise ValueError(
-                    f"a node has label {found - 1}, expected 0..{num_classes - 1}"
-                )
-            num_classes = max(num_classes, found)
-            schema = TargetSchema(names, unit, kind, "node", num_classes)
-            return schema, int((values < 0).sum())
-        if len(values) != self.num_graphs:
-            raise ValueError(
-                f"targets are given for {len(values)} of {self.num_graphs} graphs"
-            )
-        if len(names) != column.tail[0]:
-            raise ValueError(
-                f"{len(names)} target names {names}, "
-                f"but {column.tail[0]} target columns"
-            )
-        missing = int(np.isnan(values).sum())
-        mean: list[float] = []
-        std: list[float] = []
-        if kind == "regression":
-            graph_ids = splits.get("train", np.arange(self.num_graphs))
-            mean, std = target_statistics(values, graph_ids)
-        else:
-            found = _check_classes(values, 2 if kind == "binary" else num_classes)
-            num_classes = found if kind == "multiclass" else 0
-        return (
-            TargetSchema(names, unit, kind, "graph", num_classes, mean, std),
-            missing,
-        )
-
 
 def write_store(
     path: str | os.PathLike[str],
@@ -421,37 +358,6 @@ def write_store(
             writer.append(chunk)
         writer.finish(**finish)
     return GraphStore.open(path)
-
-
-def _float32(values: np.ndarray) -> np.ndarray:
-    """float32 [G, C]; ValueError where a label does not fit or is infinite."""
-    values = np.asarray(values)
-    if values.ndim != 2:
-        raise ValueError(f"target has shape {list(values.shape)}, expected [G, C]")
-    with np.errstate(over="ignore"):
-        result = values.astype(np.float32)
-    infinite = np.isinf(result)
-    if infinite.any():
-        graph, column = np.argwhere(infinite)[0]
-        raise ValueError(
-            f"target {column} of graph {graph} is {values[graph, column]}, expected a "
-            "number that fits float32"
-        )
-    return result
-
-
-def _check_classes(values: np.ndarray, num_classes: int) -> int:
-    """Number of classes of labels [G, C]; ValueError for anything but 0..classes-1."""
-    present = values[~np.isnan(values)]
-    wrong = (present < 0) | (present != np.floor(present))
-    if num_classes:
-        wrong |= present >= num_classes
-    if wrong.any():
-        limit = num_classes - 1 if num_classes else "classes - 1"
-        raise ValueError(
-            f"a label is {present[wrong][0]:g}, expected an integer 0..{limit}"
-        )
-    return num_classes or int(present.max(initial=0)) + 1
 
 
 def _file_entry(path: Path) -> dict[str, Any]:

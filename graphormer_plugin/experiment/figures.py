@@ -16,7 +16,7 @@ from graphormer_plugin.inference.classes import class_labels
 
 # Name of the figure of the test molecules.
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
-MOST_TARGETS = 6  # of which a figure shows a panel
+MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
 
 

@@ -121,7 +121,7 @@ class Settings:
 
     @property
     def runs(self) -> int:
-        """Number of splits, each of which has its models."""
+        """Number of splits; each has its models."""
         return self.folds or self.replicates
 
     def training(self, model: str) -> Training:

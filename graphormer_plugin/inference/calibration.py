@@ -11,7 +11,7 @@ from graphormer_plugin.inference.kernels import Floats
 LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
-MOST_TARGETS = 6  # of which a figure shows a panel
+MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
 
 

@@ -234,7 +234,7 @@ class RelativeAttention(nn.Module):
             tables: three tensors [H, R + 1, D / H] for R relations, the last row zero.
             relation_index: [B, T, T] int64 in 0..R; R forbids attention of row i to column j.
             attn_bias: [B, H, T, T], added to the scores after their division by sqrt(d).
-            edges: real features e_ij, of which linear maps join Rq[r], Rk[r] and Rv[r].
+            edges: real features e_ij; linear maps of them join Rq[r], Rk[r] and Rv[r].
 
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
