@@ -257,8 +257,20 @@ def but_numbers(text):
     return re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)
 
 
+# Up to four processes in each of five trainings; a page of several recipes, which have
+# tests of their own.
+SLOW = {"examples/multi_gpu/README.md", "examples/README.md"}
+
+
 @pytest.mark.xdist_group("pages")
-@pytest.mark.parametrize("page", [page for page, found in BLOCKS.items() if found])
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page in SLOW else [])
+        for page, found in BLOCKS.items()
+        if found
+    ],
+)
 def test_commands_run(page, clone, environment):
     before = set(clone.iterdir())
     try:

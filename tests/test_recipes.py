@@ -221,7 +221,7 @@ def test_every_row_of_the_table_of_papers_has_a_recipe():
         assert row["metric"] == measured(row["recipe"])[0]
 
 
-@pytest.mark.trains
+@pytest.mark.slow
 def test_one_for_real(tmp_path):
     """Without the server, as a user types it."""
     results = tmp_path / "results.tsv"

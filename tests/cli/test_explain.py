@@ -8,10 +8,17 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.explain import MAX_MOLECULES, main
 from graphormer_plugin.data import rings as rings_module
+from graphormer_plugin.inference import drawing
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.
 FOUR_CHANNELS = ["--rwse-dim", "2", "--encoder-embed-dim", "4"]
+
+
+@pytest.fixture(autouse=True)
+def small_pictures(monkeypatch):
+    """A quarter of the pixels; test_drawing.py has those that people see."""
+    monkeypatch.setattr(drawing, "PNG_SCALE", 1)
 
 
 @pytest.fixture(params=["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"])
