@@ -7,6 +7,7 @@ runs without the GIL:
 - ``batch.py`` and ``_batch.pyx``: the padded arrays of a batch of stored graphs;
 - ``paths.py`` and ``_shortest_path.pyx``: shortest paths of one graph;
 - ``cycles.py`` and ``_cycles.pyx``: cycles without chords;
+- ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: what stored graphs must look like; ``codes.py``: codes in the results.
 
 Two rules hold everywhere:
@@ -19,6 +20,7 @@ Two rules hold everywhere:
 try:
     import cython_ext._batch
     import cython_ext._cycles
+    import cython_ext._molecule
     import cython_ext._shortest_path  # noqa: F401
 except ImportError as error:
     raise ImportError(
@@ -30,9 +32,12 @@ from cython_ext.batch import FIELDS, build_batch
 from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
 from cython_ext.cycles import MAX_CYCLE_STEPS, chordless_cycles
+from cython_ext.molecule import ATOM_COLUMNS, BOND_COLUMNS, read_molecule
 from cython_ext.paths import extract_paths, floyd_warshall, shortest_paths
 
 __all__ = [
+    "ATOM_COLUMNS",
+    "BOND_COLUMNS",
     "FAR",
     "FIELDS",
     "MAX_CYCLE_STEPS",
@@ -43,5 +48,6 @@ __all__ = [
     "edge_order",
     "extract_paths",
     "floyd_warshall",
+    "read_molecule",
     "shortest_paths",
 ]
