@@ -166,6 +166,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     begin, end = shard.rows(count)
     total = end - begin
     model = load_all(arguments)
+    if lacking := [name for name in model.extra_columns if name not in table.header]:
+        raise ValueError(
+            f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
+            f"{', '.join(model.extra_columns)} beside the molecules"
+        )
     *names, reason = free_names([*model.names, REASON], table.header)
     convert = None
     if output.suffix.lower() != ".csv":
@@ -200,6 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 max(BLOCK_ROWS, 4 * arguments.batch_size),
                 model.featuriser,
                 workers,
+                model.extra_columns,
             ):
                 files.append(*model(block, begin + files.rows))
                 bar.update(len(block.cells))

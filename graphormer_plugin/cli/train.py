@@ -57,6 +57,19 @@ def build_parser() -> argparse.ArgumentParser:
     add("--class-weights", metavar="A,B,...", default="", help=CLASS_WEIGHTS)
     add("--weight-column", metavar="NAME", default="", help=help_of("weight_column"))
     add("--largest-fragment", action="store_true", help=help_of("largest_fragment"))
+    add(
+        "--extra-columns",
+        metavar="A,B,...",
+        default="",
+        help="columns of numbers that the models read beside the molecule, such as "
+        "pH,temperature; predictions need them too",
+    )
+    add(
+        "--descriptors",
+        action="store_true",
+        help="RDKit's descriptors join the output layer of trainings; heads and the "
+        "random forest always read them",
+    )
     add("--target-unit", default="", help="unit of the targets, for messages, e.g. eV")
     add(
         "--skip-invalid",
@@ -172,7 +185,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         del values[name]
     out = values.pop("out")
     values["folder"] = out or default_folder(values["table"])
-    for name in ("target_columns", "class_names"):
+    for name in ("target_columns", "class_names", "extra_columns"):
         words = values[name].split(",")
         values[name] = tuple(word.strip() for word in words if word.strip())
     values["ratios"] = parse_ratios(values["ratios"])

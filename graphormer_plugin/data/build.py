@@ -13,6 +13,7 @@ from rdkit import rdBase
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets import csv_file, smiles
+from graphormer_plugin.data.descriptors import feature_names, with_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     NewerStoreError,
@@ -49,7 +50,10 @@ from graphormer_plugin.data.writer import StoreWriter
 logger = logging.getLogger(__name__)
 
 # Options that a dataset may ignore; then they are refused.
-_OF_TABLES = ("class_names", "weight_column", "largest_fragment")
+_OF_TABLES = (
+    *("class_names", "weight_column", "largest_fragment"),
+    *("extra_columns", "descriptors"),
+)
 _OPTIONAL = (
     *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
     *_OF_TABLES,
@@ -307,6 +311,7 @@ def _build_from_smiles(
             target = target[graph_of_row >= 0]
         default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
         weights = source.weights
+        kept = np.flatnonzero(graph_of_row >= 0)
         writer.finish(
             splits=splits,
             target=target,
@@ -314,9 +319,27 @@ def _build_from_smiles(
             molecules=extras.get("identity"),
             weights=None if weights is None else weights[graph_of_row >= 0],
             featuriser=source.featuriser or ("" if source.parser else default),
+            **_graph_features(source, options, kept),
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
+
+
+def _graph_features(
+    source: DatasetSource, options: DatasetOptions, kept: np.ndarray
+) -> dict[str, Any]:
+    """Names and values of the numbers that join the output layer, for the kept rows."""
+    names, values = list(source.graph_features), np.empty((len(kept), 0))
+    if names:
+        values = np.asarray(source.graph_values, np.float64)[kept]
+    if options.descriptors:
+        names += feature_names()
+        parse = smiles.mol_of_smiles
+        if options.largest_fragment:
+            parse = smiles.mol_of_largest_fragment
+        texts = [source.smiles[row] for row in kept]
+        values = with_descriptors(names, values, texts, parse)
+    return {"graph_features": names, "graph_values": values}
 
 
 def _parts(

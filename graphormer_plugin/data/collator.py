@@ -86,7 +86,7 @@ class GraphCollator:
         arrays = build_batch(
             columns,
             graph_ids,
-            self.spec.fields,
+            self.spec.fields - {"graph_features"},
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -98,6 +98,9 @@ class GraphCollator:
         for name in ("x", "pos", "edge_attr"):
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
+        if "graph_features" in self.spec.fields:
+            values = self.columns["graph_features"][graph_ids]
+            arrays["graph_features"] = values.astype(np.float64)
         if self.spec.number_edges:
             self.number_in_batch(arrays, graph_ids)
         offsets = self.columns["node_offset"]

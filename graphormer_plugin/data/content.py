@@ -54,6 +54,14 @@ def check_content(
         raise ValueError(
             f"edge_attr has {width} columns, the schema has {schema.num_edge_features}"
         )
+    names = schema.graph_features
+    if names or "graph_features" in columns:
+        values = columns.get("graph_features", np.empty(0))
+        if values.shape != (graphs, len(names)) or np.isinf(values).any():
+            raise ValueError(
+                f"graph_features is {values.dtype} {list(values.shape)}, expected "
+                f"[{graphs}, {len(names)}] finite numbers or NaN"
+            )
     for first in range(0, graphs, _GRAPHS_AT_ONCE):
         _check_graphs(
             stored, np.arange(first, min(first + _GRAPHS_AT_ONCE, graphs)), schema

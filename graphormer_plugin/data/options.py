@@ -93,6 +93,19 @@ class DatasetConfig:
             "salts and solvents; predictions with the checkpoint do the same"
         },
     )
+    extra_columns: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "table: columns of numbers, comma-separated, that the output layer "
+            "reads beside the graph, such as pH,temperature; predictions need them too"
+        },
+    )
+    descriptors: bool = field(
+        default=False,
+        metadata={
+            "help": "table: the output layer reads RDKit's descriptors beside the graph"
+        },
+    )
     target_unit: Optional[str] = field(
         default=None,
         metadata={"help": "table: unit of the targets, for messages, e.g. eV"},
@@ -157,6 +170,8 @@ class DatasetOptions:
     class_names: Sequence[str] = ()
     weight_column: str = ""
     largest_fragment: bool = False
+    extra_columns: Sequence[str] = ()
+    descriptors: bool = False
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
     workers: int | None = None
@@ -165,7 +180,7 @@ class DatasetOptions:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("target_columns", "class_names"):
+        for name in ("target_columns", "class_names", "extra_columns"):
             names = getattr(self, name)
             if isinstance(names, str):
                 names = [part.strip() for part in names.split(",") if part.strip()]

@@ -50,6 +50,8 @@ class DatasetSource:
         num_classes: Of a multiclass target; 0 takes the number from the labels.
         class_names: Names of the classes of each target; empty for numbers.
         weights: Float [rows], weight of each row in the loss; None for equal ones.
+        graph_features: Names of K numbers of each row that join the output layer.
+        graph_values: Float [rows, K], NaN where missing.
         node_dims: Number of values per node column; None takes it from the data. The
             default parser has its own.
         bond_dims: The same for bond columns.
@@ -71,6 +73,8 @@ class DatasetSource:
     num_classes: int = 0
     class_names: Sequence[Sequence[str]] = ()
     weights: Any = None
+    graph_features: Sequence[str] = ()
+    graph_values: Any = None
     node_dims: list[int] | None = None
     bond_dims: list[int] | None = None
     featuriser: str = ""

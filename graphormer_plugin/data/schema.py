@@ -17,6 +17,7 @@ import numpy as np
 # so that it fits a byte together with 0 = no bond.
 MAX_RADIX_TYPES = 254
 MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
+MAX_SCALED = 5.0  # of a standardised feature of graphs, in absolute value; our choice
 MAX_RANGE = 2**31 - 1  # features are at most int32
 
 TARGET_KINDS = ("regression", "binary", "multiclass")
@@ -43,6 +44,10 @@ class FeatureSchema:
             else None.
         num_edge_features: Real numbers per edge. Such edges have type 1 and no bond
             columns.
+        graph_features: Names of K real numbers per graph, columns of a table or RDKit's
+            descriptors (`descriptors.PREFIX`).
+        graph_mean: Of these over the training split [K].
+        graph_std: Population standard deviation, in the same way; 1 for a constant one.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -57,8 +62,18 @@ class FeatureSchema:
     bond_dims: list[int] = field(default_factory=list)
     bond_table: list[list[int]] | None = None
     num_edge_features: int = 0
+    graph_features: list[str] = field(default_factory=list)
+    graph_mean: list[float] = field(default_factory=list)
+    graph_std: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        for values in (self.graph_mean, self.graph_std):
+            known = len(values) == len(self.graph_features)
+            if not known or not all(map(math.isfinite, values)):
+                raise ValueError(
+                    f"{len(self.graph_features)} features of graphs have mean "
+                    f"{self.graph_mean} and deviation {self.graph_std}"
+                )
         if self.num_edge_features and self.bond_dims:
             raise ValueError(
                 f"edges have {self.num_edge_features} real features and bond columns "
@@ -163,6 +178,15 @@ class FeatureSchema:
             table[1:] = np.indices(self.bond_dims).reshape(len(self.bond_dims), -1).T
         return table
 
+    def scale_graph_features(self, values: Any) -> np.ndarray:
+        """Standardised numbers of graphs, cut at +-`MAX_SCALED`, 0 where missing.
+
+        Args:
+            values: Float [G, K], NaN where missing.
+        """
+        scaled = (np.asarray(values, np.float64) - self.graph_mean) / self.graph_std
+        return np.clip(np.nan_to_num(scaled), -MAX_SCALED, MAX_SCALED)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         values = {
@@ -173,6 +197,9 @@ class FeatureSchema:
         }
         if self.num_edge_features:
             values["num_edge_features"] = self.num_edge_features
+        if self.graph_features:
+            values["graph_features"] = self.graph_features
+            values |= {"graph_mean": self.graph_mean, "graph_std": self.graph_std}
         return values
 
     @classmethod

@@ -1,6 +1,6 @@
 """Data in the vocabulary of a checkpoint that was trained on other data."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,20 @@ def translate_columns(
         name: Of the dataset, for messages.
 
     Raises:
-        ValueError: The node columns or bond columns differ.
+        ValueError: The node columns or bond columns differ, or those that join the
+            output layer.
     """
     columns, found = dict(store.columns), store.schema
+    if schema.graph_features != found.graph_features:
+        raise ValueError(
+            f"{name} has {_listed(found.graph_features)} for the output layer, the "
+            f"checkpoint was trained on {_listed(schema.graph_features)}; see "
+            "--extra-columns and --descriptors"
+        )
+    if schema.graph_features:
+        columns["graph_features"] = schema.scale_graph_features(
+            columns["graph_features"]
+        )
     if schema == found:
         return columns
     if (schema.num_node_features, schema.node_dims) != (
@@ -40,6 +51,10 @@ def translate_columns(
             f"checkpoint was trained on {schema.num_edge_features}"
         )
     return columns | translate_bonds(columns, found, schema)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + ", ..." * (len(names) > 3) or "no columns"
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:

@@ -1,6 +1,7 @@
 """Writing a `GraphStore` from a stream of graphs, with bounded memory."""
 
 import contextlib
+import dataclasses
 import json
 import logging
 import os
@@ -24,7 +25,7 @@ from graphormer_plugin.data.files import (
     is_full,
 )
 from graphormer_plugin.data.labels import as_float32, describe_targets
-from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.schema import FeatureSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
     FORMAT,
@@ -179,6 +180,8 @@ class StoreWriter:
         molecules: Sequence[int] | None = None,
         class_names: Sequence[Sequence[str]] = (),
         weights: np.ndarray | None = None,
+        graph_features: Sequence[str] = (),
+        graph_values: np.ndarray | None = None,
     ) -> Path:
         """Completes the store and puts it in place.
 
@@ -198,6 +201,8 @@ class StoreWriter:
             molecules: `molecule_key` of each graph, to warn of duplicates.
             class_names: See `TargetSchema`.
             weights: float [G], of each graph in the loss.
+            graph_features: Names of K numbers of each graph.
+            graph_values: float [G, K], NaN where missing.
 
         Returns:
             The store's folder.
@@ -218,6 +223,9 @@ class StoreWriter:
         if weights is not None:
             self._append("weight", np.asarray(weights, np.float32))
         schema = self._schema()
+        if graph_features:
+            graph_values = as_float32(np.asarray(graph_values))
+            self._append("graph_features", graph_values)
         types = self._bonds.types(schema)
         for name, column in self._columns.items():
             expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
@@ -230,6 +238,14 @@ class StoreWriter:
         if "row" in self._columns and not self._rows_differ:
             self._columns.pop("row").path.unlink()
         splits = checked_splits(splits, self.num_graphs)
+        if graph_features:
+            mean, std = target_statistics(graph_values, splits["train"])
+            schema = dataclasses.replace(
+                schema,
+                graph_features=list(graph_features),
+                graph_mean=mean,
+                graph_std=std,
+            )
         covered = np.zeros(self.num_graphs, dtype=bool)
         for name, graph_ids in splits.items():
             column = self._column(f"split_{name}", ("<i8",))

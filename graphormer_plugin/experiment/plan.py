@@ -156,8 +156,8 @@ class Experiment:
         return smiles_of(self.table.smiles, self.table.featuriser)
 
     def features(self) -> dict[str, np.ndarray]:
-        """Fingerprints and descriptors of all molecules, computed once; see
-        `raw_features`."""
+        """Fingerprints and descriptors of all molecules, computed once, and further
+        columns; see `raw_features`."""
         path = self.folder / "data/features.npz"
         if not path.exists():
             none = np.empty((len(self.table), 0))
@@ -165,7 +165,8 @@ class Experiment:
             found = {name: raw_features(name, none, self.molecules) for name in blocks}
             save_arrays(path, found)
         with np.load(path) as arrays:
-            return dict(arrays)
+            columns = {"extra": self.table.extra} if self.table.extra_columns else {}
+            return dict(arrays) | columns
 
     def smiles(self, rows: np.ndarray) -> list[str]:
         """Some of the molecules."""

@@ -69,6 +69,8 @@ class Settings:
     class_weights: str = ""
     weight_column: str = ""
     largest_fragment: bool = False
+    extra_columns: tuple[str, ...] = ()
+    descriptors: bool = False
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
     split: str = "scaffold"

@@ -19,7 +19,11 @@ from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
 from graphormer_plugin.experiment.table import Split
 from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
-from graphormer_plugin.finetune.fit_head import fit_on_features, save_training_domain
+from graphormer_plugin.finetune.fit_head import (
+    BLOCKS,
+    fit_on_features,
+    save_training_domain,
+)
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint, slim
 from graphormer_plugin.inference.head import HEAD_FILE, Head
@@ -111,7 +115,8 @@ def model_predictions(
             smiles = experiment.smiles(experiment.splits[run]["train"])
             save_training_domain(save_dir / BEST, smiles)
             predictor = experiment.on_device(hub.load(save_dir / BEST))
-            found = predictor.estimate(experiment.table.smiles)
+            table = experiment.table
+            found = predictor.estimate(table.smiles, extra=table.extra)
         save_prediction(path, found)
     return read_prediction(path)
 
@@ -140,6 +145,8 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
             weights_digest(checkpoint.weights),
             seed=experiment.settings.seed + run,
             weights=None if weights is None else weights[rows],
+            blocks=[*BLOCKS, "extra"] if table.extra_columns else BLOCKS,
+            extra_columns=table.extra_columns,
         )
 
     first, head = fit(split["train"]), fit(fitted_rows(split))

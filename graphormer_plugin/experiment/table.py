@@ -46,6 +46,8 @@ class Table:
         labels: float64 [n, T], NaN where missing; classes by number.
         targets: The T targets; not standardised.
         weights: Of the molecules in a loss [n], or None for equal ones.
+        extra_columns: Names of numbers that models read beside the molecule.
+        extra: These numbers [n, columns], NaN where missing.
         featuriser: Key of `FEATURISERS`, which says whether salts are left out.
         extra_names: Names of the other columns of the input.
         extras: Their cells, a row per molecule.
@@ -60,6 +62,8 @@ class Table:
     labels: np.ndarray
     targets: TargetSchema
     weights: np.ndarray | None
+    extra_columns: list[str]
+    extra: np.ndarray
     featuriser: str
     extra_names: list[str]
     extras: list[list[str]]
@@ -97,6 +101,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         target_unit=settings.target_unit,
         class_names=settings.class_names,
         weight_column=settings.weight_column,
+        extra_columns=settings.extra_columns,
         split=settings.split,
         skip_invalid=settings.skip_invalid,
         max_atoms=settings.max_atoms,
@@ -157,6 +162,8 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         labels=labels[kept],
         targets=targets,
         weights=None if source.weights is None else np.asarray(source.weights)[kept],
+        extra_columns=list(settings.extra_columns),
+        extra=np.asarray(source.graph_values)[kept],
         featuriser="ogb_largest_fragment" if settings.largest_fragment else "ogb",
         extra_names=extra_names,
         extras=[cells[row] for row in kept],
@@ -174,7 +181,7 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
         DatasetError: There is none, or more than one.
     """
     taken = [options.smiles_column, options.split.removeprefix("column:")]
-    taken += [name for name in [options.weight_column] if name]
+    taken += [name for name in (options.weight_column, *options.extra_columns) if name]
     others = [name for name in table.header if name not in (*taken, "split")]
     found: list[DatasetOptions] = []
     for name in others if len(others) > 1 else ():
@@ -199,7 +206,8 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
     A column with a number has no words but mistakes.
     """
     special = [options.smiles_column, table.find_split(options.split)]
-    names = table.select(options.target_columns, [*special, options.weight_column])
+    special += [options.weight_column, *options.extra_columns]
+    names = table.select(options.target_columns, special)
     words: list[set[str]] = [set() for _ in names]
     for _, _, cells in table.rows(names):
         for found, cell in zip(words, cells, strict=True):

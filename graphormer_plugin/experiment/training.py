@@ -94,6 +94,10 @@ def training_line(
         words += ["--weight-column", settings.weight_column]
     if settings.largest_fragment:
         words.append("--largest-fragment")
+    if settings.extra_columns:
+        words += ["--extra-columns", ",".join(settings.extra_columns)]
+    if settings.descriptors:
+        words.append("--descriptors")
     if settings.max_atoms != Settings.max_atoms:
         words += ["--max-atoms", settings.max_atoms]
     words += ["--arch", start.arch if start else settings.arch]

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +31,7 @@ from graphormer_plugin.inference.predictor import Predictor
 
 logger = logging.getLogger(__name__)
 
-BLOCKS = ("vectors", "fingerprint", "descriptors")
+BLOCKS = ("vectors", "fingerprint", "descriptors")  # and extra, where it is given
 HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
 OWN = 16  # more targets share the kernel of a sample of targets and molecules
 SHARED_TARGETS, SHARED_ROWS = 6, 500
@@ -53,6 +53,7 @@ def fit_head(
     batch_size: int = 128,
     predictor: Predictor | None = None,
     schema: TargetSchema | None = None,
+    extra: Mapping[str, ArrayLike] | None = None,
 ) -> Head:
     """Fit a Gaussian process per target, or per class of a multiclass target.
 
@@ -77,6 +78,8 @@ def fit_head(
         batch_size: molecules per batch.
         predictor: the checkpoint's model, if it is loaded already.
         schema: of the targets, in place of ``classes``, ``names`` and ``unit``.
+        extra: further numbers of each molecule by name, NaN where missing; predictions
+            need them too.
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no such block, or a target has
@@ -93,6 +96,8 @@ def fit_head(
     if weights is not None:
         weights = np.asarray(weights, np.float64).reshape(len(labels), -1)
         weights = np.broadcast_to(weights, labels.shape)
+    extra = extra or {}
+    blocks = [*blocks, "extra"] if extra else list(blocks)
     _check_blocks(blocks)
     _check(labels, schema)
     kept = training_sample(labels, seed)
@@ -101,8 +106,11 @@ def fit_head(
     predictor = predictor or load(checkpoint, head=None)
     vectors = predictor.embed(smiles, layers, batch_size=batch_size)
     smiles = smiles_of(smiles, predictor.featuriser)
+    columns = np.empty((len(labels), 0))
+    if extra:
+        columns = np.array([*extra.values()], np.float64).T
     raw = {
-        block: raw_features(block, vectors, smiles)
+        block: raw_features(block, vectors, smiles, columns[kept])
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
@@ -116,6 +124,7 @@ def fit_head(
         seed=seed,
         layers=layers,
         weights=weights,
+        extra_columns=list(extra),
     )
 
 
@@ -160,6 +169,7 @@ def fit_on_features(
     seed: int = 1,
     layers: int = 1,
     weights: Floats | None = None,
+    extra_columns: Sequence[str] = (),
 ) -> Head:
     """`fit_head` with features that were computed before.
 
@@ -170,6 +180,7 @@ def fit_on_features(
         schema: of the targets.
         digest: `weights_digest` of the checkpoint.
         weights: of the labels [n, T], >= 0.
+        extra_columns: names of the features of the block ``extra``.
 
     Raises:
         ValueError: there is no such block, or a target has wrong labels or fewer than 2
@@ -240,6 +251,7 @@ def fit_on_features(
         solver.spread_rows,
         solver.spread_factor,
         spread_of_target,
+        list(extra_columns),
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
+from graphormer_plugin.data.datasets.csv_file import number_of
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table import Table
@@ -33,12 +34,14 @@ class Block:
         chunk: graphs of the rows that have one; ``chunk.row`` counts from the block's
             first row.
         reasons: why a row has no graph, by row.
+        extra: numbers of the columns that models need [rows, columns].
     """
 
     cells: list[list[str]]
     smiles: list[str]
     chunk: GraphChunk | None
     reasons: dict[int, str]
+    extra: np.ndarray
 
 
 def blocks(
@@ -49,6 +52,7 @@ def blocks(
     min_rows: int,
     featuriser: Featuriser,
     workers: int,
+    extra_columns: Sequence[str] = (),
 ) -> Iterator[Block]:
     """Yield the rows of a table and their graphs in blocks.
 
@@ -62,8 +66,11 @@ def blocks(
         min_rows: rows of a block, rounded up to whole chunks.
         featuriser: turns a SMILES into a graph.
         workers: processes that do so; 0 for none.
+        extra_columns: columns of numbers to read; a row with other text has no
+            prediction.
     """
     place = table.header.index(column)
+    extra_places = [table.header.index(name) for name in extra_columns]
     cells: list[list[str]] = []  # of the rows that are being featurised
 
     def pieces() -> Iterator[tuple[list[int], list[str]]]:
@@ -83,7 +90,15 @@ def blocks(
         reasons = {row - done: reason for row, _, reason in batch.failures}
         rows = cells[: batch.rows]
         smiles = [row[place].strip() for row in rows]
-        yield Block(rows, smiles, batch.chunk, reasons)
+        extra = np.full((len(rows), len(extra_places)), np.nan)
+        for number, row in enumerate(rows):
+            try:
+                extra[number] = [
+                    number_of(row[at], "regression") for at in extra_places
+                ]
+            except ValueError as error:
+                reasons.setdefault(number, str(error))
+        yield Block(rows, smiles, batch.chunk, reasons, extra)
         del cells[: batch.rows]
         done += batch.rows
 
@@ -125,6 +140,7 @@ class Ensemble:
         unseen: counts of molecules unlike those of the training.
         description: targets and units, for people.
         featuriser: makes graphs that all models can read.
+        extra_columns: numbers that the models need beside the molecules.
 
     Raises:
         ValueError: a model cannot predict molecules, or two models do not predict the
@@ -158,6 +174,7 @@ class Ensemble:
             max_atoms or min(predictor.max_atoms for predictor in self.predictors),
         )
         self.targets: TargetSchema = first.targets
+        self.extra_columns = first.extra_columns
         members = self.predictors
         self.has_spread = (
             len(members) > 1
@@ -234,6 +251,8 @@ class Ensemble:
         try:
             if rows:
                 for row, values in zip(rows, self._predict(block)):
+                    if row in block.reasons:
+                        continue
                     if np.isfinite(values).all():
                         predicted[row] = self.words(values)
                     else:
@@ -259,11 +278,12 @@ class Ensemble:
     def _predict(self, block: Block) -> np.ndarray:
         """float64 [graphs, len(names)]."""
         smiles = [block.smiles[row] for row in block.chunk.row]
+        extra = block.extra[block.chunk.row]
         mean, std, in_domain = np.empty(0), None, None
         if self.has_domain or not self.mc_dropout:
             mean, std, in_domain = combined(
                 [
-                    predictor.estimate(block.chunk, self.batch_size, smiles)
+                    predictor.estimate(block.chunk, self.batch_size, smiles, extra)
                     for predictor in self.predictors
                 ]
             )
@@ -272,7 +292,7 @@ class Ensemble:
             seeds = sequence.generate_state(len(self.predictors)).tolist()
             samples = np.concatenate(
                 [
-                    predictor.sample(smiles, self.mc_dropout, seed)
+                    predictor.sample(smiles, self.mc_dropout, seed, extra)
                     for predictor, seed in zip(self.predictors, seeds, strict=True)
                 ]
             )

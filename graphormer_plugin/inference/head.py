@@ -65,6 +65,7 @@ class Head:
         blocks: B keys of `KERNELS` that the kernel sums over.
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.
+        extra_columns: names of the features of the block ``extra``.
         domain: of the training molecules, with their vectors.
         weights: [T, B] weight of each block.
         lengths: [T, B] length of its kernel.
@@ -90,6 +91,7 @@ class Head:
     spread_rows: list[NDArray[np.int64]]
     spread_factor: list[Floats]
     spread_of_target: NDArray[np.int64]
+    extra_columns: list[str] = field(default_factory=list)
     references: dict[str, Reference] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -108,22 +110,26 @@ class Head:
     @property
     def needs_smiles(self) -> bool:
         """Whether vectors alone are not enough."""
-        return self.blocks != ["vectors"]
+        return not {*self.blocks} <= {"vectors", "extra"}
 
-    def predict(self, vectors: NDArray, smiles: Sequence[str] = ()) -> Prediction:
+    def predict(
+        self,
+        vectors: NDArray,
+        smiles: Sequence[str] = (),
+        extra: NDArray | None = None,
+    ) -> Prediction:
         """Predict for molecules.
 
         Args:
             vectors: [q, D] of the checkpoint, from its last `layers`.
             smiles: the molecules; only for `needs_smiles`.
+            extra: numbers of `extra_columns` [q, columns], NaN where missing.
 
         Raises:
             ValueError: RDKit refuses a molecule.
         """
-        parts = [
-            self._latent(self._raw(*part)) for part in self._pieces(vectors, smiles)
-        ]
-        return self._prediction(parts)
+        pieces = self._pieces(vectors, smiles, extra)
+        return self._prediction([self._latent(self._raw(*part)) for part in pieces])
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
         """Predict from features that were computed before.
@@ -163,17 +169,26 @@ class Head:
         values = numbers["offset"] + numbers["scale"] * mean
         return Prediction(values, numbers["scale"] * std, in_domain)
 
-    def latent(self, vectors: NDArray, smiles: Sequence[str] = ()) -> Floats:
+    def latent(
+        self,
+        vectors: NDArray,
+        smiles: Sequence[str] = (),
+        extra: NDArray | None = None,
+    ) -> Floats:
         """Means of the standardised labels [q, T], before they become probabilities."""
-        pieces = self._pieces(vectors, smiles)
+        pieces = self._pieces(vectors, smiles, extra)
         return np.concatenate([self._latent(self._raw(*part))[0] for part in pieces])
 
-    def _raw(self, vectors: NDArray, smiles: Sequence[str]) -> dict[str, NDArray]:
+    def _raw(
+        self, vectors: NDArray, smiles: Sequence[str], extra: NDArray
+    ) -> dict[str, NDArray]:
         """Features of molecules by block."""
         blocks = [*self.blocks, "vectors"]
-        return {block: raw_features(block, vectors, smiles) for block in blocks}
+        return {block: raw_features(block, vectors, smiles, extra) for block in blocks}
 
-    def _pieces(self, vectors: NDArray, smiles: Sequence[str]) -> Any:
+    def _pieces(
+        self, vectors: NDArray, smiles: Sequence[str], extra: NDArray | None
+    ) -> Any:
         if self.needs_smiles and len(smiles) != len(vectors):
             raise ValueError(
                 f"the head reads {' and '.join(self.blocks)}, so it needs SMILES"
@@ -183,10 +198,16 @@ class Head:
             raise ValueError(
                 f"vectors have shape {list(vectors.shape)}, expected [q, {width}]"
             )
+        shape = len(vectors), len(self.extra_columns)
+        extra = np.empty((len(vectors), 0)) if extra is None else extra
+        if extra.shape != shape:
+            raise ValueError(
+                f"extra has shape {list(extra.shape)}, expected {list(shape)}"
+            )
         starts = range(0, max(len(vectors), 1), QUERY_ROWS)
         for start in starts:
             part = slice(start, start + QUERY_ROWS)
-            yield vectors[part], smiles[part]
+            yield vectors[part], smiles[part], extra[part]
 
     def _latent(self, raw: Mapping[str, NDArray]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
@@ -219,6 +240,7 @@ class Head:
             "layers": self.layers,
             "blocks": self.blocks,
             "targets": self.targets.to_dict(),
+            "extra_columns": self.extra_columns,
             **self.domain.meta(),
         }
         arrays = {
@@ -284,6 +306,11 @@ def _taken(reader: ArrayReader) -> Head:
         raw["fingerprint"] = raw["fingerprint"].reshape(rows, MORGAN_BITS)
     if "descriptors" in blocks:
         raw["descriptors"] = take("descriptors", (rows, None), finite=False)
+    extra_columns = list(meta.get("extra_columns", []))
+    if not all(isinstance(name, str) for name in extra_columns):
+        raise ValueError(f"extra_columns {extra_columns}")
+    if "extra" in blocks:
+        raw["extra"] = take("extra", (rows, len(extra_columns)), finite=False)
     spread_of_target = take("spread_of_target", (count,), 0, count - 1, kind="i")
     spreads = range(int(spread_of_target.max()) + 1)
     spread_rows = [
@@ -306,4 +333,5 @@ def _taken(reader: ArrayReader) -> Head:
             for number in spreads
         ],
         spread_of_target,
+        extra_columns,
     )

@@ -13,30 +13,41 @@ from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 
 # Kernel of each block of features.
-KERNELS = {"vectors": "matern52", "fingerprint": "tanimoto", "descriptors": "rbf"}
+KERNELS = {
+    "vectors": "matern52",
+    "fingerprint": "tanimoto",
+    "descriptors": "rbf",
+    "extra": "rbf",  # columns of a table
+}
+RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
 MAX_COUNT = 255  # of a bit of the fingerprint
 MAX_SCALED = 5.0  # of a standardised feature, in absolute value
 
 Floats = NDArray[np.float64]
 
 
-def raw_features(block: str, vectors: NDArray, smiles: Sequence[str]) -> NDArray:
+def raw_features(
+    block: str, vectors: NDArray, smiles: Sequence[str], extra: NDArray | None = None
+) -> NDArray:
     """Features of molecules, as a head stores them.
 
     Args:
         block: key of `KERNELS`.
         vectors: frozen vectors of the molecules [n, D], the features of that block.
-        smiles: the molecules, for the other blocks.
+        smiles: the molecules, for fingerprints and descriptors.
+        extra: numbers of each molecule, the features of that block.
 
     Returns:
         ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
-        ``descriptors`` float64 [n, descriptors] with NaN.
+        ``descriptors`` and ``extra`` float64 [n, columns] with NaN.
 
     Raises:
         ValueError: RDKit refuses a molecule.
     """
     if block == "vectors":
         return np.asarray(vectors, np.float32)
+    if block == "extra":
+        return np.asarray(extra, np.float64)
     if block == "fingerprint":
         counts = morgan_counts(smiles, parse=mol_of_any_smiles)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
@@ -62,7 +73,7 @@ class Reference:
             self.unary = unary[:, self.columns]
             self.total = self.raw.sum(1, dtype=np.float64)
             return
-        if self.block == "descriptors":
+        if self.block in RANKED:
             self.scores = [_mid_ranks(column) for column in self.raw.T]
         else:
             raw = self.raw.astype(np.float64)
@@ -74,10 +85,10 @@ class Reference:
     def scale(self, raw: NDArray) -> Floats:
         """Scaled features [n, F].
 
-        Vectors: standardised, cut at +-5. Descriptors: normal scores of the mid-ranks
+        Vectors: standardised, cut at +-5. Descriptors and columns: normal scores of the mid-ranks
         among the training molecules, 0 for NaN.
         """
-        if self.block == "descriptors":
+        if self.block in RANKED:
             columns = [
                 np.interp(column, *scores) if len(scores[0]) > 1 else 0 * column
                 for column, scores in zip(raw.T, self.scores, strict=True)

@@ -20,7 +20,12 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.inference.domain import domain_file, read_domain
 from graphormer_plugin.inference.head import HEAD_FILE, read_head
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.models import ModelTask, missing_options
+from graphormer_plugin.models import (
+    GraphModel,
+    ModelTask,
+    join_graph_features,
+    missing_options,
+)
 
 BESIDE = "beside"  # the head that lies beside a checkpoint
 
@@ -109,6 +114,8 @@ def load_model(
         task = ModelTask(checkpoint.schema, checkpoint.targets)
         cfg.model.update(missing_options(cfg.model))
         model = build_model(cfg.model, task, from_checkpoint=True)
+        if isinstance(model, GraphModel):
+            join_graph_features(model, checkpoint.schema, checkpoint.targets)
         dtype = torch.float32
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)

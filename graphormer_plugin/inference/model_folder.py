@@ -13,7 +13,7 @@ import torch
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.loading import BESIDE, load
-from graphormer_plugin.inference.predictor import Inputs, Predictor
+from graphormer_plugin.inference.predictor import Extra, Inputs, Predictor
 from graphormer_plugin.inference.values import Prediction, combined, describe
 
 MODELS_FILE = "models.json"
@@ -129,20 +129,26 @@ class EnsemblePredictor:
             member.to(device)
         return self
 
-    def predict(self, inputs: Inputs, batch_size: int = 128) -> np.ndarray:
+    def predict(
+        self, inputs: Inputs, batch_size: int = 128, extra: Extra = None
+    ) -> np.ndarray:
         """Mean of the members' predictions; see `Predictor.predict`."""
-        return self.estimate(inputs, batch_size).values
+        return self.estimate(inputs, batch_size, extra=extra).values
 
     def estimate(
         self,
         inputs: Inputs,
         batch_size: int = 128,
         smiles: Sequence[str] | None = None,
+        extra: Extra = None,
     ) -> Prediction:
         """Mean, spread and likeness to the training molecules; see `Predictor.estimate`
         and `combined`."""
         found = combined(
-            [member.estimate(inputs, batch_size, smiles) for member in self.members]
+            [
+                member.estimate(inputs, batch_size, smiles, extra)
+                for member in self.members
+            ]
         )
         if found.std is None:
             return found
@@ -181,5 +187,7 @@ def check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) ->
                 f"{both} predict different things: {name} {values[0]!r} and "
                 f"{values[1]!r}"
             )
+    if one[1].extra_columns != other[1].extra_columns:
+        raise ValueError(f"{both} read different columns beside the molecules")
     if one[1].featuriser != other[1].featuriser:
         raise ValueError(f"{both} read different features")

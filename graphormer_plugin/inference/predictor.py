@@ -13,6 +13,7 @@ from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.dataset import cut_batches
+from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
@@ -23,10 +24,13 @@ from graphormer_plugin.inference.embedding import layer_vectors
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.molecules import canonical, parse_all, smiles_of
 from graphormer_plugin.inference.values import Prediction, describe, values_of
+from graphormer_plugin.models import joined_output
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
 Inputs = Sequence[Any] | GraphChunk
+# Numbers of each molecule by the name of the column, or [G, columns].
+Extra = Mapping[str, Sequence[float]] | np.ndarray | None
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
 Batch = dict[str, torch.Tensor]
@@ -56,6 +60,7 @@ class Predictor:
 
     Attributes:
         targets: what is predicted: those of the head, if there is one.
+        extra_columns: names of numbers that predictions need beside the molecules.
     """
 
     def __init__(
@@ -77,6 +82,11 @@ class Predictor:
         self.head = head
         self.domain = domain if head is None else head.domain
         self.arch = arch
+        if head is not None:
+            self.extra_columns = head.extra_columns
+        else:
+            names = schema.graph_features
+            self.extra_columns = [one for one in names if not one.startswith(PREFIX)]
 
     def __repr__(self) -> str:
         head = "" if self.head is None else f", head: {self.head}"
@@ -93,12 +103,16 @@ class Predictor:
         self.model.double()
         return self
 
-    def predict(self, inputs: Inputs, batch_size: int = 128) -> PerGraph:
+    def predict(
+        self, inputs: Inputs, batch_size: int = 128, extra: Extra = None
+    ) -> PerGraph:
         """Predict for molecules or graphs.
 
         Args:
             inputs: molecules or graphs.
             batch_size: graphs per batch, >= 1; a batch of large graphs has fewer.
+            extra: numbers of each molecule for `extra_columns`, by name or as columns of
+                an array; NaN where missing.
 
         Returns:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
@@ -112,8 +126,9 @@ class Predictor:
                 that are not registered.
         """
         if self.head is not None:
-            return self.estimate(inputs, batch_size).values
-        return self._predict(self._columns(inputs), batch_size)
+            return self.estimate(inputs, batch_size, extra=extra).values
+        columns = self._joined(self._columns(inputs), inputs, None, extra)
+        return self._predict(columns, batch_size)
 
     @torch.no_grad()
     def estimate(
@@ -121,13 +136,15 @@ class Predictor:
         inputs: Inputs,
         batch_size: int = 128,
         smiles: Sequence[str] | None = None,
+        extra: Extra = None,
     ) -> Prediction:
         """Predict, with the spread of a head, and the likeness to the training molecules.
 
         Args:
             inputs: molecules or graphs.
             batch_size: graphs per batch, >= 1.
-            smiles: of graphs, for a head that reads more than vectors.
+            smiles: of graphs, for a model that reads descriptors or fingerprints.
+            extra: see `predict`.
 
         Raises:
             ValueError: as `predict`; a model of nodes, or a head that needs SMILES which
@@ -136,16 +153,19 @@ class Predictor:
         if self.targets.level != "graph":
             raise ValueError("predictions of nodes have neither spread nor domain")
         columns = self._columns(inputs)
-        if self.domain is None:
-            return Prediction(self._predict(columns, batch_size))
         if self.head is not None:
             width = self.head.layers * self.model.embed_dim
+            numbers = self._extra(extra, len(inputs))
             vectors = self._collect(columns, batch_size, self._outputs, width, False)
-            return self.head.predict(vectors, self._smiles(inputs, smiles))
+            return self.head.predict(vectors, self._smiles(inputs, smiles), numbers)
+        columns = self._joined(columns, inputs, smiles, extra)
+        if self.domain is None:
+            return Prediction(self._predict(columns, batch_size))
 
         def both(batch: Batch) -> np.ndarray:
             vectors = layer_vectors(self.model, batch)
-            values = values_of(self.model.head(vectors), self.targets)
+            output = joined_output(self.model, self.model.head(vectors), batch)
+            values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
         width = self.model.embed_dim
@@ -158,11 +178,57 @@ class Predictor:
         """SMILES of molecules for the head; none where it reads vectors only."""
         if not self.head.needs_smiles:
             return ()
+        return self._texts(inputs, smiles)
+
+    def _texts(self, inputs: Inputs, smiles: Sequence[str] | None) -> list[str]:
+        """SMILES of the molecules that the graphs show."""
         if smiles is None:
             smiles = () if isinstance(inputs, GraphChunk) else inputs
         return smiles_of(smiles, self.featuriser)
 
-    def sample(self, inputs: Inputs, count: int, seed: int = 1) -> np.ndarray:
+    def _extra(self, extra: Extra, count: int) -> np.ndarray:
+        """Numbers of `extra_columns` [count, columns].
+
+        Raises:
+            ValueError: they are missing.
+        """
+        names = self.extra_columns
+        if isinstance(extra, Mapping):
+            lacking = [name for name in names if name not in extra]
+            extra = None if lacking else np.array([extra[name] for name in names]).T
+        if extra is None and names:
+            raise ValueError(
+                f"the model reads {', '.join(names)} beside the molecules; give their "
+                "numbers as extra"
+            )
+        values = np.empty((count, 0)) if extra is None else np.asarray(extra, float)
+        if values.shape != (count, len(names)):
+            raise ValueError(
+                f"extra has shape {list(values.shape)}, expected [{count}, {len(names)}]"
+            )
+        return values
+
+    def _joined(
+        self,
+        columns: dict[str, np.ndarray],
+        inputs: Inputs,
+        smiles: Sequence[str] | None,
+        extra: Extra,
+    ) -> dict[str, np.ndarray]:
+        """Columns with the numbers that join the output layer, if it reads some."""
+        names = self.schema.graph_features
+        if not names:
+            return columns
+        values, texts = self._extra(extra, len(inputs)), []
+        if len(names) > len(self.extra_columns):
+            texts = self._texts(inputs, smiles)
+        values = with_descriptors(names, values, texts)
+        columns["graph_features"] = self.schema.scale_graph_features(values)
+        return columns
+
+    def sample(
+        self, inputs: Inputs, count: int, seed: int = 1, extra: Extra = None
+    ) -> np.ndarray:
         """Predict several times with dropout switched on.
 
         Gal & Ghahramani 2016 (arXiv:1506.02142): the standard deviation over the samples
@@ -174,6 +240,7 @@ class Predictor:
             inputs: molecules or graphs. A SMILES is read in its canonical form.
             count: samples, >= 1.
             seed: for torch's generators; their states are restored afterwards.
+            extra: see `predict`.
 
         Returns:
             float64 [count, len(inputs), C], see `predict`.
@@ -186,7 +253,12 @@ class Predictor:
         if count < 1:
             raise ValueError(f"{count} samples, expected at least 1")
         columns = self._columns(canonical(inputs))
-        smiles = self._smiles(inputs, None) if self.head is not None else ()
+        smiles, numbers = (), None
+        if self.head is not None:
+            smiles = self._smiles(inputs, None)
+            numbers = self._extra(extra, len(inputs))
+        else:
+            columns = self._joined(columns, inputs, None, extra)
         collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
         device = next(self.model.parameters()).device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
@@ -209,7 +281,9 @@ class Predictor:
         samples = np.stack([found[key] for key in keys], 1)
         if self.head is None:
             return samples
-        return np.stack([self.head.predict(part, smiles).values for part in samples])
+        return np.stack(
+            [self.head.predict(part, smiles, numbers).values for part in samples]
+        )
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""
@@ -340,6 +414,9 @@ class Predictor:
         if reads_positions and inputs.pos is None:
             raise ValueError("the model reads 3D positions, which are not given")
         columns = columns_of_chunk(inputs, self.schema)
+        if self.schema.graph_features:  # those of a typical molecule, until others come
+            shape = len(inputs), len(self.schema.graph_features)
+            columns["graph_features"] = np.zeros(shape)
         return columns | compute_columns(columns, self.model.batch_spec)
 
     def _collator(self, columns: Mapping[str, np.ndarray]) -> GraphCollator:
@@ -389,6 +466,8 @@ class Predictor:
 def _digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
     """Digest of the features and bonds of a graph, in hexadecimal."""
     digest = hashlib.blake2b(digest_size=16)
+    if "graph_features" in columns:
+        digest.update(np.ascontiguousarray(columns["graph_features"][graph]))
     for offset, names in (
         ("node_offset", ("x", "pos")),
         ("edge_offset", ("edge_src", "edge_dst", "edge_bond")),

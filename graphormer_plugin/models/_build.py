@@ -15,6 +15,7 @@ from fairseq.models import (
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models._base import GraphModel, ModelTask
+from graphormer_plugin.models._graph_features import join_graph_features
 from graphormer_plugin.models._layerwise import apply_layerwise_options
 
 
@@ -79,5 +80,6 @@ def build_model(
     """
     config = model_config(arch, **options)
     model = ARCH_MODEL_REGISTRY[arch].build_model(config, ModelTask(schema, targets))
+    join_graph_features(model, schema, targets)
     apply_layerwise_options(model, config)
     return model

@@ -41,6 +41,7 @@ from graphormer_plugin.inference.results import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,
+    join_graph_features,
     missing_options,
 )
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
@@ -299,6 +300,8 @@ class GraphPredictionTask(FairseqTask):
             if start is not None:
                 settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
+            if isinstance(model, GraphModel):
+                join_graph_features(model, self.schema, self.targets)
             self.batch_spec = model.batch_spec
             if start is not None and isinstance(model, GraphModel):
                 start.give_weights(model, self.schema, self.targets, one_line_errors())

@@ -19,6 +19,7 @@ from graphormer_plugin.cli.train import default_folder, main
 from graphormer_plugin.experiment import starts, training
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
+from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
 from support.training import assert_same_weights, server_environment
 
@@ -297,6 +298,52 @@ def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
         assert predictor.targets.class_names == [["sweet", "sour", "bitter"]]
 
 
+def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
+    """Heads and trainings read them, and predictions need them."""
+    lines = [
+        f"{'C' * k}O,{k / 4 + ph:.2f},{ph if k % 5 else ''},{k}"
+        for k in range(1, 16)
+        for ph in (2, 9)
+    ]
+    text = "\n".join(["smiles,gap,pH,id", *lines]) + "\n"
+    (tmp_path / "t.csv").write_text(text)
+    words = [str(tmp_path / "t.csv"), "--out", str(tmp_path / "model"), *SHORT]
+    words += ["--split", "random", "--start", checkpoint("grpe_tiny")]
+    words += ["--target-columns", "gap", "--extra-columns", "pH", "--descriptors"]
+    assert main(words) == 0
+    model = tmp_path / "model"
+    script = (model / "commands.sh").read_text()
+    assert "--extra-columns pH" in script and "--descriptors" in script
+    capsys.readouterr()
+    for name in ("head1", "finetune1"):
+        path = model / f"replicate1/{name}/checkpoint_best.pt"
+        predictor = hub.load(path)
+        assert predictor.extra_columns == ["pH"]
+        low, high = (
+            predictor.predict(["CCCO"], extra={"pH": [ph]})[0, 0] for ph in (2, 9)
+        )
+        assert low < high
+        with pytest.raises(ValueError, match="the model reads pH beside the molecules"):
+            predictor.predict(["CCCO"])
+        new = tmp_path / "new.csv"
+        new.write_text("smiles,pH\nCCCO,9\nCCCO,acid\nCCCO,\n")
+        output = tmp_path / f"{name}.csv"
+        assert predict.main([str(path), str(new), str(output)]) == 0
+        first, second, third = rows(output)
+        assert float(first["gap"]) == pytest.approx(high, rel=1e-4)
+        assert (second["gap"], second["reason"]) == ("", "'acid' is not a number")
+        assert low < float(third["gap"]) < high  # a typical pH
+        new.write_text("smiles\nCCCO\n")
+        capsys.readouterr()
+        assert predict.main([str(path), str(new), str(tmp_path / "no.csv")]) == 2
+        assert capsys.readouterr().err == (
+            f"error: {new}: no column 'pH'; the model reads the "
+            "columns pH beside the molecules\n"
+        )
+    state = read_checkpoint(path).state["task_state"]["schema"]
+    assert state["graph_features"][0] == "pH" and len(state["graph_features"]) > 200
+
+
 @pytest.mark.trains
 def test_a_killed_command_goes_on(quick, tmp_path):
     """Its training ends with it, and continues from the last checkpoint."""
@@ -335,6 +382,7 @@ def test_a_killed_command_goes_on(quick, tmp_path):
         (["in.csv", "--split", "column:part"], "no column 'part'"),
         (["in.csv", "--weight-column", "w"], "no column 'w'"),
         (["in.csv", "--class-names", "no,yes"], "--class-names"),
+        (["in.csv", "--extra-columns", "pH"], "no column 'pH'"),
         (["in.csv", "--class-weights", "1,2"], "--class-weights 1,2: the targets are"),
     ],
 )

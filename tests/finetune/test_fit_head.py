@@ -12,9 +12,9 @@ from graphormer_plugin.finetune import fit_head as module
 from graphormer_plugin.finetune import marginal_likelihood, solver
 from graphormer_plugin.finetune.fit_head import fit_on_features
 from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.kernels import KERNELS, Reference, raw_features
+from graphormer_plugin.inference.kernels import Reference, raw_features
 
-ALL = tuple(KERNELS)
+ALL = module.BLOCKS
 WIDTH = 6
 
 
@@ -335,6 +335,28 @@ def test_several_classes(rng, tmp_path):
     np.testing.assert_array_equal(again.predict(other).values, found.values)
     with pytest.raises(ValueError, match="a label other than 0 to 3"):
         fit_on_features(raw, smiles, y + 2, schema, blocks=["vectors"])
+
+
+def test_further_columns(rng, tmp_path):
+    """They join the kernel, are saved with their names, and predictions need them."""
+    smiles, raw = features(40, rng, ["vectors"])
+    raw["extra"] = rng.normal(size=(40, 2))
+    raw["extra"][3, 1] = np.nan
+    y = labels(raw, rng) + 3 * raw["extra"][:, :1]
+    blocks = ["vectors", "extra"]
+    options = {"blocks": blocks, "extra_columns": ["pH", "T"]}
+    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), **options)
+    head.save(tmp_path / "head.npz")
+    again = read_head(tmp_path / "head.npz")
+    assert again.extra_columns == ["pH", "T"] and not again.needs_smiles
+    new = rng.normal(size=(5, WIDTH)).astype(np.float32), (), rng.normal(size=(5, 2))
+    np.testing.assert_array_equal(head.predict(*new)[0], again.predict(*new)[0])
+    higher = again.predict(new[0], (), new[2] + [1, 0]).values
+    assert (higher > again.predict(*new).values).all()
+    with pytest.raises(
+        ValueError, match=r"extra has shape \[5, 0\], expected \[5, 2\]"
+    ):
+        again.predict(new[0])
 
 
 def test_in_domain(rng):

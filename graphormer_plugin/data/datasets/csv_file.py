@@ -51,16 +51,19 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     smiles_column = table.find_smiles(options.smiles_column)
     split_column = table.find_split(options.split)
     weight_column = options.weight_column and table.require(options.weight_column)
-    special = [smiles_column, split_column, weight_column]
+    extras = [table.require(name) for name in options.extra_columns]
+    special = [smiles_column, split_column, weight_column, *extras]
     targets = table.select(options.target_columns, special)
     if not options.target_columns:
         targets = table.remaining(special)
     if len(set(targets)) != len(targets):
         raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
     columns = [_Column(name, options.target_kind) for name in targets]
-    more = [name for name in (split_column, weight_column) if name]
+    if both := {*targets} & {*extras}:
+        raise DatasetError(f"{path}: {min(both)!r} is a target and in --extra-columns")
+    more = [name for name in (*extras, split_column, weight_column) if name]
     smiles: list[str] = []
-    values, weights = array.array("d"), array.array("d")
+    values, weights, numbers = (array.array("d") for _ in range(3))
     rows_of: dict[str, list[int]] = {}
     for row, line, cells in table.rows([smiles_column, *targets, *more]):
 
@@ -77,8 +80,13 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
                 values.append(column.value(cell))
             except ValueError as error:
                 raise fail(column.name, error) from None
+        for name, cell in zip(extras, cells[1 + len(targets) :]):
+            try:
+                numbers.append(number_of(cell, "regression"))
+            except ValueError as error:
+                raise fail(name, error) from None
         if split_column:
-            word = cells[1 + len(targets)]
+            word = cells[1 + len(targets) + len(extras)]
             split = _SPLIT_NAMES.get(word.strip().lower())
             if split is None:
                 raise fail(
@@ -116,6 +124,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         kind=options.target_kind,
         class_names=[column.classes for column in columns],
         weights=np.array(weights) if weight_column else None,
+        graph_features=extras,
+        graph_values=np.array(numbers).reshape(len(smiles), len(extras)),
         label=stem(path),
     )
 
@@ -146,6 +156,8 @@ CSV = RegisteredDataset(
         "class_names",
         "weight_column",
         "largest_fragment",
+        "extra_columns",
+        "descriptors",
     ),
     content=_csv_content,
 )
@@ -197,7 +209,7 @@ class _Column:
         """
         word = cell.strip()
         try:
-            number = _number(word, self.kind)
+            number = number_of(word, self.kind)
         except ValueError:
             if self.kind == "regression" or self.has_numbers or _is_like_a_number(word):
                 raise
@@ -231,7 +243,12 @@ def _is_like_a_number(word: str) -> bool:
     return True
 
 
-def _number(cell: str, kind: str) -> float:
+def number_of(cell: str, kind: str) -> float:
+    """Number of a cell, NaN for an empty one.
+
+    Raises:
+        ValueError: it is none, or not one of the kind.
+    """
     text = cell.strip()
     if text.lower() in MISSING:
         return math.nan
@@ -251,7 +268,7 @@ def _number(cell: str, kind: str) -> float:
 
 
 def _weight(cell: str) -> float:
-    number = _number(cell, "regression")
+    number = number_of(cell, "regression")
     if not number >= 0:
         raise ValueError(f"{cell.strip()!r} is not a weight, expected 0 or more")
     return number

@@ -173,6 +173,11 @@ def parse_largest_fragment(smiles: str) -> MoleculeGraph:
     return parse_smiles(smiles, largest_fragment=True)
 
 
+def mol_of_largest_fragment(smiles: str) -> Any:
+    """`mol_of_smiles` of the largest fragment, see `choose_fragment`."""
+    return choose_fragment(mol_of_smiles(smiles))
+
+
 def choose_fragment(mol: Any) -> Any:
     """The largest organic fragment, without salts and solvents; atoms keep their order.
 

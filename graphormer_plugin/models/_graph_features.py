@@ -1,0 +1,49 @@
+"""Numbers of each graph, such as descriptors, beside its vector in the output layer."""
+
+import dataclasses
+from typing import Any
+
+from torch import Tensor, nn
+
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.models._base import GraphModel
+
+FIELD = "graph_features"
+
+
+def join_graph_features(
+    model: GraphModel, schema: FeatureSchema, targets: TargetSchema
+) -> None:
+    """Let a model read the numbers of graphs that the schema names; none: no change.
+
+    They join the input of the output layer: a linear map of them, which starts at zero,
+    is added to the output, as if they were concatenated to what the last linear map of
+    the head reads.
+    """
+    width = len(schema.graph_features)
+    if not width:
+        return
+    model.joined = nn.Linear(width, targets.num_outputs, bias=False)
+    nn.init.zeros_(model.joined.weight)
+    spec = model.batch_spec
+    model.batch_spec = dataclasses.replace(spec, fields=spec.fields | {FIELD})
+    model.register_forward_hook(_add, with_kwargs=True)
+
+
+def joined_output(
+    model: GraphModel, output: Tensor, batch: dict[str, Tensor]
+) -> Tensor:
+    """Output of a head, plus that of the joined numbers if the model reads some."""
+    if FIELD not in model.batch_spec.fields:
+        return output
+    return output + model.joined(batch[FIELD].to(model.joined.weight.dtype))
+
+
+def _add(
+    model: GraphModel,
+    arguments: tuple[Any, ...],
+    options: dict[str, Any],
+    output: Tensor,
+) -> Tensor:
+    batch = arguments[0] if arguments else options["batch"]
+    return joined_output(model, output, batch)

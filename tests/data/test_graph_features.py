@@ -1,0 +1,105 @@
+"""Columns of a table and descriptors, as numbers of graphs that join the output layer."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.descriptors import PREFIX, rdkit_descriptors
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.translate import translate_columns
+from graphormer_plugin.models import build_model
+
+SMILES = ["CCO", "CCCl.Cl", "c1ccccc1", "CCN", "CC", "CCC"]
+PH = [1.0, 3.0, np.nan, 5.0, 100.0, 2.0]
+SPLITS = ["train", "train", "train", "train", "valid", "test"]
+
+
+@pytest.fixture
+def options(tmp_path):
+    cells = zip(SMILES, range(6), PH, [7] * 6, SPLITS)
+    lines = [",".join(map(str, row)) for row in cells]
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(["smiles,y,pH,same,split", *lines]) + "\n")
+
+    def make(**more):
+        named = {"target_columns": "y", "extra_columns": "pH,same", **more}
+        return DatasetOptions(
+            str(path), data_root=str(tmp_path), workers=1, progress=False, **named
+        )
+
+    return make
+
+
+def test_columns(options):
+    """Mean and deviation are those of the training rows with a value."""
+    store = get_store(options())
+    schema = store.schema
+    assert schema.graph_features == ["pH", "same"]
+    assert schema.graph_mean == pytest.approx([3, 7])
+    assert schema.graph_std == pytest.approx([np.std([1, 3, 5]), 1])
+    scaled = schema.scale_graph_features(store.columns["graph_features"])
+    expected = np.array([-2, 0, 0, 2, 0, -1]) / np.std([1, 3, 5])
+    expected[4] = 5  # 100 is cut
+    np.testing.assert_allclose(scaled[:, 0], expected, rtol=1e-6)
+    assert not scaled[:, 1].any()
+    assert type(schema).from_dict(schema.to_dict()) == schema
+
+
+@pytest.mark.parametrize("largest_fragment", [False, True])
+def test_descriptors(options, largest_fragment):
+    more = {"descriptors": True, "largest_fragment": largest_fragment}
+    store = get_store(options(extra_columns="pH", **more))
+    names = store.schema.graph_features
+    assert names[0] == "pH" and names[1].startswith(PREFIX)
+    smiles = [s.removesuffix(".Cl") if largest_fragment else s for s in SMILES]
+    expected = rdkit_descriptors(smiles).astype(np.float32)
+    np.testing.assert_array_equal(store.columns["graph_features"][:, 1:], expected)
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        ({"extra_columns": "none"}, "no column 'none'"),
+        ({"extra_columns": "split"}, "row 0 .*'train' is not a number"),
+        ({"extra_columns": "y"}, "'y' is a target and in --extra-columns"),
+    ],
+)
+def test_refused(options, more, message):
+    with pytest.raises(DatasetError, match=message):
+        get_store(options(**more))
+
+
+def test_other_columns_than_those_of_the_checkpoint(options):
+    store = get_store(options(extra_columns=""))
+    assert "graph_features" not in store.columns
+    schema = get_store(options()).schema
+    with pytest.raises(ValueError, match="t.csv has no columns for the output layer"):
+        translate_columns(store, schema, "t.csv")
+
+
+@pytest.mark.parametrize("arch", ["grpe_tiny", "cgt_small", "gin"])
+def test_models(options, arch, rng):
+    """A linear map of them is added to the output, and has a gradient."""
+    store = get_store(options())
+    model = build_model(arch, store.schema, store.targets)
+    model.eval()
+    assert not model.joined.weight.any()
+    columns = translate_columns(store, store.schema, "t.csv")
+    collator = GraphCollator(
+        columns,
+        store.target,
+        num_bond_types=store.schema.num_bond_types,
+        spec=model.batch_spec,
+    )
+    sample = collator(np.arange(6))
+    batch = sample["net_input"]["batch"]
+    before = model(**sample["net_input"])
+    torch.nn.init.ones_(model.joined.weight)
+    after = model(batch)
+    numbers = torch.tensor(columns["graph_features"].sum(1)[:, None])
+    torch.testing.assert_close((after - before).double(), numbers, rtol=1e-4, atol=1e-5)
+    after.sum().backward()
+    assert model.joined.weight.grad[0, 0] != 0
