@@ -6,7 +6,8 @@
 The folder gets the splits, the predictions of the test rows and results.tsv. A line
 that is there is not measured again, so the same command goes on where it was stopped.
 One process computes at a time, with one thread; seconds are its CPU time, that of
-reading the molecules and of importing libraries included.
+reading the molecules and of importing libraries included. Fingerprints and descriptors
+of a set are computed once, and their time counts for each split.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from contenders import CONTENDERS, STARTED, targets_of
+from contenders import CONTENDERS, SECONDS, STARTED, targets_of
 from sets import SETS, write_splits
 from sklearn.metrics import roc_auc_score
 
@@ -77,9 +78,13 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     output.parent.mkdir(exist_ok=True)
     command = [HERE / "contenders.py", contender, path, output, "--seed", split]
     command += ["--chemprop", args.chemprop, "--start", args.start]
+    shared = output.with_name(SECONDS)
+    shared.unlink(missing_ok=True)
     before = cpu_seconds()
     subprocess.run([sys.executable, *map(str, command)], check=True)
     seconds = cpu_seconds() - before
+    if shared.exists():
+        seconds += float(shared.read_text())
     table, kind = pd.read_csv(path), SETS[name].kind
     value, targets = score(table, pd.read_csv(output), kind)
     metric = "rmse" if kind == "regression" else "roc_auc"
