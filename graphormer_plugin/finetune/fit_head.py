@@ -16,6 +16,7 @@ from graphormer_plugin.finetune import marginal_likelihood
 from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
 from graphormer_plugin.finetune.solver import Solver, sample
 from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.inference.calibration import KNOTS, isotonic_curve
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
 from graphormer_plugin.inference.head import Head
@@ -58,11 +59,11 @@ def fit_head(
     """Fit a Gaussian process per target, or per class of a multiclass target.
 
     Its kernel is a sum over blocks of features. Weights, lengths and noise maximise the
-    marginal likelihood of at most `HYPER_ROWS` molecules; the solution uses all, at most
-    `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
-    leave-one-out predictions gives the probability (Platt scaling); these also give the
-    scale of the spread. A label of weight w has 1 / w of the noise's variance. All
-    numbers here are our choice.
+    marginal likelihood of at most `HYPER_ROWS` molecules; the solution uses all, at
+    most `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
+    leave-one-out predictions gives the probability (Platt scaling); these also
+    calibrate the spread, by a scale or an isotonic curve. A label of weight w has 1 / w
+    of the noise's variance. All numbers here are our choice.
 
     Args:
         checkpoint: its weights stay as they are.
@@ -218,6 +219,7 @@ def fit_on_features(
         "intercept": np.zeros(count),
     }
     spread_of_target = np.zeros(count, np.int64)
+    curves = np.ones((count, 2, KNOTS))
     for target in sorted(range(count), key=keys.__getitem__):  # equal ones together
         rows = rows_of[target]
         solution = solver(rows, found[target], 1 / trust[target], rng)
@@ -234,8 +236,9 @@ def fit_on_features(
                 left_out, positive, trust[target][at]
             )
         else:
-            scores = (y[at] - left_out) * np.sqrt(diagonal)
-            numbers["spread_scale"][target] = np.sqrt(np.mean(scores**2))
+            errors, std = y[at] - left_out, 1 / np.sqrt(diagonal)
+            numbers["spread_scale"][target] = np.sqrt(np.mean((errors / std) ** 2))
+            curves[target] = isotonic_curve(std, errors)
     mols = [mol_of_any_smiles(text) for text in smiles]
     return Head(
         schema,
@@ -251,6 +254,8 @@ def fit_on_features(
         solver.spread_rows,
         solver.spread_factor,
         spread_of_target,
+        curves[:, 0],
+        curves[:, 1],
         list(extra_columns),
     )
 

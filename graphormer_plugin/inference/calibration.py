@@ -4,11 +4,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.special import ndtri
+from sklearn.isotonic import IsotonicRegression
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.kernels import Floats
 
 LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
+LEAST_ISOTONIC = 50  # labels of a target, for more than a scale
+KNOTS = 16  # of the isotonic curve
+FOLDS = 5  # that decide between a scale and a curve
+LEAST_FACTOR = 0.25  # of a curve, in terms of the scale
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
 MOST_TARGETS = 6  # a figure has a panel for each of the first
@@ -38,6 +43,55 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> Floats:
         found = np.sqrt(np.mean(errors**2))
         scales[target] = found if found > 0 else 1.0
     return scales
+
+
+def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """How the factor of a standard deviation depends on it.
+
+    The squared errors are an isotonic function of the standard deviation: it never falls,
+    so that the order of the molecules stays. A scale alone is the other choice; which
+    of them makes the errors of left-out molecules more likely is taken. All numbers
+    are our choice.
+
+    Args:
+        std: standard deviations of normal errors [n], of molecules that the model was not
+            fitted to.
+        errors: label - prediction [n].
+
+    Returns:
+        Standard deviations [`KNOTS`], ascending, and the factor there over that of the
+        scale (see `spread_scale`): ones where the scale is the better choice.
+    """
+    at = np.quantile(std, np.linspace(0, 1, KNOTS))
+    none = np.ones(KNOTS)
+    if len(std) < LEAST_ISOTONIC or std.min() <= 0 or np.ptp(at) < 1e-6 * at[-1]:
+        return at, none
+    folds = np.arange(len(std)) % FOLDS
+    gain = 0.0
+    for fold in range(FOLDS):
+        learn, left = folds != fold, folds == fold
+        scale = _scale(std[learn], errors[learn])
+        curve = _isotonic(std[learn], errors[learn], at)
+        plain = scale * std[left]
+        bent = plain * np.interp(std[left], at, curve)
+        gain += _surprise(errors[left], plain) - _surprise(errors[left], bent)
+    return at, _isotonic(std, errors, at) if gain > 0 else none
+
+
+def _scale(std: Floats, errors: Floats) -> float:
+    return max(float(np.sqrt(np.mean((errors / std) ** 2))), np.finfo(float).tiny)
+
+
+def _isotonic(std: Floats, errors: Floats, at: Floats) -> Floats:
+    """Isotonic standard deviation over the scaled one, at some of them."""
+    fitted = IsotonicRegression(out_of_bounds="clip").fit(std, errors**2)
+    scaled = _scale(std, errors) * at
+    return np.maximum(np.sqrt(fitted.predict(at)) / scaled, LEAST_FACTOR)
+
+
+def _surprise(errors: Floats, std: Floats) -> float:
+    """Negative log likelihood of normal errors, up to a constant."""
+    return float(np.sum(np.log(std) + 0.5 * (errors / std) ** 2))
 
 
 def coverage(errors: Floats, std: Floats) -> Floats:

@@ -38,7 +38,7 @@ from graphormer_plugin.inference.kernels import (
 from graphormer_plugin.inference.values import Prediction
 
 HEAD_FILE = "head.npz"
-VERSION = 1
+VERSION = 2
 QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
@@ -66,6 +66,8 @@ class Head:
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.
         extra_columns: names of the features of the block ``extra``.
+        curve_at: [T, K] standard deviations of standardised labels, before calibration.
+        curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
         domain: of the training molecules, with their vectors.
         weights: [T, B] weight of each block.
         lengths: [T, B] length of its kernel.
@@ -91,6 +93,8 @@ class Head:
     spread_rows: list[NDArray[np.int64]]
     spread_factor: list[Floats]
     spread_of_target: NDArray[np.int64]
+    curve_at: Floats
+    curve: Floats
     extra_columns: list[str] = field(default_factory=list)
     references: dict[str, Reference] = field(init=False, repr=False)
 
@@ -165,7 +169,12 @@ class Head:
                 total = values.sum(1, keepdims=True)
                 values, std = values / total, std / total
             return Prediction(values, std, in_domain)
-        std = np.sqrt(variance + numbers["noise"]) * numbers["spread_scale"]
+        std = np.sqrt(variance + numbers["noise"])
+        factors = [
+            np.interp(column, at, curve)
+            for column, at, curve in zip(std.T, self.curve_at, self.curve, strict=True)
+        ]
+        std = std * numbers["spread_scale"] * np.stack(factors, 1)
         values = numbers["offset"] + numbers["scale"] * mean
         return Prediction(values, numbers["scale"] * std, in_domain)
 
@@ -251,6 +260,8 @@ class Head:
             **self.numbers,
             "dual": self.dual,
             "spread_of_target": self.spread_of_target,
+            "curve_at": self.curve_at,
+            "curve": self.curve,
         }
         for number, rows in enumerate(self.spread_rows):
             arrays[f"spread_rows_{number}"] = rows
@@ -306,7 +317,7 @@ def _taken(reader: ArrayReader) -> Head:
         raw["fingerprint"] = raw["fingerprint"].reshape(rows, MORGAN_BITS)
     if "descriptors" in blocks:
         raw["descriptors"] = take("descriptors", (rows, None), finite=False)
-    extra_columns = list(meta.get("extra_columns", []))
+    extra_columns = list(meta["extra_columns"])
     if not all(isinstance(name, str) for name in extra_columns):
         raise ValueError(f"extra_columns {extra_columns}")
     if "extra" in blocks:
@@ -333,5 +344,7 @@ def _taken(reader: ArrayReader) -> Head:
             for number in spreads
         ],
         spread_of_target,
+        take("curve_at", (count, None), 0),
+        take("curve", (count, None), 0),
         extra_columns,
     )

@@ -251,7 +251,7 @@ def set_at(place, value):
         ({"bits_count": lambda a: a[1:]}, "bits_count has shape"),
         ({"more": np.zeros(1)}, "unknown array more"),
         ({"meta": np.array("{")}, "JSONDecodeError"),
-        ({"meta": change("version", 2)}, "version 2, expected 1"),
+        ({"meta": change("version", 1)}, "version 1, expected 2"),
         ({"meta": change("blocks", ["pixels"])}, "blocks ['pixels'], expected"),
         ({"meta": change("blocks", ["vectors"])}, "weights has shape (2, 2)"),
         ({"meta": change("layers", 0)}, "no checkpoint or layers"),

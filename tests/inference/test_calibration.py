@@ -6,6 +6,7 @@ from graphormer_plugin.inference import calibration
 from graphormer_plugin.inference.calibration import (
     calibration_figure,
     coverage,
+    isotonic_curve,
     reliability,
     spread_scale,
 )
@@ -24,6 +25,22 @@ def test_spread_scale(rng):
     again = spread_scale(values, found * std, labels)
     assert again == pytest.approx([1, 1, 1], rel=1e-12)
     assert spread_scale(values, 0 * std, labels).tolist() == [1, 1, 1]
+
+
+def test_isotonic_curve(rng):
+    """Errors that grow faster than the spread; the scale alone where they do not."""
+    std = rng.uniform(0.5, 2, 2000)
+    for power in (1, 3):
+        at, curve = isotonic_curve(std, std**power * rng.normal(size=2000))
+        assert len(at) == len(curve) == calibration.KNOTS and (np.diff(at) > 0).all()
+        if power == 1:
+            assert (curve == 1).all()
+        else:
+            scaled = curve * at * np.sqrt(np.mean(std**4))
+            np.testing.assert_allclose(scaled[3:-1], at[3:-1] ** 3, rtol=0.25)
+            assert (np.diff(scaled) >= 0).all()
+    for few in (std[:40], np.ones(100)):
+        assert (isotonic_curve(few, few**3 * rng.normal(size=len(few)))[1] == 1).all()
 
 
 def test_coverage(rng):
