@@ -87,6 +87,7 @@ def test_tables(tmp_path, capsys):
     output = capsys.readouterr().out
     assert "| head on the frozen start | 0.800 ± 0.100 |" in output
     assert "| chemprop | 60 |" in output
+    assert "| chemprop | 2 of 5 | 0 of 5 |" in output
     tables.main([*words, "--write"])
     text = page.read_text()
     assert text.startswith("a\n") and text.endswith("b\n") and "old" not in text

@@ -28,6 +28,7 @@ TITLES = {
 }
 REFERENCES = ("chemprop", "forest")
 OURS = ("head", "finetuned", "scratch")
+SPLITS = 5  # of each set
 METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
 
 
@@ -72,6 +73,21 @@ def figures(results: pd.DataFrame) -> str:
         if any(row[1:]):
             rows.append(row)
     return table(header, rows)
+
+
+def measured(results: pd.DataFrame) -> str:
+    """How many of the splits are measured."""
+    rows = []
+    for contender in TITLES:
+        of_contender = results[results.contender == contender]
+        counts = of_contender.groupby("set").split.nunique()
+        rows.append(
+            [
+                TITLES[contender],
+                *(f"{counts.get(name, 0)} of {SPLITS}" for name in SETS),
+            ]
+        )
+    return table(["", *SETS], rows)
 
 
 def seconds(results: pd.DataFrame) -> str:
@@ -131,7 +147,12 @@ def tried(path: Path) -> str:
     return table(["start", "kernel over", *names], rows)
 
 
-TABLES = {"figures": figures, "seconds": seconds, "gains": gains}
+TABLES = {
+    "figures": figures,
+    "seconds": seconds,
+    "gains": gains,
+    "measured": measured,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -24,7 +24,12 @@ from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.models import GraphModel, count_layers, missing_options
+from graphormer_plugin.models import (
+    JOINED,
+    GraphModel,
+    count_layers,
+    missing_options,
+)
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)
@@ -199,7 +204,9 @@ def translate(
     result, loaded, anew, notes = {}, 0, [], []
     for name, tensor in own.items():
         source = weights.get(name)
-        if source is None or (name in outputs and not head_kept):
+        if name in outputs and not head_kept:
+            source = None
+        if source is None or name == JOINED:  # which other columns are scaled for
             result[name] = tensor
             anew.append(name)
         elif name in labels and name in own_labels:

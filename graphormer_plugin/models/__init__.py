@@ -12,7 +12,11 @@ from graphormer_plugin.models._base import (
     set_defaults,
 )
 from graphormer_plugin.models._build import build_model, missing_options, model_config
-from graphormer_plugin.models._graph_features import join_graph_features, joined_output
+from graphormer_plugin.models._graph_features import (
+    JOINED,
+    join_graph_features,
+    joined_output,
+)
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
     count_layers,
@@ -20,6 +24,7 @@ from graphormer_plugin.models._layerwise import (
 )
 
 __all__ = [
+    "JOINED",
     "EncoderConfig",
     "GraphModel",
     "ModelTask",

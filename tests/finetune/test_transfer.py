@@ -380,3 +380,19 @@ def test_learning_rates_are_split_for_a_step_only():
     (group,) = adam.param_groups
     assert group["lr"] == 0.1 and group["step"] == 7
     assert len(group["params"]) == len(before[0][0]["params"])
+
+
+def test_numbers_of_graphs_start_anew(caplog):
+    """Their weights belong to columns that another run scales in another way."""
+    numbers = {"graph_mean": [0.0], "graph_std": [1.0]}
+    schema = FeatureSchema(2, [4, 2], [3, 2], graph_features=["pH"], **numbers)
+    old = build_model("grpe_tiny", schema, TARGETS, **TINY)
+    torch.nn.init.ones_(old.joined.weight)
+    caplog.set_level(logging.INFO)
+    for here in (schema, SOURCE):
+        new = build_model("grpe_tiny", here, TARGETS, **TINY)
+        there = Pretrained("old.pt", schema, TARGETS, {})
+        new.load_state_dict(translate(old.state_dict(), new, there, here, TARGETS))
+        torch.testing.assert_close(new.head.weight, old.head.weight)
+    assert "re-initialised: joined.weight" in caplog.text
+    assert "skipped, not in this model: joined.weight" in caplog.text
