@@ -51,7 +51,10 @@ setup(
     ext_modules=cythonize(
         [
             Extension(
-                f"cython_ext.{path.stem}", [str(path)], extra_compile_args=OPTIMISE
+                f"cython_ext.{path.stem}",
+                [str(path)],
+                depends=glob.glob("cython_ext/*.h"),
+                extra_compile_args=OPTIMISE,
             )
             for path in sorted(Path("cython_ext").glob("*.pyx"))
         ]

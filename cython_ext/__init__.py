@@ -7,6 +7,7 @@ runs without the GIL:
 - ``batch.py`` and ``_batch.pyx``: the padded arrays of a batch of stored graphs;
 - ``paths.py`` and ``_shortest_path.pyx``: shortest paths of one graph;
 - ``cycles.py`` and ``_cycles.pyx``: cycles without chords;
+- ``attention.py``, ``_attention.pyx`` and ``_attention.h``: attention with relations;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: what stored graphs must look like; ``codes.py``: codes in the results.
 
@@ -18,6 +19,7 @@ Two rules hold everywhere:
 """
 
 try:
+    import cython_ext._attention
     import cython_ext._batch
     import cython_ext._cycles
     import cython_ext._molecule
@@ -28,6 +30,7 @@ except ImportError as error:
         "with a C compiler, or work in another folder after `pip install .`"
     ) from error
 
+from cython_ext.attention import relative_attention
 from cython_ext.batch import FIELDS, build_batch
 from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
@@ -49,5 +52,6 @@ __all__ = [
     "extract_paths",
     "floyd_warshall",
     "read_molecule",
+    "relative_attention",
     "shortest_paths",
 ]

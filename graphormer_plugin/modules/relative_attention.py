@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from cython_ext.attention import HAS_ATTENTION, relative_attention
 from graphormer_plugin.modules.dropout import keep_mask
 
 
@@ -164,6 +165,17 @@ class _RelativeAttention(torch.autograd.Function):
         )
 
 
+def _compiled_attention_fits(qkv: Tensor) -> bool:
+    """Whether to leave a prediction to the compiled function of `cython_ext`."""
+    return (
+        HAS_ATTENTION
+        and not torch.is_grad_enabled()
+        and qkv.device.type == "cpu"
+        and qkv.dtype == torch.float32
+        and not torch.compiler.is_compiling()
+    )
+
+
 def _add_by_index(
     pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
 ) -> Tensor:
@@ -246,6 +258,16 @@ class RelativeAttention(nn.Module):
         p = self.dropout if self.training else 0.0
         if attn_bias is not None:
             attn_bias = attn_bias.to(qkv.dtype)
+        if attn_bias is None and not p and _compiled_attention_fits(qkv):
+            arrays = [part.contiguous().numpy() for part in (qkv, *tables)]
+            index = relation_index.contiguous().numpy()
+            out = relative_attention(
+                *arrays,
+                index,
+                key_from_row=self.key_from_row,
+                num_threads=torch.get_num_threads(),
+            )
+            return self.out_proj(torch.from_numpy(out))
         with torch.autocast(x.device.type, enabled=False):  # out= does not autocast
             out = _RelativeAttention.apply(
                 qkv, *tables, relation_index, p, self.key_from_row, attn_bias
