@@ -247,32 +247,51 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     return MARKED.sub(made, text)
 
 
-def draw(out: Path, logs: list[Path], metric: str) -> None:
-    """Training (dotted) and validation curve of every log.
+def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
+    """Training (dotted) and validation curve of every log against epochs, and the final
+    test value of the paper as a dashed line; the axes of epochs and errors are
+    logarithmic.
 
     Raises:
         ValueError: no log, or one without the metric.
     """
     if not logs:
         raise ValueError("no logs to draw")
+    finals = {
+        row["recipe"]: float(row["value"]) / (100 if metric in PERCENT else 1)
+        for row in papers
+        if row["metric"] == metric and not row["variant"]
+    }
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
     for number, log in enumerate(logs):
-        label = "/".join(log.parts[-4:-1])
+        color = f"C{number % 10}"
         curves = plot_training.read(log.read_text("utf-8", errors="replace"))
         curves = curves.get(metric, {})
         if not curves:
             raise ValueError(f"{log}: no {metric} of a finished epoch")
+        # The first point of every curve is the end of the first epoch.
         for split, points in sorted(curves.items()):
+            updates, values = zip(*points)
             axes.plot(
-                *zip(*points),
+                [update / updates[0] for update in updates],
+                values,
                 ":" if split == "train" else "-",
-                color=f"C{number % 10}",
-                label=None if split == "train" else label,
+                color=color,
+                label=None if split == "train" else "/".join(log.parts[-4:-1]),
             )
-    axes.set(xlabel="updates", ylabel=NAMES.get(metric, metric))
-    axes.legend()
-    figure.savefig(out, dpi=150)
+        final = finals.get("/".join(log.parts[-4:-2]))
+        if final is not None:
+            axes.axhline(final, color=color, linestyle="--", linewidth=0.8)
+    yscale = "linear" if metric in PERCENT else "log"
+    axes.set(
+        xscale="log", yscale=yscale, xlabel="epoch", ylabel=NAMES.get(metric, metric)
+    )
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+    axes.legend(title="dashed: the paper, test")
+    return figure
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -284,10 +303,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("logs", nargs="*", type=Path)
     arguments = parser.parse_args(argv)
     try:
-        if arguments.curves:
-            draw(arguments.curves, arguments.logs, arguments.metric)
-            return 0
         papers = read(EXAMPLES / "papers.tsv")
+        if arguments.curves:
+            figure = curves_figure(arguments.logs, arguments.metric, papers)
+            figure.savefig(arguments.curves, dpi=150)
+            return 0
         results = read_results(arguments.results)
         if arguments.write:
             for page in PAGES:

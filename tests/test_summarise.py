@@ -269,6 +269,12 @@ def test_curves(tmp_path, capsys):
     out = tmp_path / "curves.png"
     assert summarise.main(["--curves", str(out), *logs]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
+    papers = summarise.read(summarise.EXAMPLES / "papers.tsv")
+    figure = summarise.curves_figure([Path(log) for log in logs], "mae", papers)
+    drawn = [line.get_xydata().tolist() for line in figure.axes[0].lines]
+    of_log = [[1, 0.1], [2, 0.2]]
+    of_paper = [[0, 0.094], [1, 0.094]]  # from the left edge to the right one
+    assert drawn == 2 * [of_log, of_log, of_paper]
     assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
     assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
     assert summarise.main(["--curves", str(out)]) == 2
