@@ -114,8 +114,9 @@ def build_parser() -> argparse.ArgumentParser:
         choices=MODELS,
         default=Settings.model,
         help="head: a Gaussian process on the frozen vectors of --start; finetune: train "
-        "its weights; scratch: start from random weights; auto: head or finetune, "
-        "whichever is better in validation (default)",
+        "its weights; scratch: start from random weights; auto: head, and with options "
+        "of a training, such as --epochs, head or finetune, whichever is better in "
+        "validation (default)",
     )
     add(
         "--start",

@@ -16,6 +16,7 @@ from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
     AUTO_MODELS,
+    AUTO_TRAINED,
     FINETUNE,
     HEAD,
     SCRATCH,
@@ -68,9 +69,20 @@ class Experiment:
     @property
     def models(self) -> list[str]:
         """Kinds of models to train in each run."""
-        if self.settings.model == AUTO:
-            return list(AUTO_MODELS) if self.start else [SCRATCH]
-        return [self.settings.model]
+        if self.settings.model != AUTO:
+            return [self.settings.model]
+        if self.start is None:
+            return [SCRATCH]
+        if self.settings.trains or not self.heads_fit:
+            return list(AUTO_TRAINED)
+        return list(AUTO_MODELS)
+
+    @cached_property
+    def heads_fit(self) -> bool:
+        """Whether each target has two different labels in each training split."""
+        labels = [self.table.labels[split["train"]].T for split in self.splits]
+        columns = [column[~np.isnan(column)] for part in labels for column in part]
+        return all(len(np.unique(column)) > 1 for column in columns)
 
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""

@@ -8,7 +8,7 @@ import pytest
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.settings import FINETUNE, HEAD, Settings
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.inference.values import Prediction
 
@@ -28,7 +28,7 @@ def experiment(tmp_path, monkeypatch):
     )
     warnings = []
     result = Experiment(
-        Settings("a.csv", str(tmp_path)),
+        Settings("a.csv", str(tmp_path), epochs=3),
         table,
         [SPLIT],
         ["split1"],
@@ -58,6 +58,20 @@ def test_the_better_model_by_validation(experiment):
     experiment.errors[HEAD] = 0.1
     (run,) = running.do_runs(experiment)
     assert run.chosen == "head" and not run.calibrates
+
+
+def test_what_auto_makes(experiment):
+    """A head; with options of a training, or where no head can be fitted, both."""
+    assert experiment.models == [HEAD, FINETUNE]
+    experiment.settings = Settings("a.csv", "out")
+    assert experiment.models == [HEAD]
+    for option in ({"ensemble": 2}, {"descriptors": True}, {"trials": 1}, {"lr": 1.0}):
+        assert Settings("a.csv", "out", **option).trains
+    experiment.table.labels = np.ones((12, 1))
+    del experiment.heads_fit
+    assert experiment.models == [HEAD, FINETUNE]
+    experiment.start = None
+    assert experiment.models == [SCRATCH]
 
 
 def test_a_head_that_cannot_be_fitted(experiment):
