@@ -131,31 +131,35 @@ def train(
     table: pd.DataFrame,
     kind: str,
     args: argparse.Namespace,
-    flags: Sequence[str],
-    epochs: int,
-    patience: int,
+    model: str,
+    flags: Sequence[str] = (),
 ) -> np.ndarray:
-    """``fairseq-train`` of `grpe_small` on train; the best epoch on valid predicts."""
+    """``fairseq-train`` of `grpe_small` on train, with the options of a model of
+    ``graphormer-train``; the best epoch on valid predicts."""
     from graphormer_plugin import hub
+    from graphormer_plugin.experiment.settings import TRAININGS
 
     folder = args.output.with_suffix("")
     metric, criterion, more = "rmse", "mse_loss", []
     if kind == "binary":
         metric, criterion = "roc_auc", "binary_logloss"
         more = ["--maximize-best-checkpoint-metric"]
-    batch = 32
-    updates = epochs * math.ceil((table.split == "train").sum() / batch)
+    options = TRAININGS[model]
+    steps = math.ceil((table.split == "train").sum() / options.batch_size)
+    updates = options.epochs * steps
     command = ["fairseq-train", "--user-dir", Path(graphormer_plugin.__file__).parent]
     command += ["--task", "graph_prediction", "--cpu", "--num-workers", 0]
     command += ["--dataset-name", args.table, "--target-kind", kind]
     command += ["--target-columns", ",".join(targets_of(table))]
     command += ["--data-root", folder / "data", "--prepare-workers", 1]
     command += ["--arch", "grpe_small", "--criterion", criterion, "--seed", args.seed]
-    command += ["--batch-size", batch, "--required-batch-size-multiple", 1]
-    command += ["--optimizer", "adam", "--clip-norm", 5, "--max-epoch", epochs]
+    command += ["--batch-size", options.batch_size, "--lr", options.lr]
+    command += ["--layerwise-lr-decay", options.lr_decay, "--clip-norm", 5]
+    command += ["--optimizer", "adam", "--max-epoch", options.epochs]
     command += ["--lr-scheduler", "polynomial_decay", "--total-num-update", updates]
-    command += ["--warmup-updates", updates // 10, "--end-learning-rate", 1e-6]
-    command += ["--best-checkpoint-metric", metric, *more, "--patience", patience]
+    command += ["--warmup-updates", max(1, updates // 20)]
+    command += ["--best-checkpoint-metric", metric, *more]
+    command += ["--patience", options.patience]
     command += ["--no-epoch-checkpoints", "--save-dir", folder, *flags]
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "log", "a") as log:
@@ -171,17 +175,15 @@ def train(
 
 def scratch(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
     """From random weights."""
-    return train(table, kind, args, ["--lr", "5e-4"], 100, 20)
+    return train(table, kind, args, "scratch")
 
 
 def finetuned(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
     """All weights, from those of the start."""
-    flags = ["--lr", "3e-4"]
+    flag = "--pretrained-model-name"
     if Path(args.start).exists():
-        flags += ["--finetune-from-model", args.start]
-    else:
-        flags += ["--pretrained-model-name", args.start]
-    return train(table, kind, args, flags, 30, 8)
+        flag = "--finetune-from-model"
+    return train(table, kind, args, "finetune", [flag, args.start])
 
 
 Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]

@@ -83,6 +83,10 @@ class Explainer:
             "Gradient x input: red atoms raise the prediction, blue ones lower it. Atoms "
             "are numbered in the order of the SMILES."
         )
+        if names := self.predictor.extra_columns:
+            signs += f" {', '.join(names)} have their mean over the training molecules."
+        if self.predictor.schema.graph_features:
+            signs += " What the output layer reads beside the graph is not explained."
         if not self.has_attention:
             return f"{signs} The model has no attention to draw."
         first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
@@ -110,7 +114,8 @@ class Explainer:
             ValueError: the layer has no such channel.
         """
         predictor, targets = self.predictor, self.predictor.targets
-        (row,) = predictor.predict([smiles])
+        typical = np.full((1, len(predictor.extra_columns)), np.nan)
+        (row,) = predictor.predict([smiles], extra=typical)
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
         output, unit = self.output, "logit"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import predict
+from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import default_folder, main
 from graphormer_plugin.experiment import starts, training
 from graphormer_plugin.experiment.settings import Settings
@@ -333,6 +333,10 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
         assert float(first["gap"]) == pytest.approx(high, rel=1e-4)
         assert (second["gap"], second["reason"]) == ("", "'acid' is not a number")
         assert low < float(third["gap"]) < high  # a typical pH
+        if name == "finetune1":
+            picture = tmp_path / "page.html"
+            assert explain.main([str(path), "CCCO", str(picture)]) == 0
+            assert "pH have their mean over the training" in picture.read_text()
         new.write_text("smiles\nCCCO\n")
         capsys.readouterr()
         assert predict.main([str(path), str(new), str(tmp_path / "no.csv")]) == 2
