@@ -9,7 +9,6 @@ from fairseq.trainer import Trainer
 from numpy.typing import NDArray
 from torch import distributed as dist
 
-from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.dataset import describe_graphs
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.files import atomic_write
@@ -71,12 +70,7 @@ def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) ->
         OSError: the file cannot be written.
     """
     task = trainer.task
-    columns, target = task.collator.columns, task.collator.target
-    if target.ndim == 1:  # of nodes
-        columns = columns_of_graphs({**columns, "labels": target}, graphs)
-        columns["target"] = columns.pop("labels")
-    else:
-        columns = {**columns_of_graphs(columns, graphs), "target": target[graphs]}
+    columns = task.collator.graphs(graphs)
     columns |= {"id": graphs, "row": task.store.rows(graphs)}
     rank = f".{dist.get_rank()}" if several_processes() else ""
     path = Path(trainer.cfg.checkpoint.save_dir, NON_FINITE_GRAPHS + rank)

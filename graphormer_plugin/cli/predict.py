@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from tqdm import tqdm
 
 from graphormer_plugin.cli import command
@@ -21,14 +20,21 @@ from graphormer_plugin.data.parquet_table import pyarrow_parquet
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.table_formats import WRITABLE, open_table, write_table
 from graphormer_plugin.inference.domain import domain_file
-from graphormer_plugin.inference.ensemble import Ensemble, Vectors, blocks
-from graphormer_plugin.inference.loading import BESIDE, head_file, load
-from graphormer_plugin.inference.model_folder import ModelFolder, read_folder
+from graphormer_plugin.inference.ensemble import (
+    BLOCK_ROWS,
+    REASON,
+    Ensemble,
+    Vectors,
+    blocks,
+    free_names,
+    load_ensemble,
+    models_named,
+)
+from graphormer_plugin.inference.loading import BESIDE, head_file
+from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.resumable_writer import ResumableWriter, part_record
 
-BLOCK_ROWS = 2048
 RECORD_VERSION = 1
-REASON = "reason"
 NO_HEAD = "none"
 
 
@@ -166,11 +172,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     begin, end = shard.rows(count)
     total = end - begin
     model = load_all(arguments)
-    if lacking := [name for name in model.extra_columns if name not in table.header]:
-        raise ValueError(
-            f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
-            f"{', '.join(model.extra_columns)} beside the molecules"
-        )
+    model.check_columns(table)
     *names, reason = free_names([*model.names, REASON], table.header)
     convert = None
     if output.suffix.lower() != ".csv":
@@ -282,30 +284,24 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
     """The models of the checkpoints, on their device.
 
     Raises:
-        OSError, ValueError: see `load`, `models_of` and `Ensemble`.
+        OSError, ValueError: see `load_ensemble`.
     """
-    device = usable_device(arguments.device)
     vectors = None
     if arguments.embeddings:
         path = arguments.shard.path(Path(arguments.embeddings))
         vectors = Vectors(
             path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
         )
-    checkpoints, folder = models_of(arguments)
-    head = chosen_head(arguments)
-    members = [
-        (str(path), load(path, arguments.user_data_dir, head).to(device))
-        for path in checkpoints
-    ]
-    scale = folder.scales(members[0][1].targets) if folder else 1.0
-    return Ensemble(
-        members,
+    return load_ensemble(
+        arguments.checkpoints,
+        device=arguments.device,
+        head=chosen_head(arguments),
+        user_data_dir=arguments.user_data_dir,
         batch_size=arguments.batch_size,
         mc_dropout=arguments.mc_dropout,
         seed=arguments.seed,
         max_atoms=arguments.max_atoms,
         vectors=vectors,
-        spread_scale=scale,
     )
 
 
@@ -315,16 +311,10 @@ def models_of(
     """Checkpoints that the arguments name, and the folder if they name one.
 
     Raises:
-        OSError, ValueError: see `read_folder`; or a folder is not the only model, or
-            several models are given one head or one file of vectors.
+        OSError, ValueError: see `models_named`; or several models are given one head or
+            one file of vectors.
     """
-    names = [Path(name) for name in arguments.checkpoints]
-    folder = None
-    if any(name.is_dir() for name in names):
-        if len(names) > 1:
-            raise ValueError("a folder is an ensemble; name no other model beside it")
-        folder = read_folder(names[0])
-        names = folder.checkpoints
+    names, folder = models_named(arguments.checkpoints)
     if len(names) > 1:
         if arguments.embeddings is not None:
             raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
@@ -336,22 +326,6 @@ def models_of(
 def chosen_head(arguments: argparse.Namespace) -> str | None:
     """What `load` takes for --head."""
     return None if arguments.head == NO_HEAD else arguments.head
-
-
-def usable_device(name: str | None) -> torch.device:
-    """The device of that name. Without a name: a GPU if there is one, else the CPU.
-
-    Raises:
-        ValueError: it cannot be used here.
-    """
-    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"--device {name} cannot be used: {reason}") from None
-    return device
 
 
 def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
@@ -373,16 +347,6 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
     parts += [arguments.mc_dropout, arguments.seed, arguments.embeddings is not None]
     parts += [arguments.nodes, arguments.layers, arguments.grpe_fingerprint]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
-    """Names of new columns; a name that the input has already ends in _predicted."""
-    result: list[str] = []
-    for name in names:
-        while name in taken or name in result:
-            name += "_predicted"
-        result.append(name)
-    return result
 
 
 if __name__ == "__main__":

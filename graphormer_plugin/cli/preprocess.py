@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.store_shards import open_stores
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -29,6 +30,13 @@ def build_parser() -> argparse.ArgumentParser:
             **kind_of_argument(option),
         )
     add("--seed", type=int, default=1, help="seed of the random split (default: 1)")
+    add(
+        "--shard",
+        default="1/1",
+        metavar="i/n",
+        help="table: prepare part i of n of the rows, from 1/n to n/n, as a store of its "
+        "own; the parts are independent of each other",
+    )
     add(
         "--verify",
         action="store_true",
@@ -64,16 +72,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = DatasetOptions.from_config(
         arguments,
         seed=arguments.seed,
+        shard=Shard.parse(arguments.shard),
         rebuild=arguments.rebuild,
         progress=not arguments.quiet,
     )
-    store = get_store(options)
+    store = open_stores(options)
     if arguments.verify:
-        store = GraphStore.open(store.path, verify=True)
+        for one in store.stores:
+            GraphStore.open(one.path, verify=True)
     print(describe(store))
     for text in store.warnings:
         print(f"warning: {text}", file=sys.stderr)
-    print(store.path)
+    for one in store.stores:
+        print(one.path)
     return 0
 
 

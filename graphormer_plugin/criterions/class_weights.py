@@ -35,7 +35,7 @@ def weight_table(text: str, task: Any) -> Tensor:
         raise ValueError("--class-weights balanced: classes of nodes take numbers")
     labels = np.empty((0, 0))
     if text == BALANCED:
-        labels = np.asarray(task.store.target[task.store.splits["train"]])
+        labels = task.store.labels(task.store.splits["train"])
     weights = class_weights(text, targets, labels)
     return torch.tensor(weights, dtype=torch.float32)
 

@@ -110,6 +110,8 @@ def locate(
     dataset.refuse(options, [o for o in _OPTIONAL if o not in dataset.options])
     if dataset.resolve is not None:
         options = dataset.resolve(options)
+    if not options.shard.is_whole:
+        _check_shard(dataset, options)
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
@@ -126,13 +128,33 @@ def locate(
     }
     # The content of a CSV is part of its name, so that equal files share a store
     # wherever they lie; code under development replaces its own store instead.
+    # The shards of a table are in one folder.
     key: list[Any] = [dataset.name, used]
     if dataset.name == "csv":
         key.append(content)
+    shard = options.shard
+    if not shard.is_whole:
+        used["shard"] = shard.name
+        key = [dataset.name, {**used, "shard": shard.count}]
+        key.append(csv_file.table_digest(options))
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
     label = Path(options.name).name if dataset.name == "csv" else dataset.name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
-    return dataset, data_root_folder(options) / "stores" / f"{slug}-{digest}", identity
+    path = data_root_folder(options) / "stores" / f"{slug}-{digest}"
+    return dataset, path if shard.is_whole else path / shard.name, identity
+
+
+def _check_shard(dataset: RegisteredDataset, options: DatasetOptions) -> None:
+    """DatasetError if a dataset cannot be prepared in shards."""
+    if dataset is not csv_file.CSV:
+        raise DatasetError(
+            f"--shard is for tables of molecules, not for {dataset.name!r}"
+        )
+    if options.split == "scaffold":
+        raise DatasetError(
+            "--shard: shards of a scaffold split would share scaffolds; give the split in "
+            "a column (--split column:NAME)"
+        )
 
 
 def find_dataset(options: DatasetOptions) -> RegisteredDataset:
@@ -167,6 +189,13 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f"{options.source!r}"
         )
     return dataset
+
+
+def is_known(options: DatasetOptions) -> bool:
+    """Whether the whole name is that of a dataset, or of a file or folder."""
+    if options.user_data_dir:
+        import_user_data(options.user_data_dir)
+    return options.name in DATASETS or Path(options.name).expanduser().exists()
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
@@ -298,7 +327,8 @@ def _build_from_smiles(
                 "(each scaffold goes to one split, and the largest has more than 80 % "
                 "of the molecules); give another --split"
             )
-        require_rows(splits, label, when)
+        if options.shard.is_whole:  # a shard may have graphs of one split only
+            require_rows(splits, label, when)
         if callable(source.targets):
             target = source.targets(extras, splits)
         else:

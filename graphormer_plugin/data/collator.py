@@ -4,6 +4,7 @@ The only place that knows about padding: models get ``node_mask`` and the paddin
 values of ``fields.py``, everything else works with true sizes.
 """
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
+from graphormer_plugin.data.columns import ShardColumns, columns_of_graphs
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import MAX_BOND_TYPES
 
@@ -24,9 +26,9 @@ class GraphCollator:
     OpenMP team of the parent does not survive a fork.
 
     Args:
-        columns: Flat columns of a ``GraphStore``.
+        columns: Flat columns of a ``GraphStore``, or those of several.
         target: Float array ``[G, C]``, NaN where a target is missing; or of nodes
-            ``[sum N]``, classes, -1 where missing, or floats.
+            ``[sum N]``, classes, -1 where missing, or floats. None: among the columns.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Largest graph allowed; None for no limit.
         spec: What the model needs. The task sets it when it has built the model. The
@@ -35,8 +37,8 @@ class GraphCollator:
 
     def __init__(
         self,
-        columns: dict[str, NDArray[Any]],
-        target: NDArray[np.floating],
+        columns: dict[str, NDArray[Any]] | ShardColumns,
+        target: NDArray[np.floating] | None,
         *,
         num_bond_types: int,
         max_nodes: int | None = None,
@@ -79,13 +81,19 @@ class GraphCollator:
             return {}
         if self.spec is None:
             raise RuntimeError("no batch_spec: build the model before iterating")
-        columns, num_bond_types = self.columns, self.num_bond_types
+        columns, target, ids = self.columns, self.target, graph_ids
+        if isinstance(columns, ShardColumns):
+            columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))
+            target = columns["target"]
+        num_bond_types = self.num_bond_types
         if self.spec.number_edges:
-            numbers, num_bond_types = self.edge_numbers
-            columns = columns | {"edge_bond": numbers}
+            one_store = columns is self.columns
+            numbers = self.edge_numbers if one_store else numbered_edges(columns)
+            columns = columns | {"edge_bond": numbers[0]}
+            num_bond_types = numbers[1]
         arrays = build_batch(
             columns,
-            graph_ids,
+            ids,
             self.spec.fields - {"graph_features"},
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
@@ -99,19 +107,19 @@ class GraphCollator:
             if name in arrays and arrays[name].dtype == np.float32:
                 arrays[name] = arrays[name].astype(np.float64)
         if "graph_features" in self.spec.fields:
-            values = self.columns["graph_features"][graph_ids]
+            values = columns["graph_features"][ids]
             arrays["graph_features"] = values.astype(np.float64)
         if self.spec.number_edges:
-            self.number_in_batch(arrays, graph_ids)
-        offsets = self.columns["node_offset"]
-        starts, sizes = offsets[graph_ids], offsets[graph_ids + 1] - offsets[graph_ids]
-        if self.target.ndim == 1:
-            target = self.node_target(starts, sizes)
+            number_in_batch(arrays, columns["edge_offset"], ids)
+        offsets = columns["node_offset"]
+        starts, sizes = offsets[ids], offsets[ids + 1] - offsets[ids]
+        if target.ndim == 1:
+            target = node_target(target, starts, sizes)
         else:
-            target = self.target[graph_ids].astype(np.float64)
+            target = target[ids].astype(np.float64)
         weight = {}
-        if "weight" in self.columns:
-            values = self.columns["weight"][graph_ids].astype(np.float64)
+        if "weight" in columns:
+            values = columns["weight"][ids].astype(np.float64)
             weight["weight"] = torch.from_numpy(values)
         return {
             **weight,
@@ -124,52 +132,73 @@ class GraphCollator:
             "target": torch.from_numpy(target),
         }
 
+    @property
+    def shards(self) -> list[dict[str, NDArray[Any]]]:
+        """Columns of each store."""
+        columns = self.columns
+        return columns.shards if isinstance(columns, ShardColumns) else [columns]
+
     @cached_property
     def edge_numbers(self) -> tuple[NDArray[np.unsignedinteger], int]:
-        """Number of each edge within its graph ``[sum E]``, from 1, and the largest.
+        """`numbered_edges` of all graphs."""
+        return numbered_edges(self.columns)
 
-        Raises:
-            ValueError: a graph has more than 65,535 edges.
-        """
-        offsets = np.asarray(self.columns["edge_offset"])
-        most = int(np.diff(offsets).max(initial=0))
-        if most > MAX_BOND_TYPES:
-            raise ValueError(
-                f"a graph has {most} edges, expected at most {MAX_BOND_TYPES} of edges "
-                "with real features"
-            )
-        numbers = np.arange(1, offsets[-1] + 1)
-        numbers -= np.repeat(offsets[:-1], np.diff(offsets))
-        return numbers.astype(bond_dtype(most)), max(most, 1)
+    def graphs(self, graph_ids: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Columns of some graphs, with their labels as ``target``."""
+        if isinstance(self.columns, ShardColumns):
+            return self.columns.of_graphs(graph_ids)
+        return columns_of_graphs(self.columns | {"target": self.target}, graph_ids)
 
-    def number_in_batch(
-        self, arrays: dict[str, NDArray], graph_ids: NDArray[np.int64]
-    ) -> None:
-        """Edges that are numbered within each graph get their numbers in the batch."""
-        offsets = self.columns["edge_offset"]
-        counts = offsets[graph_ids + 1] - offsets[graph_ids]
-        first = (np.cumsum(counts) - counts).astype(np.int32)
-        for name in ("bond", "path_bond"):
-            if name in arrays:
-                numbers = arrays[name].astype(np.int32)
-                shape = (-1, *[1] * (numbers.ndim - 1))
-                numbers += np.where(numbers, first.reshape(shape), np.int32(0))
-                arrays[name] = numbers
 
-    def node_target(
-        self, starts: NDArray[np.int64], sizes: NDArray[np.int64]
-    ) -> NDArray[np.int64] | NDArray[np.float64]:
-        """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding.
+def numbered_edges(
+    columns: Mapping[str, NDArray[Any]],
+) -> tuple[NDArray[np.unsignedinteger], int]:
+    """Number of each edge within its graph ``[sum E]``, from 1, and the largest.
 
-        Args:
-            starts: First node of each graph in the store ``[B]``.
-            sizes: Number of its nodes ``[B]``.
-        """
-        real = np.arange(sizes.max()) < sizes[:, None]
-        target = np.full(real.shape, -1, dtype=np.int64)
-        if self.target.dtype.kind == "f":
-            target = np.full(real.shape, np.nan)
-        first = np.cumsum(sizes) - sizes
-        nodes = np.arange(sizes.sum()) + np.repeat(starts - first, sizes)
-        target[real] = self.target[nodes]
-        return target
+    Raises:
+        ValueError: a graph has more than 65,535 edges.
+    """
+    offsets = np.asarray(columns["edge_offset"])
+    most = int(np.diff(offsets).max(initial=0))
+    if most > MAX_BOND_TYPES:
+        raise ValueError(
+            f"a graph has {most} edges, expected at most {MAX_BOND_TYPES} of edges "
+            "with real features"
+        )
+    numbers = np.arange(1, offsets[-1] + 1)
+    numbers -= np.repeat(offsets[:-1], np.diff(offsets))
+    return numbers.astype(bond_dtype(most)), max(most, 1)
+
+
+def number_in_batch(
+    arrays: dict[str, NDArray], offsets: NDArray[np.int64], ids: NDArray[np.int64]
+) -> None:
+    """Edges that are numbered within each graph get their numbers in the batch."""
+    counts = offsets[ids + 1] - offsets[ids]
+    first = (np.cumsum(counts) - counts).astype(np.int32)
+    for name in ("bond", "path_bond"):
+        if name in arrays:
+            numbers = arrays[name].astype(np.int32)
+            shape = (-1, *[1] * (numbers.ndim - 1))
+            numbers += np.where(numbers, first.reshape(shape), np.int32(0))
+            arrays[name] = numbers
+
+
+def node_target(
+    labels: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding.
+
+    Args:
+        labels: Of all nodes ``[sum N]``.
+        starts: First node of each graph ``[B]``.
+        sizes: Number of its nodes ``[B]``.
+    """
+    real = np.arange(sizes.max()) < sizes[:, None]
+    target = np.full(real.shape, -1, dtype=np.int64)
+    if labels.dtype.kind == "f":
+        target = np.full(real.shape, np.nan)
+    first = np.cumsum(sizes) - sizes
+    nodes = np.arange(sizes.sum()) + np.repeat(starts - first, sizes)
+    target[real] = labels[nodes]
+    return target

@@ -1,6 +1,6 @@
 """Columns of graphs in memory, as a store has them, for prediction."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +10,8 @@ from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
 
 EDGE_ROWS = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
-GRAPH_COLUMNS = ("node_offset", "edge_offset", "row", "target")
+GRAPH_ROWS = ("row", "weight", "graph_features")
+OFFSETS = ("node_offset", "edge_offset", "ring_offset", "ring_start")
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
@@ -121,18 +122,89 @@ def columns_of_graphs(
     """Flat columns of some graphs of a store, in the order of their numbers.
 
     Args:
-        columns: Columns of a store, and fields that are kept beside it; other columns
-            have a row per node.
+        columns: Columns of a store, and fields that are kept beside it. Columns that are
+            not known have a row per node.
         graph_ids: Numbers of graphs, int64 [B].
     """
-    taken = {}
-    for offset, names in (
-        ("node_offset", columns.keys() - {*EDGE_ROWS, *RING_COLUMNS, *GRAPH_COLUMNS}),
-        ("edge_offset", columns.keys() & {*EDGE_ROWS}),
-    ):
+    taken, rows = {}, {"graph": graph_ids}
+    for kind, offset in (("node", "node_offset"), ("edge", "edge_offset")):
         if offset in columns:
-            start, end = columns[offset][graph_ids], columns[offset][graph_ids + 1]
-            taken[offset] = np.cumsum([0, *(end - start)], dtype=np.int64)
-            rows = np.concatenate([np.arange(*ends) for ends in zip(start, end)])
-            taken |= {name: np.asarray(columns[name])[rows] for name in names}
+            taken[offset], rows[kind] = _ranges(columns[offset], graph_ids)
+    for name, column in columns.items():
+        if name not in taken and name not in RING_COLUMNS:
+            taken[name] = np.asarray(column)[rows[_kind_of_row(name, column)]]
+    if "ring_offset" in columns:
+        taken["ring_offset"], rings = _ranges(columns["ring_offset"], graph_ids)
+        taken["ring_start"], nodes = _ranges(columns["ring_start"], rings)
+        taken["ring_node"] = np.asarray(columns["ring_node"])[nodes]
     return taken
+
+
+def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Flat columns of the graphs of several parts, one part after another.
+
+    Args:
+        parts: Columns, of the same names; at least one part.
+    """
+    if len(parts) == 1:
+        return dict(parts[0])
+    joined = {}
+    for name in parts[0]:
+        columns = [part[name] for part in parts]
+        if name in OFFSETS:
+            sizes = np.concatenate([np.diff(column) for column in columns])
+            joined[name] = np.cumsum([0, *sizes], dtype=np.int64)
+        else:
+            joined[name] = np.concatenate(columns)
+    return joined
+
+
+def _kind_of_row(name: str, column: np.ndarray) -> str:
+    if name in EDGE_ROWS:
+        return "edge"
+    labels = name == "target" and column.ndim == 2
+    return "graph" if labels or name in GRAPH_ROWS else "node"
+
+
+def _ranges(offset: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Offsets of some ranges one after another, and the rows that they hold."""
+    start = np.asarray(offset[ids])
+    end = np.cumsum([0, *(offset[ids + 1] - start)], dtype=np.int64)
+    return end, np.arange(end[-1]) + np.repeat(start - end[:-1], np.diff(end))
+
+
+class ShardColumns:
+    """Columns of several stores, from which batches take graphs.
+
+    Args:
+        shards: Columns of each store; those of its labels, ``target``, among them.
+        first: Number of the first graph of each store, and of all graphs.
+    """
+
+    def __init__(self, shards: Sequence[dict[str, np.ndarray]], first: np.ndarray):
+        self.shards = list(shards)
+        self.first = first
+
+    def __contains__(self, name: str) -> bool:
+        return all(name in columns for columns in self.shards)
+
+    def of_graphs(self, graph_ids: np.ndarray) -> dict[str, np.ndarray]:
+        """Columns of some graphs, in their order.
+
+        Args:
+            graph_ids: Numbers of graphs, int64 [B].
+        """
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
+        shard = np.searchsorted(self.first, graph_ids, side="right") - 1
+        parts = [
+            columns_of_graphs(
+                self.shards[number], graph_ids[shard == number] - self.first[number]
+            )
+            for number in np.unique(shard)
+        ]
+        order = np.argsort(shard, kind="stable")
+        if (order[1:] > order[:-1]).all():
+            return joined_columns(parts)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return columns_of_graphs(joined_columns(parts), places)

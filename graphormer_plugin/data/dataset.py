@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store_shards import StoreShards
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +129,8 @@ class GraphDataset(FairseqDataset):
     ) -> None:
         super().__init__()
         self.graph_ids = np.array(graph_ids, dtype=np.int64)
-        self.sizes = np.asarray(sizes)[self.graph_ids].astype(np.int64)
+        self.all_sizes = np.asarray(sizes)
+        self.sizes = self.all_sizes[self.graph_ids].astype(np.int64)
         self.collator = collator
         self.shuffle = shuffle
         self.seed = seed
@@ -151,8 +153,8 @@ class GraphDataset(FairseqDataset):
         try:
             return self.collator(graphs)
         except MemoryError:
-            sizes = np.diff(self.collator.columns["node_offset"])
-            text = f"out of memory in a batch of {describe_graphs(graphs, sizes)}"
+            batch = describe_graphs(graphs, self.all_sizes)
+            text = f"out of memory in a batch of {batch}"
             raise MemoryError(text) from None
 
     def num_tokens(self, index: int) -> int:
@@ -252,7 +254,7 @@ class GraphDataset(FairseqDataset):
 
 
 def dataset_of_split(
-    store: GraphStore,
+    store: GraphStore | StoreShards,
     split: str,
     collator: GraphCollator,
     *,
@@ -282,8 +284,8 @@ def dataset_of_split(
     graph_ids = store.splits[split]
     if len(graph_ids) == 0:
         raise ValueError(f"split '{split}' of {name} is empty")
-    if split != "train" and store.target is not None and store.target.ndim == 2:
-        if np.isnan(store.target[graph_ids]).all():
+    if split != "train" and store.targets.names and store.targets.level == "graph":
+        if np.isnan(store.labels(graph_ids)).all():
             logger.warning(
                 "split '%s' of %s has no labels: its metrics are undefined", split, name
             )

@@ -3,11 +3,12 @@
 import numpy as np
 
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store_shards import StoreShards
 
 GRAPHS_AT_ONCE = 1 << 16  # bounds memory
 
 
-def mean_log_degree(store: GraphStore, split: str = "train") -> float:
+def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> float:
     """Mean of log(d + 1) over the nodes of a split, d edges arriving at a node.
 
     Corso et al. 2020 (arXiv:2004.05718), delta of Eq. 5.
@@ -15,7 +16,16 @@ def mean_log_degree(store: GraphStore, split: str = "train") -> float:
     Returns:
         1.0 where no node has an edge, so that one can divide by it.
     """
-    graph_ids = np.sort(store.splits[split])
+    total, count = 0.0, 0
+    for one in store.stores:
+        logs, nodes = sum_of_logs(one, one.splits.get(split, np.zeros(0, np.int64)))
+        total, count = total + logs, count + nodes
+    return total / count if total else 1.0
+
+
+def sum_of_logs(store: GraphStore, graph_ids: np.ndarray) -> tuple[float, int]:
+    """Sum of log(d + 1) over the nodes of some graphs, and their number."""
+    graph_ids = np.sort(graph_ids)
     nodes, edges = (store.columns[f"{kind}_offset"] for kind in ("node", "edge"))
     total, count = 0.0, 0
     for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
@@ -31,4 +41,4 @@ def mean_log_degree(store: GraphStore, split: str = "train") -> float:
         wanted[part - first] = True
         total += float(logs[np.repeat(wanted, sizes)].sum())
         count += int(sizes[wanted].sum())
-    return total / count if total else 1.0
+    return total, count

@@ -12,6 +12,7 @@ from typing import Any, Optional
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TARGET_KINDS
+from graphormer_plugin.data.shards import Shard
 
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
@@ -28,7 +29,8 @@ class DatasetConfig:
         default=None,
         metadata={
             "help": "name of a registered dataset, e.g. nci, or path of a .csv, "
-            ".tsv, .sdf (also with .gz) or .parquet file"
+            ".tsv, .sdf (also with .gz) or .parquet file, of a prepared store or of a "
+            "folder of stores; or several of these, separated by commas"
         },
     )
     dataset_source: Optional[str] = field(
@@ -151,6 +153,7 @@ class DatasetOptions:
 
     Attributes:
         seed: Of the random split.
+        shard: Part of a table to prepare.
         rebuild: Prepare again even if a valid store exists.
         progress: Show a progress bar.
 
@@ -176,6 +179,7 @@ class DatasetOptions:
     max_atoms: int = MAX_ATOMS
     workers: int | None = None
     user_data_dir: str | None = None
+    shard: Shard = Shard()
     rebuild: bool = False
     progress: bool = True
 

@@ -55,11 +55,12 @@ class ParquetTable(Table):
         return sum(footer.num_rows for footer in self.footers)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        return self.rows_between(columns, 0, self.count())
+        return self.rows_between(columns, 0, None)
 
     def rows_between(
-        self, columns: Sequence[str], first: int, end: int
+        self, columns: Sequence[str], first: int, end: int | None
     ) -> Iterator[tuple[int, int, list[str]]]:
+        end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
             values = batch.to_pydict()

@@ -7,7 +7,7 @@ so that a pair of nodes carries one small integer.
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,6 +178,13 @@ class FeatureSchema:
             table[1:] = np.indices(self.bond_dims).reshape(len(self.bond_dims), -1).T
         return table
 
+    def unscaled(self) -> "FeatureSchema":
+        """This schema with the graph features as they are."""
+        count = len(self.graph_features)
+        return dataclasses.replace(
+            self, graph_mean=[0.0] * count, graph_std=[1.0] * count
+        )
+
     def scale_graph_features(self, values: Any) -> np.ndarray:
         """Standardised numbers of graphs, cut at +-`MAX_SCALED`, 0 where missing.
 
@@ -339,12 +346,35 @@ def target_statistics(
         target: float32 [G, C], or [sum N, C] of nodes; NaN = missing.
         graph_ids: Graphs, or nodes, of the training split.
     """
+    return pooled_statistics(
+        target.shape[1], lambda column: [target[graph_ids, column]]
+    )
+
+
+def pooled_statistics(
+    width: int, labels: Callable[[int], Iterable[np.ndarray]]
+) -> tuple[list[float], list[float]]:
+    """`target_statistics` of labels that come in parts.
+
+    Args:
+        width: Number of columns.
+        labels: Column -> labels of the training split, part by part.
+    """
     means, stds = [], []
-    for column in range(target.shape[1]):
-        values = np.asarray(target[graph_ids, column], dtype=np.float64)
-        values = values[~np.isnan(values)]
-        mean = float(values.mean()) if values.size else 0.0
-        std = float(values.std()) if values.size else 0.0
+    for column in range(width):
+
+        def parts(column: int = column) -> Iterator[np.ndarray]:
+            for part in labels(column):
+                values = np.asarray(part, dtype=np.float64)
+                yield values[~np.isnan(values)]
+
+        count = total = squares = 0.0
+        for values in parts():
+            count, total = count + len(values), total + values.sum()
+        mean = float(total / count) if count else 0.0
+        for values in parts():
+            squares += ((values - mean) ** 2).sum()
+        std = float(np.sqrt(squares / count)) if count else 0.0
         noise = np.finfo(np.float32).eps * abs(mean)
         means.append(mean)
         stds.append(std if std > noise else 1.0)

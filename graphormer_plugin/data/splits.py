@@ -46,6 +46,30 @@ def random_split(
     }
 
 
+def random_split_of_rows(
+    first: int, rows: int, seed: int, ratios: Ratios = RATIOS
+) -> dict[str, np.ndarray]:
+    """Random split of some rows of a table, each row on its own.
+
+    A row's split depends on its number and the seed, not on the number of rows, so that
+    shards can be split without each other. The shares are those of `ratios` up to chance.
+
+    Args:
+        first: Number of the first row.
+        rows: Their number.
+        seed: 0 or more.
+        ratios: Shares of train, valid and test; their sum is 1.
+
+    Returns:
+        Rows from 0, ``first`` being 0.
+    """
+    check_seed(seed)
+    draws = np.random.Generator(np.random.PCG64(seed).advance(first)).random(rows)
+    part = np.searchsorted(np.cumsum(ratios[:2]), draws, side="right")
+    names = ("train", "valid", "test")
+    return {name: np.flatnonzero(part == number) for number, name in enumerate(names)}
+
+
 def check_seed(seed: int) -> None:
     """DatasetError if a seed is negative."""
     if seed < 0:

@@ -54,6 +54,7 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.content import check_content
 from graphormer_plugin.data.errors import NewerStoreError, StoreError
 from graphormer_plugin.data.files import atomic_write, file_sha256
@@ -169,6 +170,19 @@ class GraphStore:
     def target(self) -> np.ndarray | None:
         """Labels [G, C] or [sum N], or None."""
         return self.columns.get("target")
+
+    @property
+    def stores(self) -> list["GraphStore"]:
+        """This store alone; see `StoreShards`."""
+        return [self]
+
+    def labels(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Labels of graphs [n, C], or of their nodes."""
+        if self.target.ndim == 2:
+            return np.asarray(self.target[graph_ids])
+        return columns_of_graphs(
+            {name: self.columns[name] for name in ("node_offset", "target")}, graph_ids
+        )["target"]
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
         """Rows (from 0) of the source that graphs come from.

@@ -67,9 +67,9 @@ class Table:
         raise NotImplementedError
 
     def rows_between(
-        self, columns: Sequence[str], first: int, end: int
+        self, columns: Sequence[str], first: int, end: int | None
     ) -> Iterator[tuple[int, int, list[str]]]:
-        """Those of `rows` from ``first`` to before ``end``."""
+        """Those of `rows` from ``first`` to before ``end``; None: to the last one."""
         return itertools.islice(self.rows(columns), first, end)
 
     def count(self) -> int:

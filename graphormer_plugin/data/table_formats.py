@@ -33,8 +33,11 @@ WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 
 
 def is_table(name: str) -> bool:
-    """Whether a file name says that it is a table of molecules."""
-    return name.lower().endswith(READABLE)
+    """Whether it is the name of a table of molecules, or a folder of Parquet files."""
+    folder = Path(name).expanduser()
+    return name.lower().endswith(READABLE) or (
+        folder.is_dir() and any(folder.glob("*.parquet"))
+    )
 
 
 def stem(path: Path) -> str:

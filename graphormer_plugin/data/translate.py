@@ -35,7 +35,7 @@ def translate_columns(
         columns["graph_features"] = schema.scale_graph_features(
             columns["graph_features"]
         )
-    if schema == found:
+    if schema.unscaled() == found.unscaled():
         return columns
     if (schema.num_node_features, schema.node_dims) != (
         found.num_node_features,

@@ -14,14 +14,23 @@ from graphormer_plugin.data.datasets.csv_file import number_of
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table import Table
+from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.classes import ClassWords, class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN, Unseen
 from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
-from graphormer_plugin.inference.model_folder import check_agreement
+from graphormer_plugin.inference.loading import BESIDE, load
+from graphormer_plugin.inference.model_folder import (
+    ModelFolder,
+    check_agreement,
+    read_folder,
+)
 from graphormer_plugin.inference.molecules import Featuriser, parser_of
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.values import combined, describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
+
+BLOCK_ROWS = 2048  # rows that are predicted together, at least
+REASON = "reason"  # column that says why a row has no prediction
 
 
 @dataclass
@@ -217,6 +226,14 @@ class Ensemble:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
+    def check_columns(self, table: Table) -> None:
+        """Raise ValueError if a table lacks columns that the models need."""
+        if lacking := [name for name in self.extra_columns if name not in table.header]:
+            raise ValueError(
+                f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
+                f"{', '.join(self.extra_columns)} beside the molecules"
+            )
+
     def arrays(self) -> dict[Path, tuple[Any, tuple[int, ...]]]:
         """Files of vectors, as `ResumableWriter` takes them."""
         if not self.vectors:
@@ -344,3 +361,74 @@ def _is_out_of_memory(error: BaseException) -> bool:
     """Whether a GPU or the CPU ran out of memory; torch has no class for the latter."""
     classes = (MemoryError, torch.OutOfMemoryError)
     return isinstance(error, classes) or "DefaultCPUAllocator" in str(error)
+
+
+def load_ensemble(
+    names: Sequence[str],
+    *,
+    device: str | None = None,
+    head: str | None = BESIDE,
+    user_data_dir: str | None = None,
+    **options: Any,
+) -> Ensemble:
+    """The models that some names stand for, on their device.
+
+    Args:
+        names: see `models_named`.
+        device: see `usable_device`.
+        head: see `load`.
+        user_data_dir: see `load`.
+        **options: of `Ensemble`.
+
+    Raises:
+        OSError, ValueError: see `load`, `models_named`, `usable_device` and `Ensemble`.
+    """
+    where = usable_device(device)
+    checkpoints, folder = models_named(names)
+    members = [
+        (str(path), load(path, user_data_dir, head).to(where)) for path in checkpoints
+    ]
+    scale = folder.scales(members[0][1].targets) if folder else 1.0
+    return Ensemble(members, spread_scale=scale, **options)
+
+
+def models_named(names: Sequence[str]) -> tuple[list[Path], ModelFolder | None]:
+    """Checkpoints that names stand for, also of models that come with the package, and the
+    folder if they name one.
+
+    Raises:
+        OSError, ValueError: see `read_folder`; or a folder is not the only model.
+    """
+    paths = [Path(name) for name in names]
+    if not any(path.is_dir() for path in paths):
+        return [Path(checkpoint_path(name)) for name in names], None
+    if len(paths) > 1:
+        raise ValueError("a folder is an ensemble; name no other model beside it")
+    folder = read_folder(paths[0])
+    return folder.checkpoints, folder
+
+
+def usable_device(name: str | None) -> torch.device:
+    """The device of that name. Without a name: a GPU if there is one, else the CPU.
+
+    Raises:
+        ValueError: it cannot be used here.
+    """
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--device {name} cannot be used: {reason}") from None
+    return device
+
+
+def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Names of new columns; a name that the input has already ends in _predicted."""
+    result: list[str] = []
+    for name in names:
+        while name in taken or name in result:
+            name += "_predicted"
+        result.append(name)
+    return result

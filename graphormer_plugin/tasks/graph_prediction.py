@@ -10,8 +10,8 @@ from omegaconf import open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
-from graphormer_plugin.data.build import get_store, molecules_of
 from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
@@ -19,6 +19,7 @@ from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
+from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
 from graphormer_plugin.data.translate import translate_columns, translate_target
 from graphormer_plugin.distributed import (
     allow_broadcast,
@@ -84,7 +85,7 @@ class GraphPredictionTask(FairseqTask):
         super().__init__(cfg)
         check_options(cfg)
         self.run = options_of_run(cfg)
-        self._store: GraphStore | None = None
+        self._store: GraphStore | StoreShards | None = None
         self._collator: GraphCollator | None = None
         self._trained_on: dict[str, Any] | None = None
         self._schema: FeatureSchema | None = None
@@ -115,15 +116,15 @@ class GraphPredictionTask(FairseqTask):
     # Data
 
     @property
-    def store(self) -> GraphStore:
-        """The graph store of the dataset, prepared on first use.
+    def store(self) -> GraphStore | StoreShards:
+        """The graph store of the dataset, prepared on first use; or several.
 
         Several processes may ask at once: one builds it, the others wait.
         """
         if self._store is None:
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
-            store = get_store(self.dataset_options())
+            store = open_stores(self.dataset_options())
             if store.targets.level != self.level:
                 raise ValueError(
                     f"{self.cfg.dataset_name} has labels of "
@@ -214,10 +215,15 @@ class GraphPredictionTask(FairseqTask):
                 f"{self.cfg.dataset_name} has no 3D positions (pos) for "
                 "--gaussian-kernels"
             )
-        self._collator.columns |= load_or_compute(self.store, spec)
+        for store, columns in zip(self.store.stores, self._collator.shards):
+            columns |= load_or_compute(store, spec)
 
-    def columns_as_trained(self) -> tuple[dict[str, NDArray], NDArray]:
+    def columns_as_trained(
+        self,
+    ) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
         """Columns and targets of the store, in the vocabulary of the checkpoint.
+
+        The targets of several stores are among their columns.
 
         Raises:
             ValueError: the dataset lacks a target of the checkpoint or has other node
@@ -234,10 +240,14 @@ class GraphPredictionTask(FairseqTask):
                 self.cfg.dataset_name,
                 store.fingerprint[:12],
             )
-        return (
-            translate_columns(store, self.schema, self.cfg.dataset_name),
-            translate_target(store, self.targets, self.cfg.dataset_name),
-        )
+        name, shards = self.cfg.dataset_name, []
+        for one in store.stores:
+            columns = translate_columns(one, self.schema, name)
+            target = translate_target(one, self.targets, name)
+            shards.append(columns | {"target": target})
+        if isinstance(store, StoreShards):
+            return ShardColumns(shards, store.first), None
+        return columns, target
 
     def has_sharded_data(self, split: str) -> bool:
         return False
@@ -398,7 +408,7 @@ class GraphPredictionTask(FairseqTask):
             self.store,
             self.targets,
             outputs,
-            molecules_of(self.dataset_options()) if self.store.featuriser else ([], []),
+            identities(self.dataset_options()) if self.store.featuriser else ([], []),
         )
 
     # Checkpoints

@@ -18,7 +18,8 @@ def task(kind="binary", names=("a",), num_classes=0, target=None):
     store = None
     if target is not None:
         rows = np.arange(len(target))
-        store = SimpleNamespace(target=np.array(target), splits={"train": rows[:-1]})
+        labels = np.array(target)
+        store = SimpleNamespace(labels=labels.__getitem__, splits={"train": rows[:-1]})
     return SimpleNamespace(targets=targets, store=store)
 
 

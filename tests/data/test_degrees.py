@@ -11,7 +11,7 @@ from graphormer_plugin.data import degrees
 def make_store(rows):
     """A path of three nodes, two loose nodes, and a star of four edges into node 0, one
     of them twice."""
-    return SimpleNamespace(
+    store = SimpleNamespace(
         splits={"train": np.array(rows), "valid": np.array([2])},
         columns={
             "node_offset": np.array([0, 3, 5, 9]),
@@ -19,6 +19,8 @@ def make_store(rows):
             "edge_dst": np.array([1, 0, 2, 1, 0, 0, 0, 0], dtype=np.uint8),
         },
     )
+    store.stores = [store]
+    return store
 
 
 @pytest.mark.parametrize("at_once", [1, 2, 100])

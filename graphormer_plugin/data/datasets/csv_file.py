@@ -13,7 +13,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
-from graphormer_plugin.data.splits import random_split
+from graphormer_plugin.data.splits import random_split, random_split_of_rows
 from graphormer_plugin.data.table import MISSING, readable, shown
 from graphormer_plugin.data.table_formats import open_table, stem
 
@@ -32,7 +32,22 @@ _SPLIT_NAMES = {
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
     path = Path(options.name).expanduser()
     with readable(path):
-        return {"file": file_sha256(path), "rule": 1}
+        if options.shard.is_whole and not path.is_dir():
+            return {"file": file_sha256(path), "rule": 1}
+        table = open_table(path)
+        return {"file": table.digest(*options.shard.rows(table.count())), "rule": 1}
+
+
+def table_digest(options: DatasetOptions) -> str:
+    """Hash of a table that is the same for all its shards; that of a Parquet file is one
+    of its footer.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+    path = Path(options.name).expanduser()
+    with readable(path):
+        return open_table(path).digest(0, 0)
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
@@ -40,7 +55,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
 
     Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row
     numbers count data rows from 0, as in predictions; errors also give the line of the
-    file, from 1.
+    file, from 1. With a shard, only its rows are read.
 
     Raises:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; one
@@ -65,7 +80,11 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     smiles: list[str] = []
     values, weights, numbers = (array.array("d") for _ in range(3))
     rows_of: dict[str, list[int]] = {}
-    for row, line, cells in table.rows([smiles_column, *targets, *more]):
+    first, end = 0, None
+    if not options.shard.is_whole:
+        first, end = options.shard.rows(table.count())
+    read = [smiles_column, *targets, *more]
+    for row, line, cells in table.rows_between(read, first, end):
 
         def fail(name: str, text: object) -> DatasetError:
             where = f"{path}: row {row} (line {line}), column {name!r}"  # noqa: B023
@@ -93,14 +112,15 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
                     split_column,
                     f"{shown(word)} is not a split, expected train|valid|test",
                 )
-            rows_of.setdefault(split, []).append(row)
+            rows_of.setdefault(split, []).append(row - first)
         if weight_column:
             try:
                 weights.append(_weight(cells[-1]))
             except ValueError as error:
                 raise fail(weight_column, error) from None
     if not smiles:
-        raise DatasetError(f"{path}: there are no rows below the header")
+        where = "below the header" if options.shard.is_whole else "in this shard"
+        raise DatasetError(f"{path}: there are no rows {where}")
     target = np.array(values).reshape(len(smiles), len(targets))
     if np.isnan(target).all():
         raise DatasetError(f"{path}: columns {list(targets)} have no label at all")
@@ -118,7 +138,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     return DatasetSource(
         smiles=smiles,
         targets=target,
-        splits=_splits(path, len(smiles), options, split_column, rows_of),
+        splits=_splits(path, first, len(smiles), options, split_column, rows_of),
         target_names=list(targets),
         unit=options.target_unit,
         kind=options.target_kind,
@@ -165,6 +185,7 @@ CSV = RegisteredDataset(
 
 def _splits(
     path: Path,
+    first: int,
     rows: int,
     options: DatasetOptions,
     column: str | None,
@@ -173,13 +194,16 @@ def _splits(
     """Rows by split; None for a split that needs the molecules."""
     if column:
         for name in ("train", "valid"):
-            if name not in rows_of:
+            if name not in rows_of and options.shard.is_whole:
                 raise DatasetError(
                     f"{path}: no rows in split {name} (column {column!r})"
                 )
-        return {name: np.array(rows_of[name]) for name in rows_of}
+        rows_of.setdefault("train", [])  # a shard may have none
+        return {name: np.array(rows_of[name], np.int64) for name in rows_of}
     if options.split == "scaffold":
         return None
+    if not options.shard.is_whole:
+        return random_split_of_rows(first, rows, options.seed)
     try:
         return random_split(rows, options.seed)
     except DatasetError as error:

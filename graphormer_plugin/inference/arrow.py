@@ -1,0 +1,157 @@
+"""Predict tables of pyarrow: a function for Ray Data, Dask and Spark."""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphormer_plugin.data.parquet_table import array_of, cell, pyarrow_parquet
+from graphormer_plugin.data.table import Table
+from graphormer_plugin.inference.ensemble import (
+    BLOCK_ROWS,
+    REASON,
+    Ensemble,
+    blocks,
+    free_names,
+    load_ensemble,
+)
+from graphormer_plugin.inference.loading import BESIDE
+
+# RDKit has one log per process, from which the reasons come.
+_turn = threading.Lock()
+
+
+@dataclass(frozen=True)
+class TablePredictor:
+    """Function that adds predictions to a table of molecules.
+
+    The new columns are those of ``graphormer-predict`` with Parquet: double, or text for
+    classes with names, and ``reason``; null where there is none. The object holds paths
+    and numbers only, so that an engine can send it to its workers. Each process loads the
+    model at its first call, and keeps it. Threads of a process take turns.
+
+    Example:
+        >>> predict = TablePredictor("checkpoint_best.pt")
+        >>> predict(pyarrow.table({"smiles": ["CCO"]}))          # doctest: +SKIP
+        >>> dataset.map_batches(predict, batch_format="pyarrow")  # doctest: +SKIP
+
+    Args:
+        checkpoint: A checkpoint, a folder with the models of an ensemble, or the name of
+            a model that comes with the package.
+        smiles_column: Column of SMILES; empty selects the one called smiles, or the only
+            one with smiles in its name.
+        batch_size: Molecules per batch.
+        max_atoms: Atoms of the largest molecule; None for the limit of the training.
+        device: cpu, cuda or cuda:1; None for a GPU if there is one.
+        head: See `load`.
+        user_data_dir: See `load`.
+    """
+
+    checkpoint: str
+    smiles_column: str = ""
+    batch_size: int = 128
+    max_atoms: int | None = None
+    device: str | None = None
+    head: str | None = BESIDE
+    user_data_dir: str | None = None
+
+    def __post_init__(self) -> None:
+        # A worker may run in another folder.
+        for name in ("checkpoint", "head", "user_data_dir"):
+            value = getattr(self, name)
+            if value is not None:
+                found = os.path.abspath(value) if os.path.exists(value) else str(value)
+                object.__setattr__(self, name, found)
+
+    def __call__(self, rows: Any) -> Any:
+        """Predict.
+
+        Args:
+            rows: ``pyarrow.Table`` or ``RecordBatch``, a DataFrame of pandas, or an
+                iterator of these.
+
+        Returns:
+            The same kind, with the new columns behind the others.
+
+        Raises:
+            ValueError: A column is missing, or there is not enough memory. A molecule
+                that cannot be predicted gets a reason.
+            OSError: See `load`.
+        """
+        if isinstance(rows, Iterator):
+            return map(self, rows)
+        is_frame = hasattr(rows, "iloc")
+        names = list(rows.columns if is_frame else rows.schema.names)
+
+        def cells(name: str) -> list[str]:
+            column = rows[name]
+            values = column.tolist() if is_frame else column.to_pylist()
+            return [cell(value) for value in values]
+
+        new = self.columns(names, len(rows) if is_frame else rows.num_rows, cells)
+        if is_frame:
+            return rows.assign(
+                **{n: array.to_pandas().array for n, array in new.items()}
+            )
+        for name, array in new.items():
+            rows = rows.append_column(name, array)
+        return rows
+
+    def columns(
+        self, names: Sequence[str], count: int, cells: Callable[[str], list[str]]
+    ) -> dict[str, Any]:
+        """New columns by name, as arrays of pyarrow.
+
+        Args:
+            names: Those of the columns that there are.
+            count: Number of rows.
+            cells: Name of a column to its cells.
+        """
+        pyarrow_parquet()  # says how to install it
+        header = Table(Path("table"), names)
+        column = header.find_smiles(self.smiles_column)
+        with _turn:
+            model = _model(self)
+            model.check_columns(header)
+            read = list(dict.fromkeys([column, *model.extra_columns]))
+            table = _Cells({name: cells(name) for name in read})
+            size = max(BLOCK_ROWS, 4 * self.batch_size)
+            rows: list[list[str]] = []
+            for block in blocks(
+                table, column, 0, count, size, model.featuriser, 0, model.extra_columns
+            ):
+                rows += model(block, len(rows))[0]
+        new = free_names([*model.names, REASON], names)
+        columns: Any = list(zip(*rows))[len(read) :] if rows else [()] * len(new)
+        numbers = [*model.numbers, False]
+        return {
+            name: array_of(column, is_number)
+            for name, column, is_number in zip(new, columns, numbers, strict=True)
+        }
+
+
+class _Cells(Table):
+    """A table in memory."""
+
+    def __init__(self, columns: dict[str, list[str]]) -> None:
+        super().__init__(Path("table"), list(columns))
+        self.columns = columns
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        for row, cells in enumerate(zip(*(self.columns[name] for name in columns))):
+            yield row, row + 1, list(cells)
+
+
+@functools.lru_cache(maxsize=4)
+def _model(predictor: TablePredictor) -> Ensemble:
+    return load_ensemble(
+        [predictor.checkpoint],
+        device=predictor.device,
+        head=predictor.head,
+        user_data_dir=predictor.user_data_dir,
+        batch_size=predictor.batch_size,
+        max_atoms=predictor.max_atoms,
+    )

@@ -1,0 +1,310 @@
+"""Several stores as one dataset, and preparation in shards."""
+
+import itertools
+
+import numpy as np
+import pandas
+import pytest
+import torch
+
+from cython_ext.columns import RING_COLUMNS
+from graphormer_plugin.cli.preprocess import main as preprocess
+from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import ShardColumns, columns_of_graphs
+from graphormer_plugin.data.degrees import mean_log_degree
+from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields import FIELDS, BatchSpec
+from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.splits import random_split_of_rows
+from graphormer_plugin.data.store_shards import StoreShards, open_stores
+from graphormer_plugin.data.writer import write_store
+from support.stores import random_chunk
+
+ROWS = 90
+SMILES = [f"{'C' * (n % 9 + 1)}{'c1ccccc1' * (n % 3 > 1)}O" for n in range(ROWS)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table with a split column as Parquet: prepared as a whole and in 4 shards."""
+    folder = tmp_path_factory.mktemp("tables")
+    frame = pandas.DataFrame({"smiles": SMILES, "y": np.arange(ROWS) / 7 - 3})
+    frame.loc[5:9, "y"] = np.nan
+    frame["split"] = ["valid" if n % 10 == 3 else "train" for n in range(ROWS)]
+    frame.to_parquet(folder / "table.parquet", row_group_size=20)
+    return folder
+
+
+def options(folder, **changes):
+    common = {"data_root": str(folder / "root"), "workers": 0, "progress": False}
+    name = str(folder / "table.parquet")
+    return DatasetOptions(**{"name": name, **common, **changes})
+
+
+@pytest.fixture(scope="module")
+def whole(folder):
+    return get_store(options(folder))
+
+
+@pytest.fixture(scope="module")
+def shards(folder):
+    stores = [
+        get_store(options(folder, shard=Shard(number, 4))) for number in (3, 1, 2, 4)
+    ]
+    assert len({store.path.parent for store in stores}) == 1
+    return stores[0].path.parent
+
+
+def opened(folder, shards):
+    return open_stores(options(folder, name=str(shards)))
+
+
+def test_shards_are_the_whole(folder, whole, shards):
+    found = opened(folder, shards)
+    assert isinstance(found, StoreShards) and len(found.stores) == 4
+    assert [store.path.name for store in found.stores] == [
+        f"0000{number}-of-00004" for number in (1, 2, 3, 4)
+    ]
+    assert len(found) == ROWS and found.schema == whole.schema
+    assert found.featuriser == whole.featuriser == "ogb"
+    np.testing.assert_array_equal(found.sizes, whole.sizes)
+    assert found.splits.keys() == whole.splits.keys()
+    for name, split in whole.splits.items():
+        np.testing.assert_array_equal(found.splits[name], split)
+    targets = found.targets
+    assert (targets.names, targets.kind) == (["y"], "regression")
+    np.testing.assert_allclose(targets.mean, whole.targets.mean, rtol=1e-14)
+    np.testing.assert_allclose(targets.std, whole.targets.std, rtol=1e-14)
+    some = np.array([80, 3, 50, 51, 0, 22, 23])
+    np.testing.assert_array_equal(found.rows(some), some)
+    np.testing.assert_array_equal(found.labels(some), whole.labels(some))
+    counts = whole.manifest["counts"]
+    assert found.manifest["counts"] == counts
+    assert np.isclose(mean_log_degree(found), mean_log_degree(whole), rtol=1e-12)
+    assert found.fingerprint != whole.fingerprint
+    assert found.fingerprint == opened(folder, shards).fingerprint
+
+
+OTHERS = {"pos", "edge_attr", "graph_features"}  # molecules have none
+
+
+@pytest.mark.parametrize("fields", [*sorted(FIELDS.keys() - OTHERS), "all"])
+def test_batches_are_those_of_one_store(folder, whole, shards, fields):
+    """Every field, in an order that mixes stores."""
+    names = sorted(FIELDS.keys() - OTHERS) if fields == "all" else [fields]
+    spec = BatchSpec(
+        fields=frozenset(names),
+        max_dist=5,
+        max_hop=3,
+        path_length=4,
+        lap_pe_dim=3,
+        max_ring_size=8,
+    )
+    several = opened(folder, shards)
+    parts = [
+        {**one.columns, **compute_columns(one.columns, spec)} for one in several.stores
+    ]
+    one = {**whole.columns, **compute_columns(whole.columns, spec)}
+    kinds = {"num_bond_types": whole.schema.num_bond_types, "spec": spec}
+    ids = np.array([80, 3, 50, 51, 0, 22, 23, 89, 44])
+    expected = GraphCollator(one, whole.target, **kinds)(ids)
+    found = GraphCollator(ShardColumns(parts, several.first), None, **kinds)(ids)
+    assert_same(found, expected)
+
+
+def assert_same(found, expected):
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys()
+        for name in expected:
+            assert_same(found[name], expected[name])
+    elif isinstance(expected, torch.Tensor):
+        assert found.dtype == expected.dtype
+        assert torch.equal(found.nan_to_num(7), expected.nan_to_num(7))
+    else:
+        assert found == expected
+
+
+def test_columns_of_graphs_with_everything(rng):
+    """Edges, rings, positions, weights, and labels of nodes."""
+    chunk = random_chunk(rng, graphs=9)
+    nodes = np.cumsum([0, *chunk.num_nodes])
+    edges = np.cumsum([0, *chunk.num_edges])
+    rings = rng.integers(0, 4, 9)
+    sizes = rng.integers(3, 6, rings.sum())
+    columns = {
+        "node_offset": nodes,
+        "edge_offset": edges,
+        "x": chunk.x,
+        "edge_src": chunk.edge_index[0],
+        "weight": rng.random(9),
+        "row": np.arange(9) * 2,
+        "target": rng.random(nodes[-1]),
+        "ring_offset": np.cumsum([0, *rings]),
+        "ring_start": np.cumsum([0, *sizes]),
+        "ring_node": rng.integers(0, 9, sizes.sum()),
+    }
+    ids = np.array([7, 2, 2, 0, 8])
+    taken = columns_of_graphs(columns, ids)
+    for place, graph in enumerate(ids):
+
+        def rows(source, offset, at):
+            return slice(*source[offset][at : at + 2])
+
+        for name, offset in (
+            *((name, "node_offset") for name in ("x", "target")),
+            ("edge_src", "edge_offset"),
+        ):
+            np.testing.assert_array_equal(
+                taken[name][rows(taken, offset, place)],
+                columns[name][rows(columns, offset, graph)],
+            )
+        for name in ("weight", "row"):
+            assert taken[name][place] == columns[name][graph]
+
+        def sets(source, at):
+            part = rows(source, "ring_offset", at)
+            return [
+                source["ring_node"][rows(source, "ring_start", ring)].tolist()
+                for ring in range(part.start, part.stop)
+            ]
+
+        assert sets(taken, place) == sets(columns, graph)
+    assert all(taken[name].dtype == np.int64 for name in RING_COLUMNS[:2])
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+def test_random_graphs(rng, tmp_path, level):
+    """Positions, weights, narrow and wide types: two stores are their concatenation."""
+    stores, chunks = [], []
+    for part, graphs in enumerate((5, 4)):
+        chunk = random_chunk(rng, graphs=graphs, nodes=300 if part else 8)
+        chunk.pos = rng.random((len(chunk.x), 3))
+        chunk.target = None
+        if level == "node":
+            chunk.target = rng.integers(0, 3, len(chunk.x))
+        chunks.append(chunk)
+    both = type(chunks[0]).joined(chunks)
+    for name, chunk in zip(("a", "b", "both"), [*chunks, both]):
+        count, more = len(chunk), {"kind": "multiclass", "num_classes": 3}
+        if level == "graph":
+            more = {"target": np.stack([chunk.num_nodes, chunk.num_edges], 1)}
+        splits = {"train": np.arange(1, count), "valid": np.array([0])}
+        stores.append(
+            write_store(
+                tmp_path / name,
+                [chunk],
+                node_dims=[100] * chunk.x.shape[1],
+                bond_dims=[5, 6, 2],
+                dataset="random",
+                splits=splits,
+                target_names=["y"] if level == "node" else ["y", "z"],
+                weights=np.arange(count) + 1.0,
+                **more,
+            )
+        )
+    several, one = StoreShards(stores[:2]), stores[2]
+    assert several.splits["train"].tolist() == [1, 2, 3, 4, 6, 7, 8]
+    spec = BatchSpec(fields=frozenset({"x", "bond", "pos", "dist"}))
+    kinds = {"num_bond_types": one.schema.num_bond_types, "spec": spec}
+    ids = np.array([8, 1, 5, 0])
+    expected = GraphCollator(dict(one.columns), one.target, **kinds)(ids)
+    found = GraphCollator(several.columns, None, **kinds)(ids)
+    expected["weight"] = torch.tensor([4.0, 2.0, 1.0, 1.0], dtype=torch.float64)
+    assert_same(found, expected)
+
+
+def test_splits_do_not_depend_on_the_shards(folder):
+    expected = random_split_of_rows(0, 10_000, 3)
+    for count in (1, 7):
+        parts = [Shard(number, count).rows(10_000) for number in range(1, count + 1)]
+        for name, rows in expected.items():
+            found = [
+                random_split_of_rows(first, end - first, 3)[name] + first
+                for first, end in parts
+            ]
+            np.testing.assert_array_equal(np.concatenate(found), rows)
+    assert abs(len(expected["train"]) - 8000) < 150
+    assert abs(len(expected["valid"]) - 1000) < 100
+    assert sorted(itertools.chain(*map(list, expected.values()))) == [*range(10_000)]
+
+
+def test_names_and_folders(folder, whole, shards, tmp_path):
+    names = [
+        str(whole.path),
+        str(shards / "00001-of-00004"),
+        str(folder / "table.parquet"),
+    ]
+    found = open_stores(options(folder, name=", ".join(names)))
+    assert [len(store) for store in found.stores] == [ROWS, 22, ROWS]
+    one = open_stores(options(folder, name=names[0]))
+    assert one.fingerprint == whole.fingerprint
+    comma = folder / "a,b.csv"
+    comma.write_text("smiles,y\n" + "C,1\n" * 9)
+    assert len(open_stores(options(folder, name=str(comma)))) == 9
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"name": "nci,"}, "a name is empty"),
+        ({"name": "nci,what"}, "unknown dataset 'what'"),
+        ({"split": "random"}, "is prepared already; leave --split out"),
+        ({"target_kind": "binary"}, "is prepared already; leave --target-kind out"),
+        ({"source": "csv"}, "is prepared already; leave --dataset-source out"),
+    ],
+)
+def test_wrong_names_and_options(folder, shards, change, message):
+    with pytest.raises(DatasetError, match=message):
+        open_stores(options(folder, **{"name": str(shards), **change}))
+
+
+def test_a_missing_shard(folder, shards, tmp_path):
+    for number in (1, 4):
+        (tmp_path / f"0000{number}-of-00004").symlink_to(
+            shards / f"0000{number}-of-00004"
+        )
+    with pytest.raises(DatasetError, match=r"2 of 4 shards are missing \(2, 3\)"):
+        open_stores(options(folder, name=str(tmp_path)))
+    (tmp_path / "00001-of-00002").symlink_to(shards / "00001-of-00004")
+    with pytest.raises(DatasetError, match="shards of several divisions"):
+        open_stores(options(folder, name=str(tmp_path)))
+
+
+def test_stores_that_are_not_one_dataset(folder, whole):
+    other = folder / "other.csv"
+    other.write_text("smiles,z\n" + "C,1\n" * 9)
+    names = f"{whole.path},{other}"
+    with pytest.raises(DatasetError, match=r"have other targets: \(\['y'\].*\['z'\]"):
+        open_stores(options(folder, name=names))
+
+
+def test_command(folder, whole, capsys):
+    table = str(folder / "table.parquet")
+    common = ["--dataset-name", table, "--data-root", str(folder / "root"), "--quiet"]
+    common += ["--workers", "0"]
+    assert preprocess([*common, "--shard", "2/4"]) == 0
+    line, path = capsys.readouterr().out.splitlines()
+    assert line.startswith("table: 20 train / 3 valid graphs, target y")
+    assert path.endswith("/00002-of-00004")
+    for shard in ("3/2", "0/0", "a/b"):
+        assert preprocess([*common, "--shard", shard]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: --shard {shard}: ") and error.count("\n") == 1
+    assert preprocess([*common, "--shard", "1/2", "--split", "scaffold"]) == 2
+    assert "share scaffolds" in capsys.readouterr().err
+    assert preprocess(["--dataset-name", "nci", "--shard", "1/2"]) == 2
+    assert "--shard is for tables of molecules" in capsys.readouterr().err
+    assert preprocess([*common, "--shard", "100/100"]) == 0
+    assert preprocess([*common, "--shard", "1/100"]) == 2
+    assert "there are no rows in this shard" in capsys.readouterr().err
+
+
+def test_a_changed_table_is_another_folder(tmp_path):
+    """Shards of two versions of a table cannot meet in one dataset."""
+    paths = []
+    for last in (1, 2):
+        frame = pandas.DataFrame({"smiles": ["C"] * 9, "y": [0] * 8 + [last]})
+        frame.to_parquet(tmp_path / "table.parquet")
+        paths.append(get_store(options(tmp_path, shard=Shard(1, 2))).path)
+    assert paths[0].parent != paths[1].parent

@@ -1,0 +1,159 @@
+"""A function of tables, as engines call it."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pyarrow
+import pyarrow.parquet as parquet
+import pytest
+
+from graphormer_plugin.cli.predict import main as predict
+from graphormer_plugin.inference import arrow
+from graphormer_plugin.inference.arrow import TablePredictor
+
+MODEL = "grpe_small_descriptors"
+ROOT = Path(__file__).parents[2]
+SMILES = ["CCO", "C1CC", None, "c1ccccc1O", "CC(=O)[O-].[Na+]", ""]
+
+
+@pytest.fixture(scope="module")
+def predictor():
+    arrow._model.cache_clear()
+    return TablePredictor(MODEL, device="cpu", batch_size=4)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rows = pyarrow.table({"id": range(60), "smiles": SMILES * 10, "reason": ["x"] * 60})
+    return rows
+
+
+@pytest.fixture(scope="module")
+def found(predictor, table):
+    return predictor(table)
+
+
+def test_it_is_what_the_command_writes(found, table, tmp_path):
+    parquet.write_table(table, tmp_path / "in.parquet")
+    files = [str(tmp_path / "in.parquet"), str(tmp_path / "out.parquet")]
+    assert predict([MODEL, *files, "--quiet", "--batch-size", "4"]) == 0
+    written = parquet.read_table(files[1])
+    assert found.schema.equals(written.schema)
+    assert found.column_names[-1] == "reason_predicted"
+    assert found.equals(written)
+    good = found["reason_predicted"].is_null().to_numpy()
+    assert good.sum() == 30 and not np.isnan(found.column(3).to_numpy()[good]).any()
+    assert found["reason_predicted"][2].as_py() == "no SMILES"
+
+
+def test_kinds_of_tables(predictor, table, found):
+    """Ray: Table; Spark: an iterator of RecordBatch; Dask: DataFrame."""
+    batches = table.to_batches(24)
+    out = predictor(iter(batches))
+    assert not isinstance(out, list)
+    out = list(out)
+    assert all(isinstance(batch, pyarrow.RecordBatch) for batch in out)
+    assert [batch.num_rows for batch in out] == [24, 24, 12]
+    joined = pyarrow.Table.from_batches(out)
+    assert joined.schema.equals(found.schema)
+    np.testing.assert_allclose(joined.column(3), found.column(3), rtol=1e-5)
+    frame = table.to_pandas().set_index("id", drop=False)[::-1]
+    changed = predictor(frame)
+    assert isinstance(changed, pandas.DataFrame) and changed.index.equals(frame.index)
+    np.testing.assert_allclose(
+        changed.sort_index().iloc[:, 3], found.column(3).to_pandas(), rtol=1e-5
+    )
+    assert frame.shape[1] == 3  # not changed
+
+
+def test_no_rows(predictor, table, found):
+    """Engines call it with none, to know the columns."""
+    assert predictor(table.slice(0, 0)).schema.equals(found.schema)
+    assert predictor(table.slice(0, 0).to_pandas()).columns.tolist() == (
+        found.column_names
+    )
+    assert list(predictor(iter([]))) == []
+
+
+def test_an_engine_can_ship_it(predictor, tmp_path, monkeypatch, checkpoint):
+    """A few bytes without weights, which work from another folder."""
+    path = Path(checkpoint)
+    monkeypatch.chdir(path.parent)
+    sent = pickle.dumps(TablePredictor(path.name, "smiles", user_data_dir="."))
+    assert len(sent) < 1000
+    monkeypatch.chdir(tmp_path)
+    got = pickle.loads(sent)
+    assert got.checkpoint == str(path) and got.user_data_dir == str(path.parent)
+    assert got == pickle.loads(pickle.dumps(got))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.pt"
+    path.touch()
+    return str(path)
+
+
+def test_one_model_for_a_process(predictor, table, monkeypatch):
+    """Loaded at the first call, and shared by threads, which take turns."""
+    loads = []
+    load = arrow.load_ensemble
+    monkeypatch.setattr(
+        arrow, "load_ensemble", lambda *a, **k: loads.append(1) or load(*a, **k)
+    )
+    arrow._model.cache_clear()
+    copies = [pickle.loads(pickle.dumps(predictor)) for _ in range(3)]
+    assert loads == []
+    results = []
+    threads = [
+        threading.Thread(target=lambda one=one: results.append(one(table.slice(0, 6))))
+        for one in copies
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(loads) == 1 and len(results) == 3
+    assert results[0].equals(results[1]) and results[0].equals(results[2])
+
+
+def test_wrong_columns_are_one_line(predictor):
+    with pytest.raises(ValueError, match="no column 'mol'"):
+        TablePredictor(MODEL, smiles_column="mol")(pyarrow.table({"smiles": ["C"]}))
+    with pytest.raises(ValueError, match="which column has the SMILES"):
+        predictor(pyarrow.table({"a": ["C"], "b": ["C"]}))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["ray", "dask"])
+def test_engines(engine, found, table, tmp_path):
+    """The examples, with the real engines."""
+    needed = {"ray": "ray.data", "dask": "dask.dataframe"}[engine]
+    pytest.importorskip(needed, reason="pip install 'graphormer-plugin[engines]'")
+    (tmp_path / "in").mkdir()
+    for part in range(2):
+        parquet.write_table(table.slice(30 * part, 30), tmp_path / f"in/{part}.parquet")
+    # Ray's workers are nice otherwise, and starve beside other work.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
+    script = [sys.executable, str(ROOT / f"examples/scale/with_{engine}.py"), MODEL]
+    done = subprocess.run(
+        [*script, str(tmp_path / "in"), str(tmp_path / "out")],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    files = list(tmp_path.glob("out/*.parquet"))
+    assert files
+    rows = pandas.concat(map(pandas.read_parquet, files)).sort_values("id")
+    expected = found.to_pandas()
+    assert list(rows.columns)[: expected.shape[1]] == list(expected.columns)
+    np.testing.assert_allclose(rows.iloc[:, 3], expected.iloc[:, 3], rtol=1e-4)
+    assert rows["reason_predicted"].notna().sum() == 30
