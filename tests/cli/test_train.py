@@ -21,7 +21,7 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
-from support.training import assert_same_weights, server_environment
+from support.training import assert_same_weights, forked, server_environment
 
 SHORT = "--epochs 1 --batch-size 4 --trees 5 --device cpu --quiet".split()
 
@@ -349,22 +349,25 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
 
 
 @pytest.mark.trains
-def test_a_killed_command_goes_on(quick, tmp_path):
+def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""
     lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]
     (tmp_path / "table.csv").write_text("\n".join(["smiles,gap", *lines]) + "\n")
     words = [str(tmp_path / "table.csv"), "--out", str(tmp_path / "model"), *SHORT]
     words += ["--split", "random", "--arch", "grpe_tiny", "--epochs", "25"]
     words += ["--model", "scratch"]
-    command = [sys.executable, "-m", "graphormer_plugin.cli.train", *words]
     log = tmp_path / "model/replicate1/scratch1/train.log"
-    with subprocess.Popen(command, env=quick, stdout=subprocess.DEVNULL) as process:
-        while not log.exists() or '"epoch": 3, "train_' not in log.read_text():
-            assert process.poll() is None
-            time.sleep(0.05)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        (child,) = children.read_text().split()
-        process.kill()
+    with monkeypatch.context() as patch:  # the training is a child, as for users
+        program = [sys.executable, "-m", "fairseq_cli.train"]
+        patch.setattr(training, "PROGRAM", program)
+        process = forked(main, words)
+    while not log.exists() or '"epoch": 3, "train_' not in log.read_text():
+        assert process.is_alive()
+        time.sleep(0.05)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    (child,) = children.read_text().split()
+    process.kill()
+    process.join()
     while Path(f"/proc/{child}/cmdline").exists():
         time.sleep(0.05)
     before = log.read_text()

@@ -18,7 +18,7 @@ from cython_ext import (
 from support import reference
 from support.reference import columns_of
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 150))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 60))
 fuzz = settings(deadline=None, derandomize=True, max_examples=EXAMPLES, database=None)
 
 LIMITS = [-(2**63), -(2**31), -1, 0, 1, 2, 255, 256, 2**15, 2**16, 2**31 - 1, 2**63 - 1]

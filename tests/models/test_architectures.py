@@ -66,7 +66,7 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
 def test_overfits_eight_graphs(model):
     batch = make_batch(model, range(8), num_graphs=8)
     target = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
-    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3)
+    optimiser = torch.optim.Adam(model.parameters(), lr=3e-3, fused=True)
     model.eval()  # no dropout: this is about capacity and gradients
     for _ in range(400):
         optimiser.zero_grad()

@@ -7,6 +7,7 @@ and environment to this server and print what comes back.
     python tests/support/recipe_server.py      # prints the port, serves until it is killed
 """
 
+import gc
 import importlib
 import os
 import runpy
@@ -105,6 +106,7 @@ def execute(
 
 
 def main() -> None:
+    gc.disable()  # nothing of the imports is ever freed
     import torch._dynamo  # noqa: F401  (optimisers import it)
     from fairseq_cli import train, validate  # noqa: F401
 
@@ -113,6 +115,7 @@ def main() -> None:
 
     warm_up = importlib.import_module("quick_options").warm_up
     warm_up()  # after fairseq, which says how lines of logs look
+    gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
     server = socket.create_server(("127.0.0.1", 0))
     print(server.getsockname()[1], flush=True)
@@ -120,6 +123,7 @@ def main() -> None:
         connection, _ = server.accept()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            gc.enable()
             server.close()
             request = read_request(connection.makefile("rb", buffering=0))
             os.dup2(connection.fileno(), 1)

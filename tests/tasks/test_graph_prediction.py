@@ -600,7 +600,7 @@ for first in (False, True):
 """
 
 
-@pytest.mark.trains
+@pytest.mark.slow
 def test_every_way_of_importing_registers_once(tmp_path):
     """With --user-dir, and after an import."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -261,18 +261,18 @@ def within(megabytes, function):
 
 
 class TestLimits:
-    def test_a_million_columns(self, options):
-        names = ["smiles", *map(str, range(1_000_000))]
+    def test_many_columns(self, options):
+        names = ["smiles", *map(str, range(200_000))]
         text = ",".join(names) + "\n"
         started = time.process_time()
-        with pytest.raises(DatasetError, match="and 999988 more"):
+        with pytest.raises(DatasetError, match="and 199988 more"):
             csv_dataset(options(text))
         with pytest.raises(DatasetError, match="'7' appears twice"):
-            csv_dataset(options(text.replace(",999999", ",7")))
-        table = CsvTable(Path(options(text + "C" + ",1" * 1_000_000 + "\n").name))
+            csv_dataset(options(text.replace(",199999", ",7")))
+        table = CsvTable(Path(options(text + "C" + ",1" * 200_000 + "\n").name))
         (row,) = table.rows(names[::2])
-        assert len(row[2]) == 500_001
-        assert time.process_time() - started < 20  # in quadratic time: hours
+        assert len(row[2]) == 100_001
+        assert time.process_time() - started < 20  # in quadratic time: minutes
 
     @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
     @pytest.mark.parametrize(
