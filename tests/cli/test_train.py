@@ -348,7 +348,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
     assert state["graph_features"][0] == "pH" and len(state["graph_features"]) > 200
 
 
-@pytest.mark.trains
+@pytest.mark.slow
 def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""
     lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]
