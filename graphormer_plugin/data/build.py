@@ -13,7 +13,6 @@ from rdkit import rdBase
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets import csv_file, smiles
-from graphormer_plugin.data.descriptors import feature_names, with_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     NewerStoreError,
@@ -22,6 +21,7 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
 from graphormer_plugin.data.files import file_lock, is_full
+from graphormer_plugin.data.graph_features import graph_features
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.options import (
     MAX_ATOMS,
@@ -349,27 +349,10 @@ def _build_from_smiles(
             molecules=extras.get("identity"),
             weights=None if weights is None else weights[graph_of_row >= 0],
             featuriser=source.featuriser or ("" if source.parser else default),
-            **_graph_features(source, options, kept),
+            **graph_features(source, options, kept),
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
-
-
-def _graph_features(
-    source: DatasetSource, options: DatasetOptions, kept: np.ndarray
-) -> dict[str, Any]:
-    """Names and values of the numbers that join the output layer, for the kept rows."""
-    names, values = list(source.graph_features), np.empty((len(kept), 0))
-    if names:
-        values = np.asarray(source.graph_values, np.float64)[kept]
-    if options.descriptors:
-        names += feature_names()
-        parse = smiles.mol_of_smiles
-        if options.largest_fragment:
-            parse = smiles.mol_of_largest_fragment
-        texts = [source.smiles[row] for row in kept]
-        values = with_descriptors(names, values, texts, parse)
-    return {"graph_features": names, "graph_values": values}
 
 
 def _parts(

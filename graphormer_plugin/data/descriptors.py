@@ -10,7 +10,6 @@ from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
 from graphormer_plugin.data.datasets.smiles import mol_of_smiles
 
-PREFIX = "rdkit:"  # of a descriptor among the features of graphs
 MORGAN_BITS = 2048
 MORGAN_RADIUS = 2
 
@@ -77,39 +76,3 @@ def descriptors_of_mol(mol: Chem.Mol) -> list[Any]:
     """All `DESCRIPTORS` of a molecule; NaN for one that RDKit cannot compute."""
     row = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
     return [row[name] for name in DESCRIPTORS]
-
-
-def feature_names() -> list[str]:
-    """Names of the columns of `rdkit_descriptors` as features of graphs."""
-    return [PREFIX + name for name in DESCRIPTORS if name not in LEFT_OUT]
-
-
-def with_descriptors(
-    names: Sequence[str],
-    given: np.ndarray,
-    smiles: Sequence[str],
-    parse: Callable[[str], Chem.Mol] = mol_of_smiles,
-) -> np.ndarray:
-    """Features of graphs: numbers that are given, and descriptors.
-
-    Args:
-        names: Of all K features, the given ones first.
-        given: Float [n, columns].
-        smiles: Molecules [n].
-        parse: SMILES -> molecule with known rings.
-
-    Returns:
-        Float64 [n, K], NaN where missing.
-
-    Raises:
-        ValueError: RDKit refuses a molecule, or this version lacks a descriptor.
-    """
-    wanted = [name for name in names if name.startswith(PREFIX)]
-    if not wanted:
-        return given
-    known = feature_names()
-    if {*wanted} - {*known}:
-        lacking = min({*wanted} - {*known}).removeprefix(PREFIX)
-        raise ValueError(f"this version of RDKit has no descriptor {lacking}")
-    found = rdkit_descriptors(smiles, parse)[:, [known.index(one) for one in wanted]]
-    return np.concatenate([given, found], 1)

@@ -45,7 +45,7 @@ class FeatureSchema:
         num_edge_features: Real numbers per edge. Such edges have type 1 and no bond
             columns.
         graph_features: Names of K real numbers per graph, columns of a table or RDKit's
-            descriptors (`descriptors.PREFIX`).
+            descriptors (`graph_features.PREFIX`).
         graph_mean: Of these over the training split [K].
         graph_std: Population standard deviation, in the same way; 1 for a constant one.
 

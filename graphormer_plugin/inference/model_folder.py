@@ -12,8 +12,9 @@ import torch
 
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.inference.extra_columns import Extra
 from graphormer_plugin.inference.loading import BESIDE, load
-from graphormer_plugin.inference.predictor import Extra, Inputs, Predictor
+from graphormer_plugin.inference.predictor import Inputs, Predictor
 from graphormer_plugin.inference.values import Prediction, combined, describe
 
 MODELS_FILE = "models.json"

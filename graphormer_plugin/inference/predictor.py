@@ -13,14 +13,15 @@ from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.dataset import cut_batches
-from graphormer_plugin.data.descriptors import PREFIX, with_descriptors
 from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.embedding import layer_vectors
+from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.molecules import canonical, parse_all, smiles_of
 from graphormer_plugin.inference.values import Prediction, describe, values_of
@@ -29,8 +30,6 @@ from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
 Inputs = Sequence[Any] | GraphChunk
-# Numbers of each molecule by the name of the column, or [G, columns].
-Extra = Mapping[str, Sequence[float]] | np.ndarray | None
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
 Batch = dict[str, torch.Tensor]
@@ -155,7 +154,7 @@ class Predictor:
         columns = self._columns(inputs)
         if self.head is not None:
             width = self.head.layers * self.model.embed_dim
-            numbers = self._extra(extra, len(inputs))
+            numbers = extra_values(self.extra_columns, extra, len(inputs))
             vectors = self._collect(columns, batch_size, self._outputs, width, False)
             return self.head.predict(vectors, self._smiles(inputs, smiles), numbers)
         columns = self._joined(columns, inputs, smiles, extra)
@@ -186,28 +185,6 @@ class Predictor:
             smiles = () if isinstance(inputs, GraphChunk) else inputs
         return smiles_of(smiles, self.featuriser)
 
-    def _extra(self, extra: Extra, count: int) -> np.ndarray:
-        """Numbers of `extra_columns` [count, columns].
-
-        Raises:
-            ValueError: they are missing.
-        """
-        names = self.extra_columns
-        if isinstance(extra, Mapping):
-            lacking = [name for name in names if name not in extra]
-            extra = None if lacking else np.array([extra[name] for name in names]).T
-        if extra is None and names:
-            raise ValueError(
-                f"the model reads {', '.join(names)} beside the molecules; give their "
-                "numbers as extra"
-            )
-        values = np.empty((count, 0)) if extra is None else np.asarray(extra, float)
-        if values.shape != (count, len(names)):
-            raise ValueError(
-                f"extra has shape {list(values.shape)}, expected [{count}, {len(names)}]"
-            )
-        return values
-
     def _joined(
         self,
         columns: dict[str, np.ndarray],
@@ -219,7 +196,7 @@ class Predictor:
         names = self.schema.graph_features
         if not names:
             return columns
-        values, texts = self._extra(extra, len(inputs)), []
+        values, texts = extra_values(self.extra_columns, extra, len(inputs)), []
         if len(names) > len(self.extra_columns):
             texts = self._texts(inputs, smiles)
         values = with_descriptors(names, values, texts)
@@ -256,7 +233,7 @@ class Predictor:
         smiles, numbers = (), None
         if self.head is not None:
             smiles = self._smiles(inputs, None)
-            numbers = self._extra(extra, len(inputs))
+            numbers = extra_values(self.extra_columns, extra, len(inputs))
         else:
             columns = self._joined(columns, inputs, None, extra)
         collator, sizes = self._collator(columns), np.diff(columns["node_offset"])

@@ -6,8 +6,9 @@ import torch
 
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.descriptors import PREFIX, rdkit_descriptors
+from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.graph_features import PREFIX
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.translate import translate_columns
 from graphormer_plugin.models import build_model
