@@ -3,6 +3,7 @@
 import csv
 import gzip
 import itertools
+import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -34,9 +35,10 @@ WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 
 def is_table(name: str) -> bool:
     """Whether it is the name of a table of molecules, or a folder of Parquet files."""
-    folder = Path(name).expanduser()
+    folder = os.path.expanduser(name)
+    # A SMILES may be too long for a path, which Path.is_dir raises.
     return name.lower().endswith(READABLE) or (
-        folder.is_dir() and any(folder.glob("*.parquet"))
+        os.path.isdir(folder) and any(Path(folder).glob("*.parquet"))
     )
 
 
