@@ -19,6 +19,10 @@ TRAIN = set(
 # saves a third of the time to start, and a fifth of that of the tests.
 gc.disable()
 
+# A thread per process, before torch is imported: more are slower for small tensors, and a
+# fork of a process with a team of them hangs.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     gc.collect()
@@ -27,10 +31,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Fixtures of trainings, but not in the process that hands tests to others: its
+    """Fixtures of trainings and recipes, but not in the process that hands tests to others: its
     import of torch would delay all of them."""
     if config.getoption("dist", "no") == "no":
-        config.pluginmanager.import_plugin("support.training")
+        for module in ("support.recipes", "support.training"):
+            config.pluginmanager.import_plugin(module)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

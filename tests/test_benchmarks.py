@@ -1,6 +1,5 @@
 """The benchmarks through fairseq's real commands, on a few graphs."""
 
-import csv
 import math
 import socket
 
@@ -13,14 +12,10 @@ from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
 
 from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
+from support.tables import rows
 from support.training import TINY, USER_DIR, command, logged, run
 
 pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
-
-
-def read(path):
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -101,18 +96,18 @@ def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
     (valid,), (hidden,) = logged(text, "valid"), logged(text, "test-dev")
     assert "split 'test-dev' of pcqm4mv2 has no labels" in text
     assert math.isnan(hidden["test-dev_mae"])
-    rows = read(out / "predictions_valid.csv")
-    assert [int(row["row"]) for row in rows] == [7, 17, 27, 37, 47]
+    table = rows(out / "predictions_valid.csv")
+    assert [int(row["row"]) for row in table] == [7, 17, 27, 37, 47]
     errors = [
         abs(float(row["homolumogap"]) - float(row["homolumogap_target"]))
-        for row in rows
+        for row in table
     ]
     assert valid["valid_mae"] == pytest.approx(sum(errors) / 5, rel=1e-4)
-    rows = read(out / "predictions_test-dev.csv")
-    assert [int(row["row"]) for row in rows] == [8, 18, 28, 38]
-    assert [row["homolumogap_target"] for row in rows] == [""] * 4
+    table = rows(out / "predictions_test-dev.csv")
+    assert [int(row["row"]) for row in table] == [8, 18, 28, 38]
+    assert [row["homolumogap_target"] for row in table] == [""] * 4
     with np.load(out / "y_pred_pcqm4m-v2_test-dev.npz") as file:
-        predicted = [float(row["homolumogap"]) for row in rows]
+        predicted = [float(row["homolumogap"]) for row in table]
         assert file["y_pred"].tolist() == pytest.approx(predicted, rel=1e-6)
 
 
@@ -160,9 +155,9 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
     more = f"--valid-subset valid,test --results-path {out}".split()
     text = validate(checkpoint, "graph_prediction", *more)
     for split in ("valid", "test"):
-        rows = read(out / f"predictions_{split}.csv")
-        label = [int(row["HIV_active_target"]) for row in rows]
-        score = [float(row["HIV_active"]) for row in rows]
+        table = rows(out / f"predictions_{split}.csv")
+        label = [int(row["HIV_active_target"]) for row in table]
+        score = [float(row["HIV_active"]) for row in table]
         (log,) = logged(text, split)
         expected = roc_auc_score(label, score)
         assert log[f"{split}_roc_auc"] == pytest.approx(expected, abs=1e-3)
@@ -273,9 +268,9 @@ def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
         for name in alone.keys() - {f"{split}_wps"}:
             assert together[name] == pytest.approx(alone[name], rel=1e-5), name
         file = f"predictions_{split}.csv"
-        rows = read(folder / "two" / file)
-        assert len(rows) > 1
-        assert rows == read(folder / "one" / file)
+        table = rows(folder / "two" / file)
+        assert len(table) > 1
+        assert table == rows(folder / "one" / file)
 
 
 def test_two_processes_where_one_has_no_batch(train, validate, tmp_path):

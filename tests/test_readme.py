@@ -21,6 +21,7 @@ import torch
 from support.benchmark_files import SMILES, write_all
 from support.golden import golden_state, load_golden
 from support.recipe_server import COMMANDS, shims
+from support.recipes import bash
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -189,19 +190,9 @@ def environment(clone):
         server.kill()
 
 
-def bash(script, clone, environment):
+def run(script, clone, environment):
     """Output of a script, which must succeed."""
-    done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", script],
-        cwd=clone,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=300,
-    )
+    done = bash(["-euxo", "pipefail", "-c", script], environment, clone)
     assert done.returncode == 0, done.stdout[-4000:]
     return done.stdout
 
@@ -227,7 +218,7 @@ def provide(page, clone, environment):
         training, predicting = [
             code for _, code in BLOCKS["README.md"] if "checkpoints" in code
         ]
-        bash(training + predicting, clone, environment)
+        run(training + predicting, clone, environment)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")
         state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
@@ -276,7 +267,7 @@ def test_commands_run(page, clone, environment):
     try:
         provide(page, clone, environment)
         script = "\n".join(as_shell(*block) for block in BLOCKS[page])
-        output = bash(script, clone, environment)
+        output = run(script, clone, environment)
         shown = re.findall(r"^```csv\n(.*?)^```", PAGES[page], re.DOTALL | re.M)
         if page in SHOWN:
             assert but_numbers(shown[0]) == but_numbers(

@@ -1,4 +1,4 @@
-"""Trained models for the commands that use them."""
+"""Trained models for the commands that use them, and a table of many molecules."""
 
 import sys
 from pathlib import Path
@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
+
+from graphormer_plugin.cli import predict
 
 USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
 
@@ -39,3 +41,15 @@ def checkpoint(tmp_path_factory):
         return done[key]
 
     return train
+
+
+@pytest.fixture
+def many(tmp_path, monkeypatch):
+    """5 blocks of rows, with some molecules that cannot be read."""
+    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    lines = [
+        "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
+    ]
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join(["smiles", *lines]) + "\n")
+    return str(path)

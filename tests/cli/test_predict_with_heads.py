@@ -1,6 +1,5 @@
 """Heads beside checkpoints, folders of models, and likeness to the training molecules."""
 
-import csv
 import json
 import shutil
 import zipfile
@@ -17,6 +16,7 @@ from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.model_folder import write_folder
+from support.tables import rows
 
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
 BLOCKS = ["vectors", "fingerprint"]
@@ -41,11 +41,6 @@ def folder(trained, tmp_path, monkeypatch):
     shutil.copytree(trained, "member1")
     Path("in.csv").write_text("\n".join(["smiles", *NEW]) + "\n")
     return tmp_path
-
-
-def rows(path="out.csv"):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 def error_of(capsys, *arguments):

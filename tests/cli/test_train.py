@@ -1,6 +1,5 @@
 """graphormer-train: from a table to a folder with a model."""
 
-import csv
 import json
 import re
 import shlex
@@ -21,6 +20,7 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
+from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
 
 SHORT = "--epochs 1 --batch-size 4 --trees 5 --device cpu --quiet".split()
@@ -35,11 +35,6 @@ def quick():
         patch.setattr(training, "PROGRAM", [python, "-m", "fairseq_cli.train"])
         patch.setattr(training, "ENVIRONMENT", environment)
         yield environment
-
-
-def rows(path):
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.fixture(scope="module")

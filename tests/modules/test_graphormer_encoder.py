@@ -1,5 +1,4 @@
-"""Graphormer against a loop over the equations of Ying et al. 2021, what its appendix
-proves, and its invariances."""
+"""Graphormer against a loop over the equations of Ying et al. 2021, and its invariances."""
 
 import math
 
@@ -8,14 +7,21 @@ import pytest
 import torch
 
 from cython_ext.codes import FAR
-from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules import (
-    BiasedAttention,
-    GraphormerEncoder,
     return_probabilities,
 )
-from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules.embedding_sum import embedding_sum
+from support.graphormer import (
+    ABLATIONS,
+    BOND_DIMS,
+    BOND_TYPES,
+    DIM,
+    HEADS,
+    STEPS,
+    batch_of,
+    make_encoder,
+)
 from support.toy_graphs import (
     NODE_DIMS,
     collate,
@@ -25,58 +31,6 @@ from support.toy_graphs import (
     shortest_path,
     undirected_graph,
 )
-
-HEADS, DIM, STEPS = 4, 16, 3
-BOND_DIMS = [3, 2]  # six joint types
-BOND_TYPES = 6
-
-# The rows of Table 5, and more.
-ABLATIONS = {
-    "plain": dict(node_relation="none", centrality="none", edge_type="none"),
-    "laplacian": dict(node_relation="laplacian", centrality="none", edge_type="none"),
-    "spatial": dict(centrality="none", edge_type="none"),
-    "centrality": dict(edge_type="none"),
-    "via node": dict(edge_type="node"),
-    "via aggregation": dict(edge_type="aggregation"),
-    "via attention": dict(),
-    "single hop": dict(edge_type="single_hop"),
-    "undirected degree": dict(centrality="undirected"),
-    "edges without distances": dict(node_relation="none"),
-    "near only": dict(spatial_pos_max=2),
-    "short table": dict(num_spatial=4),
-    "random walk": dict(rwse_steps=3),
-    "positions in space": dict(gaussian_kernels=5),
-    "post-norm": dict(pre_layernorm=False),
-    "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
-    "relu": dict(activation="relu"),
-    "nodes only": dict(virtual_node=False, spatial_pos_max=2),
-    "nodes only, via aggregation": dict(virtual_node=False, edge_type="aggregation"),
-}
-
-
-def make_encoder(**options):
-    torch.manual_seed(0)
-    settings = dict(
-        vocabularies=FeatureSchema(2, NODE_DIMS, BOND_DIMS),
-        num_layers=2,
-        embed_dim=DIM,
-        ffn_dim=24,
-        num_heads=HEADS,
-        multi_hop_max_dist=STEPS,
-        num_in_degree=5,
-        num_out_degree=6,
-        lap_pe_dim=2,
-        dropout=0.0,
-        attention_dropout=0.0,
-    )
-    encoder = GraphormerEncoder(**{**settings, **options}).double()
-    for parameter in encoder.parameters():  # larger than at the start: all terms count
-        torch.nn.init.normal_(parameter, std=0.4)
-    return encoder
-
-
-def batch_of(encoder, graphs):
-    return collate(graphs, encoder.required_fields, BOND_TYPES, path_length=STEPS)
 
 
 @pytest.fixture(params=[False, True], ids=["undirected", "directed"])
@@ -322,117 +276,6 @@ def test_float32_parts_matter_in_other_precisions_only(graphs):
         difference = (plain(batch) - option(batch)).abs().max()
         assert 0 < difference < 1e-5
         assert torch.equal(plain.float()(batch), option.float()(batch))
-
-
-# What appendix A of the paper proves
-
-
-def one_layer():
-    """Attention with zero queries and keys and identity values."""
-    attention = BiasedAttention(DIM, HEADS).double()
-    with torch.no_grad():
-        attention.qkv_proj.weight.zero_()
-        attention.qkv_proj.weight[2 * DIM :] = torch.eye(DIM)
-        attention.qkv_proj.bias.zero_()
-        attention.out_proj.weight.copy_(torch.eye(DIM))
-        attention.out_proj.bias.zero_()
-    return attention
-
-
-def distance_bias(graph, distance):
-    """Eq. 6 with b = 0 at this distance and -inf (FORBIDDEN) elsewhere, nodes only."""
-    encoder = make_encoder(edge_type="none")
-    weight = encoder.attn_bias.spatial.embedding.weight
-    with torch.no_grad():
-        weight.fill_(attn_bias_module.FORBIDDEN)
-        weight[distance + 1] = 0
-        return encoder.attn_bias(batch_of(encoder, [graph]))[:, :, 1:, 1:]
-
-
-@pytest.fixture
-def ring():
-    """A ring with a chord: every node has a neighbour."""
-    return undirected_graph(6, [(i, (i + 1) % 6) for i in range(6)] + [(0, 3)])
-
-
-@torch.no_grad()
-def test_fact_1_mean_sum_max_and_combine(ring):
-    torch.manual_seed(0)
-    x = torch.randn(1, 6, DIM, dtype=torch.float64)
-    neighbours = [ring["dst"][ring["src"] == i] for i in range(6)]
-    bias, attention = distance_bias(ring, 1), one_layer()
-
-    mean = torch.stack([x[0, j].mean(0) for j in neighbours])
-    assert (attention(x, bias)[0] - mean).abs().max() < 1e-12
-
-    # SUM: the mean times the degree, which the centrality encoding gives.
-    degree = collate([ring], ["in_degree"])["in_degree"][0]
-    total = torch.stack([x[0, j].sum(0) for j in neighbours])
-    summed = attention(x, bias)[0] * degree.unsqueeze(-1)
-    assert (summed - total).abs().max() < 1e-12
-
-    # COMBINE: a head that permits distance 0 only gives the node itself.
-    own = attention(x, distance_bias(ring, 0))[0]
-    assert (own - x[0]).abs().max() < 1e-12
-
-    # MAX of coordinate t: keys are that coordinate, queries a large temperature.
-    attention = BiasedAttention(DIM, 1).double()
-    t = 3
-    attention.qkv_proj.weight.zero_()
-    attention.qkv_proj.bias.zero_()
-    attention.qkv_proj.bias[:DIM] = 1e4
-    attention.qkv_proj.weight[DIM + t, t] = 1
-    attention.qkv_proj.weight[2 * DIM :] = torch.eye(DIM)
-    attention.out_proj.weight.copy_(torch.eye(DIM))
-    attention.out_proj.bias.zero_()
-    # -inf proper: the temperature beats any finite bias.
-    bias = bias[:, :1].masked_fill(bias[:, :1] < 0, -math.inf)
-    largest = torch.stack([x[0, j].max(0).values for j in neighbours])
-    assert (attention(x, bias)[0, :, t] - largest[:, t]).abs().max() < 1e-9
-
-
-@torch.no_grad()
-def test_fact_2_mean_readout(ring):
-    torch.manual_seed(0)
-    x = torch.randn(1, 7, DIM, dtype=torch.float64)
-    encoder = make_encoder(**ABLATIONS["plain"])
-    bias = encoder.attn_bias(batch_of(encoder, [ring]))
-    assert not bias.any()
-    mean = x.mean(1, keepdim=True)
-    assert (one_layer()(x, bias) - mean).abs().max() < 1e-12
-
-
-# Figure 2. Left: two triangles' worth of distances without one; node colours agree.
-LEFT = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 3)]
-RIGHT = [(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3), (0, 3)]
-
-
-@torch.no_grad()
-def test_figure_2_graphs_that_1_wl_cannot_tell_apart():
-    left, right = undirected_graph(6, LEFT), undirected_graph(6, RIGHT)
-    sets = [
-        {tuple(sorted(row.astype(int).tolist())) for row in hops(graph)}
-        for graph in (left, right)
-    ]
-    assert sets == [
-        {(0, 1, 1, 2, 2, 3), (0, 1, 1, 1, 2, 2)},
-        {(0, 1, 1, 2, 3, 3), (0, 1, 1, 1, 2, 2)},
-    ]
-
-    encoder = make_encoder(edge_type="none")
-    out = encoder(batch_of(encoder, [left, right]))[:, 0]
-    assert (out[0] - out[1]).abs().max() > 1e-3
-
-    from torch_geometric.nn import GIN
-
-    torch.manual_seed(0)
-    gin = GIN(DIM, DIM, num_layers=4).double().eval()
-    x = torch.ones(6, DIM, dtype=torch.float64)
-    left, right = (
-        gin(x, torch.tensor(np.stack([graph["src"], graph["dst"]]))).sum(0)
-        for graph in (left, right)
-    )
-    assert (left - right).abs().max() < 1e-12
 
 
 # Parts

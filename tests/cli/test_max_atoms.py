@@ -1,0 +1,112 @@
+"""Molecules above --max-atoms, in predictions, explanations and preparations."""
+
+import importlib
+import resource
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import explain, preprocess
+from graphormer_plugin.cli.predict import main
+from support.tables import rows
+from support.training import forked
+
+CHAIN = "C" * 20_000
+
+
+def test_a_molecule_above_the_limit_gets_a_reason(checkpoint, tmp_path):
+    """20,000 atoms took 10 GB; here are 3 GB beyond what this process has."""
+    path = tmp_path / "in.csv"
+    path.write_text(f"smiles\nCCO\n{CHAIN}\nCCCO\n")
+
+    def limited(command):
+        used = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = used * resource.getpagesize() + 3 * 2**30
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        raise SystemExit(main(command))
+
+    command = [checkpoint("grpe_tiny"), str(path), str(tmp_path / "out.csv")]
+    process = forked(limited, [*command, "--quiet"])
+    process.join()
+    assert process.exitcode == 0
+    first, chain, last = rows(tmp_path / "out.csv")
+    assert chain["reason"] == "20,000 atoms, above --max-atoms 1000"
+    assert not chain["gap"] and first["gap"] and last["gap"]
+
+
+def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
+    path = tmp_path / "in.csv"
+    smiles = ["C" * 50, "C" * 51, "C([H])([H])" * 50, "C" * 49 + "C(=O)O"]
+    path.write_text("\n".join(["smiles", *smiles]) + "\n")
+    trained = checkpoint("grpe_tiny", "--max-atoms", "50")
+    for options, refused in [
+        ([trained], {1, 3}),
+        ([trained, "--max-atoms", "51"], {3}),
+        ([trained, checkpoint("grpe_tiny")], {1, 3}),
+        ([trained, "--max-atoms", "49"], {0, 1, 2, 3}),
+    ]:
+        out = tmp_path / f"out{len(list(tmp_path.iterdir()))}.csv"
+        assert main([*options, str(path), str(out), "--quiet"]) == 0
+        reasons = [row["reason"] for row in rows(out)]
+        assert {row for row, reason in enumerate(reasons) if reason} == refused
+
+
+def test_resume_gets_past_a_molecule_that_is_too_large(
+    checkpoint, many, tmp_path, monkeypatch, capsys
+):
+    """A run that ran out of memory goes on below another limit."""
+    with open(many) as file:
+        lines = file.read().splitlines()
+    lines[600] = "C" * 40
+    Path(many).write_text("\n".join(lines) + "\n")
+    path, out = checkpoint("grpe_tiny"), str(tmp_path / "out.csv")
+    predict_rows = hub.load(path).__class__._predict
+
+    def out_of_memory(self, columns, batch_size):
+        if np.diff(columns["node_offset"]).max() == 40:
+            raise MemoryError
+        return predict_rows(self, columns, batch_size)
+
+    monkeypatch.setattr(hub.load(path).__class__, "_predict", out_of_memory)
+    assert main([path, many, out, "--quiet"]) == 2
+    assert "40 atoms" in capsys.readouterr().err
+    assert main([path, many, out, "--quiet", "--resume", "--max-atoms", "30"]) == 0
+    found = rows(out)
+    assert len(found) == 1100
+    assert found[599]["reason"] == "40 atoms, above --max-atoms 30"
+    assert found[598]["gap"] and found[600]["gap"]
+
+
+@pytest.mark.parametrize("module", ["predict", "explain", "preprocess"])
+def test_a_limit_below_one_is_refused(module, checkpoint, tmp_path, capsys):
+    (tmp_path / "in.csv").write_text("smiles,gap\nCC,1\n")
+    arguments = [str(tmp_path / "in.csv")]
+    if module == "preprocess":
+        arguments = ["--dataset-name", *arguments]
+    else:
+        name = {"predict": "out.csv", "explain": "out.html"}[module]
+        arguments = [checkpoint("grpe_tiny"), *arguments, str(tmp_path / name)]
+    main = importlib.import_module(f"graphormer_plugin.cli.{module}").main
+    assert main([*arguments, "--max-atoms", "0"]) == 2
+    assert "--max-atoms 0" in capsys.readouterr().err
+
+
+def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):
+    assert (
+        explain.main([checkpoint("grpe_tiny"), CHAIN, str(tmp_path / "out.html")]) == 2
+    )
+    assert "20,000 atoms, above --max-atoms 1000" in capsys.readouterr().err
+    lines = ["smiles,gap", *(f"{'C' * n}O,{n}" for n in range(1, 20)), f"{CHAIN},1"]
+    (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
+    arguments = ["--dataset-name", str(tmp_path / "in.csv"), "--quiet"]
+    arguments += ["--data-root", str(tmp_path)]
+    assert preprocess.main(arguments) == 2
+    assert "1 molecule cannot be parsed (row 19;" in capsys.readouterr().err
+    (refused,) = rows(next((tmp_path / "stores").glob("*.invalid.csv")))
+    assert refused["reason"] == "20,000 atoms, above --max-atoms 1000"
+    assert preprocess.main([*arguments, "--skip-invalid"]) == 0
+    assert "1 unparsable row skipped" in capsys.readouterr().out
+    assert preprocess.main([*arguments, "--max-atoms", "10", "--skip-invalid"]) == 0
+    assert "11 unparsable rows skipped" in capsys.readouterr().out

@@ -1,0 +1,59 @@
+"""Small encoders of Graphormer, with the options of its ablation."""
+
+import torch
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules import GraphormerEncoder
+from support.toy_graphs import NODE_DIMS, collate
+
+HEADS, DIM, STEPS = 4, 16, 3
+BOND_DIMS = [3, 2]  # six joint types
+BOND_TYPES = 6
+
+# The rows of Table 5, and more.
+ABLATIONS = {
+    "plain": dict(node_relation="none", centrality="none", edge_type="none"),
+    "laplacian": dict(node_relation="laplacian", centrality="none", edge_type="none"),
+    "spatial": dict(centrality="none", edge_type="none"),
+    "centrality": dict(edge_type="none"),
+    "via node": dict(edge_type="node"),
+    "via aggregation": dict(edge_type="aggregation"),
+    "via attention": dict(),
+    "single hop": dict(edge_type="single_hop"),
+    "undirected degree": dict(centrality="undirected"),
+    "edges without distances": dict(node_relation="none"),
+    "near only": dict(spatial_pos_max=2),
+    "short table": dict(num_spatial=4),
+    "random walk": dict(rwse_steps=3),
+    "positions in space": dict(gaussian_kernels=5),
+    "post-norm": dict(pre_layernorm=False),
+    "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
+    "relu": dict(activation="relu"),
+    "nodes only": dict(virtual_node=False, spatial_pos_max=2),
+    "nodes only, via aggregation": dict(virtual_node=False, edge_type="aggregation"),
+}
+
+
+def make_encoder(**options):
+    torch.manual_seed(0)
+    settings = dict(
+        vocabularies=FeatureSchema(2, NODE_DIMS, BOND_DIMS),
+        num_layers=2,
+        embed_dim=DIM,
+        ffn_dim=24,
+        num_heads=HEADS,
+        multi_hop_max_dist=STEPS,
+        num_in_degree=5,
+        num_out_degree=6,
+        lap_pe_dim=2,
+        dropout=0.0,
+        attention_dropout=0.0,
+    )
+    encoder = GraphormerEncoder(**{**settings, **options}).double()
+    for parameter in encoder.parameters():  # larger than at the start: all terms count
+        torch.nn.init.normal_(parameter, std=0.4)
+    return encoder
+
+
+def batch_of(encoder, graphs):
+    return collate(graphs, encoder.required_fields, BOND_TYPES, path_length=STEPS)
