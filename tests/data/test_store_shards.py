@@ -248,7 +248,7 @@ def test_names_and_folders(folder, whole, shards, tmp_path):
     "change, message",
     [
         ({"name": "nci,"}, "a name is empty"),
-        ({"name": "nci,what"}, "unknown dataset 'what'"),
+        ({"name": "what,nci"}, "unknown dataset 'what'"),
         ({"split": "random"}, "is prepared already; leave --split out"),
         ({"target_kind": "binary"}, "is prepared already; leave --target-kind out"),
         ({"source": "csv"}, "is prepared already; leave --dataset-source out"),
