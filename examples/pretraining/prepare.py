@@ -47,7 +47,7 @@ from graphormer_plugin.data.datasets.smiles import mol_of_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
-    descriptors_of_mol,
+    descriptors_of_mols,
 )
 from graphormer_plugin.data.table import CsvTable
 
@@ -117,7 +117,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
             continue
         kept.append(text)
         keys.append(constitution(mol))
-        values.append(descriptors_of_mol(mol))
+        values.append(descriptors_of_mols([mol])[0])
     temporary = path.with_suffix(".tmp")
     with open(temporary, "wb") as file:
         np.savez(

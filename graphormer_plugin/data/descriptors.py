@@ -1,17 +1,19 @@
 """Morgan fingerprints and RDKit's descriptors of molecules, as arrays."""
 
+import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from rdkit import Chem
-from rdkit.Chem import Descriptors
+from rdkit.Chem import QED, Descriptors, rdMolDescriptors
+from rdkit.Chem.EState import EState
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
 from graphormer_plugin.data.datasets.smiles import mol_of_smiles
 
 MORGAN_BITS = 2048
 MORGAN_RADIUS = 2
+BLOCK = 64  # molecules whose descriptors are computed together
 
 DESCRIPTORS = tuple(name for name, _ in Descriptors.descList)
 LEFT_OUT = {
@@ -63,16 +65,90 @@ def rdkit_descriptors(
     Raises:
         ValueError: RDKit refuses a molecule.
     """
-    kept = [place for place, name in enumerate(DESCRIPTORS) if name not in LEFT_OUT]
-    values = np.full((len(smiles), len(kept)), np.nan)
-    for row, text in zip(values, smiles, strict=True):
-        row[:] = np.array(descriptors_of_mol(parse(text)))[kept]
+    names = [name for name in DESCRIPTORS if name not in LEFT_OUT]
+    values = np.empty((len(smiles), len(names)))
+    for start in range(0, len(smiles), BLOCK):
+        part = slice(start, start + BLOCK)
+        values[part] = descriptors_of_mols(
+            [parse(text) for text in smiles[part]], names
+        )
     largest = np.finfo(np.float32).max
     values[~np.isfinite(values)] = np.nan
     return np.clip(values, -largest, largest)
 
 
-def descriptors_of_mol(mol: Chem.Mol) -> list[Any]:
-    """All `DESCRIPTORS` of a molecule; NaN for one that RDKit cannot compute."""
-    row = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
-    return [row[name] for name in DESCRIPTORS]
+def descriptors_of_mols(
+    mols: Sequence[Chem.Mol], names: Sequence[str] = DESCRIPTORS
+) -> np.ndarray:
+    """Descriptors of molecules as RDKit computes them, equal to the last bit.
+
+    One descriptor after another for all molecules, so that its patterns and code stay
+    in the processor's cache. What several descriptors need is computed once.
+
+    Args:
+        mols: Molecules with known rings.
+        names: Some of `DESCRIPTORS`.
+
+    Returns:
+        float64 [n, names]; NaN for one that RDKit cannot compute.
+    """
+    functions = dict(Descriptors.descList) | SHARED
+    values = np.full((len(mols), len(names)), np.nan)
+    for column, name in enumerate(names):
+        function = functions[name]
+        for row, mol in enumerate(mols):
+            # As in RDKit's CalcMolDescriptors, whatever a descriptor raises.
+            with contextlib.suppress(Exception):
+                values[row, column] = function(mol)
+    return values
+
+
+def estate_indices(mol: Chem.Mol) -> np.ndarray:
+    """RDKit's ``EStateIndices``, once per molecule and without its loop over pairs.
+
+    RDKit's other descriptors look for the attribute that this leaves.
+    """
+    if not hasattr(mol, "_eStateIndices"):
+        table = Chem.GetPeriodicTable()
+        own = np.zeros(mol.GetNumAtoms())
+        for atom in mol.GetAtoms():
+            degree, number = atom.GetDegree(), atom.GetAtomicNum()
+            if degree:
+                shell = EState.GetPrincipleQuantumNumber(number)
+                electrons = table.GetNOuterElecs(number) - atom.GetTotalNumHs()
+                own[atom.GetIdx()] = (4.0 / (shell * shell) * electrons + 1) / degree
+        steps = Chem.GetDistanceMatrix(mol, useBO=False, useAtomWts=False) + 1
+        pairs = np.where(steps < 1e6, (own - own[:, None]) / (steps * steps), 0.0)
+        # Over the first axis numpy adds row after row, in the order of RDKit's loop.
+        mol._eStateIndices = pairs.sum(0) + own
+    return mol._eStateIndices
+
+
+def quantitative_druglikeness(mol: Chem.Mol) -> float:
+    """RDKit's ``qed`` with the numbers that other descriptors need, too."""
+    clean = Chem.RemoveHs(mol)
+    if clean.GetNumAtoms() != mol.GetNumAtoms():
+        return QED.qed(mol)
+    rings = Chem.DeleteSubstructs(Chem.Mol(mol), QED.AliphaticRings)
+    strict = rdMolDescriptors.NumRotatableBondsOptions.Strict
+    properties = QED.QEDproperties(
+        MW=Descriptors.MolWt(mol),
+        ALOGP=Descriptors.MolLogP(mol),
+        HBA=sum(len(mol.GetSubstructMatches(one)) for one in QED.Acceptors),
+        HBD=Descriptors.NumHDonors(mol),
+        PSA=Descriptors.TPSA(mol),
+        ROTB=rdMolDescriptors.CalcNumRotatableBonds(mol, strict),
+        AROM=len(Chem.GetSSSR(rings)),
+        ALERTS=sum(mol.HasSubstructMatch(one) for one in QED.StructuralAlerts),
+    )
+    return QED.qed(mol, qedProperties=properties)
+
+
+# In place of RDKit's functions of these names.
+SHARED: dict[str, Callable[[Chem.Mol], float]] = {
+    "MaxEStateIndex": lambda mol: max(estate_indices(mol)),
+    "MinEStateIndex": lambda mol: min(estate_indices(mol)),
+    "MaxAbsEStateIndex": lambda mol: max(abs(estate_indices(mol))),
+    "MinAbsEStateIndex": lambda mol: min(abs(estate_indices(mol))),
+    "qed": quantitative_druglikeness,
+}

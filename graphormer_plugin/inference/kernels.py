@@ -1,5 +1,6 @@
 """Kernels between molecules over blocks of features: 1 for equal features, down to 0."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -48,10 +49,18 @@ def raw_features(
         return np.asarray(vectors, np.float32)
     if block == "extra":
         return np.asarray(extra, np.float64)
+    return _of_molecules(block, tuple(smiles))
+
+
+@functools.lru_cache(maxsize=8)  # the members of an ensemble read the same molecules
+def _of_molecules(block: str, smiles: tuple[str, ...]) -> NDArray:
     if block == "fingerprint":
         counts = morgan_counts(smiles, parse=mol_of_any_smiles)
-        return np.minimum(counts, MAX_COUNT).astype(np.uint8)
-    return rdkit_descriptors(smiles, mol_of_any_smiles)
+        found = np.minimum(counts, MAX_COUNT).astype(np.uint8)
+    else:
+        found = rdkit_descriptors(smiles, mol_of_any_smiles)
+    found.flags.writeable = False
+    return found
 
 
 @dataclass

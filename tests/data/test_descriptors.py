@@ -1,13 +1,18 @@
 """Morgan fingerprints and RDKit's descriptors as arrays."""
 
+import contextlib
+
 import numpy as np
 import pytest
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 
+from graphormer_plugin.data.datasets.nci import nci_file
+from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
+    descriptors_of_mols,
     morgan_counts,
     rdkit_descriptors,
 )
@@ -29,6 +34,27 @@ def test_descriptors_in_their_order():
     mol = Chem.MolFromSmiles("CCO")
     assert values[0, names.index("MolWt")] == Descriptors.MolWt(mol)
     assert values[1, names.index("RingCount")] == 1
+
+
+def test_equal_to_rdkit():
+    """Also hydrogens as atoms, metals, charges, fragments and one atom; to the bit."""
+    lines = nci_file().read_text().splitlines()[::60]
+    smiles = [line.split()[0] for line in lines]
+    smiles += ["[2H]C([2H])O", "[H][H]", "[Na+].[Cl-]", "C", "[13CH4]", "*CC", "C[Hg]C"]
+    smiles += ["C[Al](C)(C)(C)(C)C", "OC(=O)c1ccccc1OC(C)=O.N", "N[C@@H](C)/C=C/C"]
+    mols = []
+    for text in smiles:
+        with contextlib.suppress(ValueError):
+            mols.append((mol_of_any_smiles(text), mol_of_any_smiles(text)))
+    found = descriptors_of_mols([mol for mol, _ in mols])
+    for row, (_, mol) in zip(found, mols, strict=True):
+        expected = Descriptors.CalcMolDescriptors(mol, missingVal=np.nan)
+        wrong = [
+            name
+            for name, value in zip(DESCRIPTORS, row, strict=True)
+            if not np.array_equal(value, expected[name], equal_nan=True)
+        ]
+        assert not wrong, (Chem.MolToSmiles(mol), wrong)
 
 
 def test_what_is_not_finite_is_nan():
