@@ -7,10 +7,12 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.cli import command
@@ -18,6 +20,7 @@ from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parquet_table import pyarrow_parquet
 from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.table import Table
 from graphormer_plugin.data.table_formats import WRITABLE, open_table, write_table
 from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.ensemble import (
@@ -32,6 +35,7 @@ from graphormer_plugin.inference.ensemble import (
 )
 from graphormer_plugin.inference.loading import BESIDE, head_file
 from graphormer_plugin.inference.model_folder import ModelFolder
+from graphormer_plugin.inference.pool import can_fork, forked_pool, predicted_blocks
 from graphormer_plugin.inference.resumable_writer import ResumableWriter, part_record
 
 RECORD_VERSION = 1
@@ -127,8 +131,8 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--workers",
         type=int,
-        help="processes that read SMILES (default: one per core for many rows, else "
-        "none)",
+        help="processes that read SMILES, and on a CPU of Linux predict, too (default: "
+        "one per core for many rows, else none)",
     )
     add(
         "--resume",
@@ -184,41 +188,40 @@ def main(argv: Sequence[str] | None = None) -> int:
             first=begin,
             end=end,
         )
-    files = ResumableWriter(
-        output,
-        [*table.header, *names, reason],
-        model.arrays(),
-        run_key(arguments, column, table.digest(begin, end)),
-        arguments.resume,
-        convert,
-    )
-    first, started = files.rows, time.monotonic()
-    bar = tqdm(
-        total=total, initial=first, unit="mol", disable=arguments.quiet, smoothing=0.05
-    )
-    try:
-        with bar:
-            workers = num_workers(arguments.workers, total - first)
-            for block in blocks(
-                table,
-                column,
-                begin + first,
-                end,
-                max(BLOCK_ROWS, 4 * arguments.batch_size),
-                model.featuriser,
-                workers,
-                model.extra_columns,
-            ):
-                files.append(*model(block, begin + files.rows))
-                bar.update(len(block.cells))
-        files.finish()
-    except BaseException:
-        if files.rows:
-            text = f"the first {files.rows:,} rows are kept; continue with --resume"
-            print(text, file=sys.stderr)
-        raise
-    finally:
-        files.close()
+    size, forks = max(BLOCK_ROWS, 4 * arguments.batch_size), can_fork(model.device)
+    more = (size + 1,) if forks else ()
+    workers = num_workers(arguments.workers, total, *more)
+    with forked_pool(model, workers if forks else 0) as pool:
+        files = ResumableWriter(
+            output,
+            [*table.header, *names, reason],
+            model.arrays(),
+            run_key(arguments, column, table.digest(begin, end)),
+            arguments.resume,
+            convert,
+        )
+        first, started = files.rows, time.monotonic()
+        bar = tqdm(
+            total=total,
+            initial=first,
+            unit="mol",
+            disable=arguments.quiet,
+            smoothing=0.05,
+        )
+        try:
+            with bar:
+                rows = (begin + first, end, size)
+                for found in predicted(model, table, column, rows, workers, pool):
+                    files.append(*found)
+                    bar.update(len(found[0]))
+            files.finish()
+        except BaseException:
+            if files.rows:
+                text = f"the first {files.rows:,} rows are kept; continue with --resume"
+                print(text, file=sys.stderr)
+            raise
+        finally:
+            files.close()
     rate = (total - first) / (time.monotonic() - started)
     failed = f", {files.failed:,} without prediction" if files.failed else ""
     print(
@@ -233,6 +236,36 @@ def main(argv: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
     return 0
+
+
+def predicted(
+    model: Ensemble,
+    table: Table,
+    column: str,
+    rows: tuple[int, int, int],
+    workers: int,
+    pool: ProcessPoolExecutor | None,
+) -> Iterator[tuple[list[list[str]], list[np.ndarray], int]]:
+    """Yield what `Ensemble` returns, block after block.
+
+    Args:
+        model: on its device.
+        table: the input.
+        column: its column of SMILES.
+        rows: first row, row to stop before, and rows of a block.
+        workers: processes.
+        pool: those that predict; None: they read SMILES only.
+    """
+    if pool is not None:
+        for found in predicted_blocks(pool, workers, table, column, *rows):
+            model.unseen.add(found.unseen)
+            yield found.rows, found.arrays, found.failed
+        return
+    more = (model.featuriser, workers, model.extra_columns)
+    row = rows[0]
+    for block in blocks(table, column, *rows, *more):
+        yield model(block, row)
+        row += len(block.cells)
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:

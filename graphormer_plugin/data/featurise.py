@@ -8,10 +8,11 @@ import re
 import signal
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from rdkit import rdBase
@@ -28,6 +29,7 @@ from graphormer_plugin.data.errors import DatasetError, WorkerError
 from graphormer_plugin.data.parts import SavedParts
 
 logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 # Workers take seconds to start, because they import this package. One core featurises
@@ -65,16 +67,17 @@ class LimitedParser:
             raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 
 
-def num_workers(asked: int | None, rows: int) -> int:
+def num_workers(asked: int | None, rows: int, least: int = MIN_ROWS_FOR_WORKERS) -> int:
     """Number of processes to start; 0 means to work in this process.
 
     Args:
         asked: Number that the user gave. None selects all cores that this process may
             use, or 0 if there are too few rows to repay the start of workers.
         rows: Number of rows to featurise.
+        least: Rows that repay it.
     """
     if asked is None:
-        if rows < MIN_ROWS_FOR_WORKERS:
+        if rows < least:
             return 0
         asked = len(os.sched_getaffinity(0))
     if asked < 0:
@@ -182,11 +185,32 @@ def _in_pool(
     context = multiprocessing.get_context(method)
     if method == "forkserver":
         context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_start_worker)
-    pending: deque[Future[FeaturisedRows]] = deque()
+    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
+    calls = ((parser, rows, strings) for rows, strings in pieces)
+    return in_order(pool, workers, _featurise_rows, calls)
+
+
+def in_order(
+    pool: ProcessPoolExecutor,
+    workers: int,
+    function: Callable[..., Result],
+    calls: Iterable[tuple[Any, ...]],
+) -> Iterator[Result]:
+    """Results of calls in the processes of a pool, a bounded number of them at once.
+
+    Args:
+        pool: Is shut down at the end.
+        workers: Its processes.
+        function: Is called in them.
+        calls: Its arguments.
+
+    Raises:
+        WorkerError: A worker died.
+    """
+    pending: deque[Future[Result]] = deque()
     try:
-        for rows, strings in pieces:
-            pending.append(pool.submit(_featurise_rows, parser, rows, strings))
+        for arguments in calls:
+            pending.append(pool.submit(function, *arguments))
             if len(pending) >= 4 * workers:
                 yield pending.popleft().result()
         while pending:
@@ -200,7 +224,7 @@ def _in_pool(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start_worker() -> None:
+def start_worker() -> None:
     """Leaves Ctrl-C to the parent, and exits when the parent has died."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()

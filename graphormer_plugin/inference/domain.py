@@ -135,6 +135,12 @@ class Unseen:
             self.elements.update(elements)
             self.sizes += any(outside for _, outside in found)
 
+    def add(self, other: "Unseen") -> None:
+        """Add the molecules that another one has counted."""
+        self.far += other.far
+        self.sizes += other.sizes
+        self.elements.update(other.elements)
+
     def warnings(self) -> list[str]:
         """One line for each kind; empty if all molecules resemble the training ones."""
         lines = []

@@ -29,7 +29,7 @@ from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.values import combined, describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
-BLOCK_ROWS = 2048  # rows that are predicted together, at least
+BLOCK_ROWS = 512  # rows that are predicted together, at least
 REASON = "reason"  # column that says why a row has no prediction
 
 
@@ -233,6 +233,11 @@ class Ensemble:
                 f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
                 f"{', '.join(self.extra_columns)} beside the molecules"
             )
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return next(self.predictors[0].model.parameters()).device
 
     def arrays(self) -> dict[Path, tuple[Any, tuple[int, ...]]]:
         """Files of vectors, as `ResumableWriter` takes them."""

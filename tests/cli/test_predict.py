@@ -11,6 +11,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.inference.ensemble import Ensemble
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
 from support.training import forked
@@ -423,3 +424,31 @@ def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys)
     assert seen == [None, 2]
     assert "another process is writing it" in capsys.readouterr().err
     assert len(rows("out.csv")) == 1100
+
+
+def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
+    """Processes that read and predict write what one process does."""
+    monkeypatch.chdir(tmp_path)
+    path = checkpoint("grpe_tiny")
+    written = []
+    for workers in ("0", "2"):
+        command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]
+        assert main([*command, "--workers", workers]) == 0
+        printed = capsys.readouterr()
+        assert "1,100 rows" in printed.out
+        written.append((rows("out.csv"), np.load("e.npy"), printed.err))
+        os.remove("out.csv"), os.remove("e.npy")
+    (one, vectors, warned), (other, others, also) = written
+    assert [row["smiles"] for row in one] == [row["smiles"] for row in other]
+    assert [row["reason"] for row in one] == [row["reason"] for row in other]
+    gaps = [[float(row["gap"] or "nan") for row in out] for out in (one, other)]
+    np.testing.assert_allclose(*gaps, rtol=1e-5)
+    np.testing.assert_allclose(vectors, others, rtol=1e-4, atol=1e-5)
+    assert warned == also
+
+
+def test_a_process_dies(checkpoint, many, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Ensemble, "__call__", lambda *_: os._exit(1))
+    assert main([checkpoint("grpe_tiny"), many, "o.csv", "--workers", "2"]) == 2
+    assert "error: a worker process died: out of memory" in capsys.readouterr().err
