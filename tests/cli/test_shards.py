@@ -169,7 +169,7 @@ def test_a_shard_goes_on(checkpoint, table, monkeypatch, capsys, suffix):
             yield block
 
     arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
-    arguments += ["--batch-size", "32", "--shard", "2/2"]
+    arguments += ["--workers", "0", "--batch-size", "32", "--shard", "2/2"]
     monkeypatch.setattr(predict, "blocks", stopping)
     assert main(arguments) == 130
     assert "the first 256 rows are kept" in capsys.readouterr().err
