@@ -5,6 +5,7 @@ repository. In front of PATH are commands that run in forks of one Python proces
 (recipe_server.py), after the wrappers below have made them short.
 """
 
+import gzip
 import importlib
 import os
 import re
@@ -84,6 +85,8 @@ WRAPPERS = {
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
             */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
+            */predict_step.py | */descriptors.py | */featurise.py)
+                more=(--molecules 20 --rounds 1) ;;
             */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
         esac
         exec "$SHIMS/python" "$@" "${more[@]}" """,
@@ -214,6 +217,10 @@ def provide(page, clone, environment):
         log.write_text(LOG)
         rings = [f"C1{'C' * size}1,{size % 4 // 2}" for size in range(2, 32)]
         (clone / "bbbp.csv").write_text("\n".join(["smiles,p_np", *rings]) + "\n")
+    if page == "examples/speed/README.md":
+        (clone / "lipophilicity.csv").write_text(csv_file(["smiles"]))
+        packed = gzip.compress(csv_file(["smiles"]).encode())
+        (clone / "molhiv.csv.gz").write_bytes(packed)
     if Path(page).parent.name in ("explaining", "predicting", "scale", "tour"):
         training, predicting = [
             code for _, code in BLOCKS["README.md"] if "checkpoints" in code
