@@ -80,6 +80,7 @@ WRAPPERS = {
         case "$1" in
             # They start Pythons of their own, which would take a minute.
             */*_memory.py | */prepare.py) more=(--help) ;;
+            */graph_size.py | */eigenvectors.py | */many_graphs.py) more=(--help) ;;
             */fidelity/curves.py) more=(--help) ;; # trainings of half an hour
             */random_forest.py) more=(--trees 5) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;

@@ -67,7 +67,8 @@ def write_layout(root: Path, smiles: list[str], count: int) -> None:
 def descendants(pid: int) -> Iterator[int]:
     """Processes that a process has started, and theirs."""
     try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        tasks = Path(f"/proc/{pid}/task").glob("*/children")  # of every thread
+        children = " ".join(task.read_text() for task in tasks).split()
     except OSError:
         return
     for child in map(int, children):

@@ -13,9 +13,15 @@ import torch
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
-from graphormer_plugin.data.columns import ShardColumns, columns_of_graphs
+from graphormer_plugin.data.columns import (
+    ShardColumns,
+    columns_of_graphs,
+    release_pages,
+)
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import MAX_BOND_TYPES
+
+RELEASED_AFTER = 2048  # graphs; each maps about 0.4 MB of a large store
 
 
 class GraphCollator:
@@ -49,6 +55,7 @@ class GraphCollator:
         self.num_bond_types = num_bond_types
         self.max_nodes = max_nodes
         self.spec = spec
+        self.unreleased = 0
 
     def __call__(self, graph_ids: NDArray[np.int64]) -> dict[str, Any]:
         """Collates graphs of the store.
@@ -81,6 +88,10 @@ class GraphCollator:
             return {}
         if self.spec is None:
             raise RuntimeError("no batch_spec: build the model before iterating")
+        self.unreleased += graph_ids.size
+        if self.unreleased >= RELEASED_AFTER:
+            release_pages(self.shards)
+            self.unreleased = 0
         columns, target, ids = self.columns, self.target, graph_ids
         if isinstance(columns, ShardColumns):
             columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))

@@ -1,5 +1,6 @@
-"""Columns of graphs in memory, as a store has them, for prediction."""
+"""Columns of graphs: of some in memory, and of several stores."""
 
+import mmap
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -157,6 +158,19 @@ def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nd
         else:
             joined[name] = np.concatenate(columns)
     return joined
+
+
+def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Takes the pages of memory-mapped columns out of this process.
+
+    They stay in the page cache. A read at random maps 64 KiB, so that a process would have
+    all of a store that the cache has, sooner or later.
+    """
+    for columns in shards:
+        for column in columns.values():
+            mapped = getattr(column, "_mmap", None)
+            if mapped is not None:
+                mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def _kind_of_row(name: str, column: np.ndarray) -> str:

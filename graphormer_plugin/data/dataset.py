@@ -14,7 +14,7 @@ from graphormer_plugin.data.store_shards import StoreShards
 logger = logging.getLogger(__name__)
 
 
-def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int64]:
+def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
     """Number of the size bucket of each graph.
 
     A bucket starts at the smallest size that the previous one does not hold, and holds
@@ -34,7 +34,10 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.int6
     for size in distinct.tolist():
         if not starts or size > starts[-1] * (1.0 + ratio):
             starts.append(size)
-    return np.searchsorted(np.asarray(starts), sizes, side="right") - 1
+    # NumPy sorts numbers of 16 bits in linear time.
+    bucket_of_size = np.zeros(int(distinct[-1]) + 1 if len(distinct) else 0, np.int64)
+    bucket_of_size[distinct] = np.searchsorted(starts, distinct, side="right") - 1
+    return bucket_of_size.astype(np.min_scalar_type(len(starts)))[sizes]
 
 
 def cut_batches(

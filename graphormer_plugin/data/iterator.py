@@ -175,11 +175,18 @@ def batch_iterator(
             update_freq(epoch) * num_shards if update_freq else 1,
         )
 
-    batches_of_epoch(dataset, epoch)  # raises here what the first epoch would raise
+    # Raises here what the first epoch would raise.
+    first = [batches_of_epoch(dataset, epoch)]
+
+    def batch_sampler(dataset: GraphDataset, number: int) -> list[NDArray[np.int64]]:
+        if number == epoch and first:
+            return first.pop()
+        return batches_of_epoch(dataset, number)
+
     return GraphBatchIterator(
         dataset=dataset,
         collate_fn=dataset.collater,
-        batch_sampler=batches_of_epoch,
+        batch_sampler=batch_sampler,
         num_shards=num_shards,
         num_workers=num_workers,
         epoch=epoch,

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from speed.path_memory import memory
 
+from graphormer_plugin.data import laplacian as module
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 from support.edge_lists import both, columns_of, random_graph
 
@@ -84,3 +86,88 @@ def test_the_order_of_graphs_does_not_matter():
 def test_bad_k():
     with pytest.raises(ValueError, match="k is 0"):
         laplacian_eigenvectors(columns_of((1, [])), 0)
+
+
+def tree(rng, n):
+    return both([(int(rng.integers(max(0, i - 4), i)), i) for i in range(1, n)])
+
+
+def shifted(edges, by):
+    return [(u + by, v + by) for u, v in edges]
+
+
+def grid(n):
+    rows = [(i * n + j, i * n + j + 1) for i in range(n) for j in range(n - 1)]
+    return both(
+        rows + [(u * n + v, u * n + v + n) for u in range(n - 1) for v in range(n)]
+    )
+
+
+PATH = both([(i, i + 1) for i in range(69)])
+RING = both([(i, (i + 1) % 60) for i in range(60)])  # all but the last are double
+STAR = both([(0, i) for i in range(1, 80)])  # one eigenvalue, 78 times
+BINARY = both([((i - 1) // 2, i) for i in range(1, 127)])  # many multiple ones
+RANDOM = np.random.default_rng(3)
+LARGE = {
+    "path": (70, PATH),
+    "ring": (60, RING),
+    "star": (80, STAR),
+    "binary tree": (127, BINARY),
+    "grid": (100, grid(10)),
+    "random tree": (150, tree(RANDOM, 150)),
+    "random graph": random_graph(RANDOM, 90),
+    # two equal components, a small one, and nodes alone
+    "components": (214, PATH + shifted(PATH, 70) + shifted(tree(RANDOM, 66), 140)),
+    "equal stars": (240, STAR + shifted(STAR, 80) + shifted(STAR, 160)),
+    "nothing": (100, []),
+}
+
+
+@pytest.mark.parametrize("k", [1, 5, 12])
+@pytest.mark.parametrize("name", LARGE)
+def test_sparse_solver_is_the_dense_one(monkeypatch, name, k):
+    """Eigenvalues; vectors of simple ones; the projection on the space of a multiple one
+    that k does not cut; of one that it cuts, that the vectors lie in the dense space.
+    """
+    n, edges = LARGE[name]
+    matrix, columns = laplacian(n, edges), columns_of((n, edges))
+    dense = laplacian_eigenvectors(columns, k).astype(np.float64)
+    monkeypatch.setattr(module, "DENSE_NODES", 30)
+    found = laplacian_eigenvectors(columns, k).astype(np.float64)
+    assert np.array_equal(found, laplacian_eigenvectors(columns, k))  # always the same
+    values, vectors = np.linalg.eigh(matrix)
+    trivial = int((values < 1e-9).sum())
+    expected, vectors = values[trivial:], vectors[:, trivial:]
+    used = min(k, len(expected))
+    assert not found[:, used:].any()
+    np.testing.assert_allclose(found.T @ found, dense.T @ dense, atol=2e-6)
+    residual = matrix @ found[:, :used] - found[:, :used] * expected[:used]
+    assert np.abs(residual).max(initial=0) < 2e-6
+    start = 0
+    while start < used:
+        end = start + 1
+        while end < len(expected) and expected[end] - expected[start] < 1e-7:
+            end += 1
+        space, inside = vectors[:, start:end], slice(start, min(end, used))
+        if end - start == 1:
+            np.testing.assert_allclose(found[:, start], dense[:, start], atol=2e-6)
+        elif end <= used:
+            one, other = found[:, inside], dense[:, inside]
+            np.testing.assert_allclose(one @ one.T, other @ other.T, atol=5e-6)
+        else:
+            rest = found[:, inside] - space @ (space.T @ found[:, inside])
+            assert np.abs(rest).max() < 5e-6
+        start = end
+
+
+@pytest.mark.slow
+def test_twenty_thousand_nodes_in_little_memory():
+    """The dense solver takes 9.6 GB."""
+    n = 20_000
+    columns = columns_of((n, tree(np.random.default_rng(0), n)))
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # the peak restarts at the present
+    before = memory("VmRSS")
+    found = laplacian_eigenvectors(columns, 8).astype(np.float64)
+    assert memory("VmHWM") - before < 200e6
+    np.testing.assert_allclose(found.T @ found, np.eye(8), atol=1e-5)

@@ -6,12 +6,18 @@ import numpy as np
 import pandas
 import pytest
 import torch
+from speed.path_memory import memory
 
 from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data import collator as collator_module
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import ShardColumns, columns_of_graphs
+from graphormer_plugin.data.columns import (
+    ShardColumns,
+    columns_of_graphs,
+    release_pages,
+)
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
@@ -123,6 +129,30 @@ def assert_same(found, expected):
         assert torch.equal(found.nan_to_num(7), expected.nan_to_num(7))
     else:
         assert found == expected
+
+
+def test_memory_does_not_grow_with_the_store(rng, tmp_path, monkeypatch):
+    """Pages of a store that were read leave the process; its graphs stay the same."""
+    chunk = random_chunk(rng, graphs=40_000, nodes=40)
+    splits = {"train": np.arange(39_999), "valid": [39_999]}
+    store = write_store(
+        tmp_path / "large", [chunk], dataset="large", splits=splits, target_names=["y"]
+    )
+    spec = BatchSpec(fields=frozenset({"x", "bond"}))
+    kinds = {"num_bond_types": store.schema.num_bond_types, "spec": spec}
+    collator = GraphCollator(dict(store.columns), store.target, **kinds)
+    order = rng.permutation(40_000)
+    first = collator(order[:8])
+    released = []
+    monkeypatch.setattr(collator_module, "RELEASED_AFTER", 100)
+    monkeypatch.setattr(collator_module, "release_pages", released.append)
+    for start in range(0, 40_000, 40):
+        collator(order[start : start + 40])
+    assert len(released) == 333 and released[0][0] is collator.columns
+    before, size = memory("RssFile"), sum(c.nbytes for c in store.columns.values())
+    release_pages(released[0])
+    assert before - memory("RssFile") > 0.7 * size > 7e6
+    assert_same(collator(order[:8]), first)
 
 
 def test_columns_of_graphs_with_everything(rng):

@@ -9,11 +9,12 @@ def columns_of(*graphs):
     flat = np.array([pair for pairs in edges for pair in pairs], dtype=int).reshape(
         -1, 2
     )
+    dtype = np.uint8 if max(n for n, _ in graphs) <= 256 else np.int32
     return {
         "node_offset": np.cumsum([0, *(n for n, _ in graphs)]),
         "edge_offset": np.cumsum([0, *map(len, edges)]),
-        "edge_src": flat[:, 0].astype(np.uint8),
-        "edge_dst": flat[:, 1].astype(np.uint8),
+        "edge_src": flat[:, 0].astype(dtype),
+        "edge_dst": flat[:, 1].astype(dtype),
     }
 
 

@@ -1,0 +1,66 @@
+"""Laplacian eigenvectors: the dense solver, the sparse one, and where they cross.
+
+    python examples/speed/eigenvectors.py
+
+Processor time (one thread) of 8 vectors of one graph, and the rise of the resident memory,
+in a process per case: molecules of `nci` joined into a tree (see graph_size.py), and graphs
+of the stochastic block model, a tenth of all pairs joined, which factorise badly.
+"""
+
+import argparse
+import multiprocessing
+import time
+
+import numpy as np
+from graph_size import joined_graph
+from path_memory import memory
+
+from graphormer_plugin.data import DatasetOptions, get_store, laplacian
+
+K = 8
+
+
+def block_model(nodes: int) -> dict[str, np.ndarray]:
+    """Columns of a random graph with a tenth of all pairs."""
+    adjacency = np.random.default_rng(nodes).random((nodes, nodes)) < 0.1
+    ends = np.argwhere(np.triu(adjacency, 1) | np.triu(adjacency, 1).T).T
+    offsets = {"node_offset": np.array([0, nodes])}
+    offsets["edge_offset"] = np.array([0, ends.shape[1]])
+    return offsets | {"edge_src": ends[0], "edge_dst": ends[1]}
+
+
+def measure(kind: str, nodes: int, dense: bool) -> tuple[float, int]:
+    """Processor seconds and bytes."""
+    if kind == "molecules":
+        columns = joined_graph(get_store(DatasetOptions(name="nci")), nodes, nodes)
+    else:
+        columns = block_model(nodes)
+    laplacian.DENSE_NODES = nodes if dense else 2 * K
+    before = memory("VmRSS")
+    with open("/proc/self/clear_refs", "w") as reset:
+        reset.write("5")  # the peak restarts at the present
+    start = time.process_time()
+    laplacian.laplacian_eigenvectors(columns, K)
+    return time.process_time() - start, memory("VmHWM") - before
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    sizes = [128, 256, 512, 1024, 2048]
+    parser.add_argument("--nodes", type=int, nargs="+", default=sizes)
+    parser.add_argument("--sparse-only", action="store_true")
+    args = parser.parse_args()
+    for kind in ("molecules", "block model"):
+        for nodes in args.nodes:
+            cells = []
+            for dense in (False,) if args.sparse_only else (True, False):
+                with multiprocessing.get_context("spawn").Pool(1) as pool:
+                    seconds, size = pool.apply(measure, (kind, nodes, dense))
+                cells.append(f"{seconds * 1e3:.0f} ms, {size / 2**20:.0f} MiB")
+            print(f"{kind}, {nodes}: {' | '.join(cells)}", flush=True)
+            if kind == "block model" and args.sparse_only:
+                return
+
+
+if __name__ == "__main__":
+    main()

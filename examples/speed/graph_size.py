@@ -1,0 +1,196 @@
+"""Time and memory of a training step over the size of the graphs, and the largest graph.
+
+    python examples/speed/graph_size.py
+    python examples/speed/graph_size.py --largest
+
+A graph is molecules of `nci` joined by single bonds into a tree, which keeps distances
+short. Each system has a process of its own with one thread. A step is forward, backward and
+Adam on one batch of graphs of one size, ``--nodes-per-batch`` nodes together. Writes
+``graph_size.tsv`` (processor time of a step and the rise of resident memory, both per
+graph) and ``graph_size.svg``.
+
+``--largest`` adds ``largest.tsv``: the largest graph whose step succeeds, up to 10 %, in
+a process whose data (``ulimit -d``: all its private memory) are limited to 8 GiB.
+"""
+
+import argparse
+import csv
+import ctypes
+import gc
+import multiprocessing
+import resource
+import statistics
+import time
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from path_memory import memory
+
+import graphormer_plugin  # noqa: F401  (registers the architectures)
+from graphormer_plugin.data import DatasetOptions, get_store
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.models import build_model
+
+matplotlib.use("svg")
+from matplotlib import pyplot
+
+HERE = Path(__file__).parent
+ARCHITECTURES = ["grpe_small", "graphormer_slim", "cgt_zinc", "gt_zinc"]
+SIZES = [16, 32, 64, 128, 256, 512, 1024, 2000]
+LIMIT = 8 << 30
+
+
+def joined_graph(store, nodes: int, seed: int) -> dict[str, np.ndarray]:
+    """Columns of a graph: molecules, each bonded to the one with half its number."""
+    columns, random = store.columns, np.random.default_rng(seed)
+    offsets = {name: columns[f"{name}_offset"] for name in ("node", "edge")}
+    x, edges, bonds, starts = [], [], [], [0]
+    while starts[-1] < nodes:
+        graph = int(random.integers(len(store)))
+        first, end = offsets["node"][graph : graph + 2]
+        end = min(end, first + nodes - starts[-1])
+        part = slice(*offsets["edge"][graph : graph + 2])
+        ends = np.stack([columns["edge_src"][part], columns["edge_dst"][part]])
+        kept = (ends < end - first).all(0)  # the last molecule is cut off
+        x.append(columns["x"][first:end])
+        edges.append(ends[:, kept].astype(np.int64) + starts[-1])
+        bonds.append(columns["edge_bond"][part][kept])
+        parent = starts[(len(starts) - 1) // 2]
+        if starts[-1]:
+            link = np.array([[parent, starts[-1]], [starts[-1], parent]])
+            edges.append(link)
+            bonds.append(np.ones(2, bonds[0].dtype))
+        starts.append(starts[-1] + int(end - first))
+    ends, bond = np.concatenate(edges, 1), np.concatenate(bonds)
+    order = np.lexsort((bond, *ends[::-1]))
+    return {
+        "node_offset": np.array([0, nodes]),
+        "edge_offset": np.array([0, len(order)]),
+        "x": np.concatenate(x),
+        "edge_src": ends[0][order].astype(np.int32),
+        "edge_dst": ends[1][order].astype(np.int32),
+        "edge_bond": bond[order],
+    }
+
+
+def measure(arch: str, nodes: int, at_once: int, limit: int) -> dict[str, float]:
+    """Processor time and memory of a step on ``at_once`` graphs; none if too large."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    store = get_store(DatasetOptions(name="nci"))
+    model = build_model(arch, store.schema, store.targets).train()
+    optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+    columns = joined_graph(store, nodes, seed=nodes)
+    if limit:
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    try:
+        columns |= compute_columns(columns, model.batch_spec)
+        collator = GraphCollator(
+            columns,
+            np.zeros((1, 1), np.float32),
+            num_bond_types=store.schema.num_bond_types,
+            spec=model.batch_spec,
+        )
+        gc.collect()
+        ctypes.CDLL("libc.so.6").malloc_trim(0)  # gives back what earlier graphs took
+        before, seconds = memory("VmRSS"), []
+        with open("/proc/self/clear_refs", "w") as reset:
+            reset.write("5")  # the peak restarts at the present
+        for _ in range(1 if limit or nodes > 500 else 3):
+            start = time.process_time()
+            batch = collator(np.zeros(at_once, np.int64))["net_input"]["batch"]
+            optimizer.zero_grad()
+            model(batch).square().mean().backward()
+            optimizer.step()
+            seconds.append(time.process_time() - start)
+    except (RuntimeError, MemoryError, ValueError) as error:
+        if not limit:
+            raise
+        return {"error": str(error).splitlines()[0][:100]}
+    return {
+        "seconds": statistics.median(seconds) / at_once,
+        "bytes": (memory("VmHWM") - before) / at_once,
+        "peak": memory("VmHWM"),
+    }
+
+
+def in_process(*case):
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(measure, case)
+
+
+def largest(arch: str, start: int) -> tuple[int, float]:
+    """Nodes of the largest graph that trains within the limit, and the step's seconds."""
+    good, bad, seconds, nodes = 0, 0, 0.0, start
+    while not bad or bad > 1.1 * good:
+        found = in_process(arch, nodes, 1, LIMIT)
+        print(arch, nodes, found, flush=True)
+        if "error" in found:
+            bad = nodes
+        else:
+            good, seconds = nodes, found["seconds"]
+        nodes = (good + bad) // 2 if good and bad else good * 5 // 4 or bad * 3 // 4
+    return good, seconds
+
+
+def draw(rows: list[dict[str, str]], path: Path) -> None:
+    """Time and memory of a graph over its nodes, on logarithmic axes."""
+    figure, axes = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    for place, name in zip(axes, ("ms", "MiB")):
+        for arch in dict.fromkeys(row["arch"] for row in rows):
+            own = [row for row in rows if row["arch"] == arch]
+            nodes = [int(row["nodes"]) for row in own]
+            place.loglog(nodes, [float(row[name]) for row in own], "o-", label=arch)
+        place.set_xlabel("nodes of the graph")
+        place.set_ylabel(f"{name} per graph and step")
+        place.grid(alpha=0.3)
+    axes[0].legend(frameon=False)
+    pyplot.rcParams["svg.hashsalt"] = "graph_size"
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--nodes-per-batch", type=int, default=2048)
+    parser.add_argument("--arch", choices=ARCHITECTURES, help="only this")
+    parser.add_argument("--largest", action="store_true", help="the largest graph only")
+    parser.add_argument("--start", type=int, default=2500, help="of --largest: nodes")
+    parser.add_argument("--output", type=Path, default=HERE, help="folder")
+    args = parser.parse_args()
+    name = "largest.tsv" if args.largest else "graph_size.tsv"
+    path = args.output / name
+    header = ["arch", "nodes", "s" if args.largest else "ms", "MiB"]
+    rows = []
+    if path.exists():  # other architectures, measured before
+        with open(path, newline="") as file:
+            rows = list(csv.DictReader(file, delimiter="\t"))
+    archs = [args.arch] if args.arch else ARCHITECTURES
+    rows = [row for row in rows if row["arch"] not in archs]
+    for arch in archs:
+        if args.largest:
+            nodes, seconds = largest(arch, args.start)
+            cells = [arch, nodes, f"{seconds:.0f}", LIMIT >> 20]
+            rows.append(dict(zip(header, map(str, cells))))
+        else:
+            with multiprocessing.get_context("spawn").Pool(1) as pool:
+                for nodes in SIZES:
+                    at_once = max(1, args.nodes_per_batch // nodes)
+                    found = pool.apply(measure, (arch, nodes, at_once, 0))
+                    ms, mib = found["seconds"] * 1e3, found["bytes"] / 2**20
+                    cells = [arch, nodes, f"{ms:.3g}", f"{mib:.3g}"]
+                    rows.append(dict(zip(header, map(str, cells))))
+                    print("\t".join(map(str, cells)), flush=True)
+        rows.sort(key=lambda row: ARCHITECTURES.index(row["arch"]))
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, header, delimiter="\t", lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        if not args.largest:
+            draw(rows, path.with_suffix(".svg"))
+
+
+if __name__ == "__main__":
+    main()
