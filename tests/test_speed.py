@@ -1,5 +1,6 @@
 """The scripts of examples/speed that measure scale, with little; their committed tables."""
 
+import csv
 import importlib
 import sys
 from pathlib import Path
@@ -55,11 +56,15 @@ def test_stores_of_repeated_molecules(store, tmp_path, monkeypatch, capsys):
     assert "720 graphs in 1 stores: open 0." in capsys.readouterr().out
 
 
-def test_plot(tmp_path):
-    rows = [
-        {"arch": arch, "nodes": str(nodes), "ms": str(nodes), "MiB": "2"}
-        for arch in graph_size.ARCHITECTURES
-        for nodes in graph_size.SIZES
+def test_table_and_plot(tmp_path):
+    with open(SPEED / "graph_size.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    cases = [
+        (arch, str(n)) for arch in graph_size.ARCHITECTURES for n in graph_size.SIZES
     ]
+    assert [(row["arch"], row["nodes"]) for row in rows] == cases
+    assert all(float(row["ms"]) > 0 and float(row["MiB"]) > 0 for row in rows)
     graph_size.draw(rows, tmp_path / "plot.svg")
-    assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
+    for folder in (tmp_path, SPEED):
+        name = "plot.svg" if folder == tmp_path else "graph_size.svg"
+        assert (folder / name).read_text().startswith("<?xml")
