@@ -138,4 +138,5 @@ def _predict(
         0,
         ensemble.extra_columns,
     )
-    return PredictedBlock(*ensemble(block, first), ensemble.unseen)
+    cells, arrays, failed = ensemble(block, first)
+    return PredictedBlock(cells, arrays, failed, ensemble.unseen)
