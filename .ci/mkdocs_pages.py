@@ -11,7 +11,7 @@ import griffe
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "LICENSE", "examples/**/*.md", "examples/**/*.png")
+PAGES = ("*.md", "LICENSE", *(f"examples/**/*.{kind}" for kind in ("md", "png", "svg")))
 
 
 def api_pages(folder: Path) -> list:

@@ -12,8 +12,9 @@ class Shard:
     """One of several parts of a table: consecutive rows, and as many as in any other
     part, or one more.
 
-    >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
-    [(0, 3), (3, 6), (6, 10)]
+    Examples:
+        >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
+        [(0, 3), (3, 6), (6, 10)]
 
     Attributes:
         number: From 1.
