@@ -56,6 +56,7 @@ class TestFeaturise:
         Chem.MolFromSmiles("C1CC")
         assert "unclosed ring" in capfd.readouterr().err
 
+    @pytest.mark.trains  # starts two processes
     def test_workers_give_the_same_in_order(self):
         smiles = (SMILES + ["C1CC"]) * 100
         alone, together = self.run(smiles, 1), self.run(smiles, 2)
