@@ -370,7 +370,7 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
         rows: digest of the rows of the input.
     """
     parts: list[Any] = [RECORD_VERSION, column, rows]
-    parts += [arguments.shard.number, arguments.shard.count]
+    parts += [arguments.shard.number, arguments.shard.count, arguments.max_atoms]
     checkpoints, folder = models_of(arguments)
     parts.append([file_sha256(path) for path in checkpoints])
     parts.append(folder.spread_scale if folder else {})

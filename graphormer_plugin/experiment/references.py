@@ -60,7 +60,9 @@ def forest_predictions(
             if classes:
                 found[:, known.astype(int)] = 1
                 continue
-            found[:, target] = known[0] if len(known) else np.nanmean(labels[train])
+            if not len(known):  # every weight is 0, or there is no label
+                known = column[train][~np.isnan(column[train])]
+            found[:, target] = known.mean() if len(known) else np.nan
             continue
         of_rows = None if weights is None else weights[rows, target]
         options = {

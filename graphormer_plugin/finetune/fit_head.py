@@ -109,9 +109,9 @@ def fit_head(
     smiles = smiles_of(smiles, predictor.featuriser)
     columns = np.empty((len(labels), 0))
     if extra:
-        columns = np.array([*extra.values()], np.float64).T
+        columns = np.array([*extra.values()], np.float64).T[kept]
     raw = {
-        block: raw_features(block, vectors, smiles, columns[kept])
+        block: raw_features(block, vectors, smiles, columns)
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)

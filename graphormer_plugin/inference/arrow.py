@@ -62,7 +62,7 @@ class TablePredictor:
         # A worker may run in another folder.
         for name in ("checkpoint", "head", "user_data_dir"):
             value = getattr(self, name)
-            if value is not None:
+            if value not in (None, BESIDE):
                 found = os.path.abspath(value) if os.path.exists(value) else str(value)
                 object.__setattr__(self, name, found)
 

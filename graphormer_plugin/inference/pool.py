@@ -139,4 +139,6 @@ def _predict(
         ensemble.extra_columns,
     )
     cells, arrays, failed = ensemble(block, first)
-    return PredictedBlock(cells, arrays, failed, ensemble.unseen)
+    counts = Unseen(())  # without the training vectors, which are large
+    counts.add(ensemble.unseen)
+    return PredictedBlock(cells, arrays, failed, counts)

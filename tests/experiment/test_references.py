@@ -48,3 +48,17 @@ def test_several_classes(table):
     found = forest_predictions(table, labels, train, weights=weights, **options)
     assert not found[:, 1].any()
     assert mean_labels(labels, 4) == pytest.approx([13 / 41, 14 / 41, 14 / 41, 0])
+
+
+def test_forest_of_a_target_without_weight():
+    """Its prediction is the mean of its own labels, or NaN without any."""
+    table = np.arange(12.0)[:, None]
+    labels = np.stack([np.arange(12.0), np.full(12, np.nan), np.full(12, 5.0)], 1)
+    labels[:4, 2] = 2.0
+    weights = np.ones((12, 3))
+    weights[:, 2] = 0
+    train = np.arange(8)
+    found = forest_predictions(
+        table, labels, train, kind="regression", trees=2, seed=1, weights=weights
+    )
+    assert np.isnan(found[:, 1]).all() and np.all(found[:, 2] == 3.5)
