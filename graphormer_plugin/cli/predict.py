@@ -362,7 +362,10 @@ def chosen_head(arguments: argparse.Namespace) -> str | None:
 
 
 def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
-    """Digest of everything that the rows of a run depend on; resuming needs the same.
+    """Digest of what the rows of a run depend on; resuming needs the same.
+
+    ``--max-atoms`` is not part of it: a lower one lets a run go on past a molecule that
+    was too large for the memory.
 
     Args:
         arguments: of the command.
@@ -370,7 +373,7 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
         rows: digest of the rows of the input.
     """
     parts: list[Any] = [RECORD_VERSION, column, rows]
-    parts += [arguments.shard.number, arguments.shard.count, arguments.max_atoms]
+    parts += [arguments.shard.number, arguments.shard.count]
     checkpoints, folder = models_of(arguments)
     parts.append([file_sha256(path) for path in checkpoints])
     parts.append(folder.spread_scale if folder else {})
