@@ -305,7 +305,8 @@ def _build_from_smiles(
             exclude=exclude,
             parts=parts,
         ):
-            failures += piece.failures
+            for row, text, reason in piece.failures:
+                failures.append((source.first_row + row, text, reason))
             if piece.chunk is None or (failures and not options.skip_invalid):
                 continue  # the rest is parsed only to list all failures
             start = writer.num_graphs

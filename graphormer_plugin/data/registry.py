@@ -59,6 +59,7 @@ class DatasetSource:
             default is ogb for SMILES with the default parser, else none.
         exclude: Rows that are known to be unusable and are left out silently.
         label: Name for humans; empty selects the dataset's.
+        first_row: Row of the table at which a shard starts; messages count from it.
     """
 
     graphs: Iterable[Any] | None = None
@@ -80,6 +81,7 @@ class DatasetSource:
     featuriser: str = ""
     exclude: Iterable[int] = ()
     label: str = ""
+    first_row: int = 0
 
 
 @dataclass(frozen=True)

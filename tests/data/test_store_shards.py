@@ -295,6 +295,14 @@ def test_wrong_names_and_options(folder, shards, change, message):
         open_stores(options(folder, **{"name": str(shards), **change}))
 
 
+def test_invalid_molecules_have_their_row_of_the_table(tmp_path):
+    path = tmp_path / "m.csv"
+    smiles = ["C", "CC", "CCC", "N", "O", "CN", "C1CC", "CO"]
+    path.write_text("smiles,y\n" + "".join(f"{s},1\n" for s in smiles))
+    with pytest.raises(DatasetError, match=r"row 6;"):
+        get_store(options(tmp_path, name=str(path), shard=Shard(2, 2)))
+
+
 def test_a_missing_shard(folder, shards, tmp_path):
     for number in (1, 4):
         (tmp_path / f"0000{number}-of-00004").symlink_to(

@@ -147,6 +147,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         graph_features=extras,
         graph_values=np.array(numbers).reshape(len(smiles), len(extras)),
         label=stem(path),
+        first_row=first,
     )
 
 
