@@ -66,6 +66,7 @@ class TestFeaturise:
             for name, values in vars(one.chunk).items():
                 assert np.array_equal(values, getattr(two.chunk, name)), name
 
+    @pytest.mark.trains  # starts two processes
     def test_a_worker_that_dies(self):
         with pytest.raises(DatasetError, match="a worker process died: out of memory"):
             list(featurise(SMILES, die, workers=2, progress=False))

@@ -7,6 +7,7 @@ import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
+from support.architectures import num_weights
 
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 ZINC = FeatureSchema(1, [28], [4])
@@ -19,8 +20,7 @@ OGB_TABLES = dict(node_table_size=512, bond_table_size=512, num_edge_dis=128)
 
 def parameters(arch, schema, outputs=1, **options):
     targets = TargetSchema([f"y{i}" for i in range(outputs)])
-    model = build_model(arch, schema, targets, **options)
-    return sum(parameter.numel() for parameter in model.parameters())
+    return num_weights(arch, schema, targets, **options)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from fairseq.models import ARCH_CONFIG_REGISTRY
 import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
+from support.architectures import num_weights
 
 # OGB: nine atom columns in tables of 512 rows each, as in the published code. That
 # numbers the bonds 0..63; here 60 types are the true number of combinations.
@@ -28,8 +29,7 @@ ZINC = FeatureSchema(1, [28], [4])
     ],
 )
 def test_size(arch, schema, table_size, paper, tolerance):
-    model = build_model(arch, schema, TargetSchema(["y"]), node_table_size=table_size)
-    count = sum(parameter.numel() for parameter in model.parameters())
+    count = num_weights(arch, schema, TargetSchema(["y"]), node_table_size=table_size)
     assert count == pytest.approx(paper, rel=tolerance)
 
 

@@ -8,6 +8,7 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
+from torch.overrides import TorchFunctionMode
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
@@ -115,3 +116,18 @@ def make_batch(model, ids, **options):
         path_length=spec.path_length,
     )
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
+
+
+class Uninitialised(TorchFunctionMode):
+    """Models that only count their weights draw no random numbers for them."""
+
+    def __torch_function__(self, function, types, arguments=(), keywords=None):
+        if function in (torch.Tensor.normal_, torch.Tensor.uniform_):
+            return arguments[0]
+        return function(*arguments, **(keywords or {}))
+
+
+def num_weights(arch, schema, targets, **options):
+    with Uninitialised():
+        model = build_model(arch, schema, targets, **options)
+    return sum(parameter.numel() for parameter in model.parameters())
