@@ -8,7 +8,7 @@ from pathlib import Path
 
 from graphormer_plugin.cli import command
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
-from graphormer_plugin.data.options import MAX_ATOMS, help_of
+from graphormer_plugin.data.options import MAX_ATOMS, help_of, names_of
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
@@ -187,8 +187,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     out = values.pop("out")
     values["folder"] = out or default_folder(values["table"])
     for name in ("target_columns", "class_names", "extra_columns"):
-        words = values[name].split(",")
-        values[name] = tuple(word.strip() for word in words if word.strip())
+        values[name] = names_of(values[name], name)
     values["ratios"] = parse_ratios(values["ratios"])
     return Settings(**values)
 

@@ -57,7 +57,9 @@ class LimitedParser:
         """Raises ValueError for a larger molecule."""
         if len(smiles) > self.max_atoms:  # an atom has at least one character
             written, *_ = smiles.split(maxsplit=1) or [""]
-            self.check(sum(1 for _ in ATOM.finditer(written)))
+            # Of one fragment: the parser may leave the others out.
+            largest = max(written.split("."), key=len)
+            self.check(sum(1 for _ in ATOM.finditer(largest)))
         graph = self.parser(smiles)
         self.check(len(graph.x))
         return graph

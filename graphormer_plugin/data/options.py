@@ -187,7 +187,7 @@ class DatasetOptions:
         for name in ("target_columns", "class_names", "extra_columns"):
             names = getattr(self, name)
             if isinstance(names, str):
-                names = [part.strip() for part in names.split(",") if part.strip()]
+                names = names_of(names, name)
             object.__setattr__(self, name, tuple(names or ()))
         for name in (
             "source",
@@ -224,6 +224,19 @@ class DatasetOptions:
             name = flag.name.removeprefix("dataset_").removeprefix("prepare_")
             more[name] = getattr(config, flag.name)
         return cls(**more)
+
+
+def names_of(text: str, option: str) -> tuple[str, ...]:
+    """The names that an option lists, separated by commas; none in an empty text.
+
+    Raises:
+        DatasetError: There are commas only.
+    """
+    names = tuple(part.strip() for part in text.split(",") if part.strip())
+    if text and not names:
+        flag = option.replace("_", "-")
+        raise DatasetError(f"--{flag} {text!r}: expected names, separated by commas")
+    return names
 
 
 def data_root_folder(options: DatasetOptions) -> Path:

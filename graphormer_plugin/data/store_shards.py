@@ -20,7 +20,7 @@ from graphormer_plugin.data.store import MANIFEST, GraphStore
 # Options that a prepared store has in it.
 _SETTLED = ("source", "split", "smiles_column", "target_columns", "target_kind")
 _SETTLED += ("target_unit", "class_names", "weight_column", "largest_fragment")
-_SETTLED += ("extra_columns", "descriptors")
+_SETTLED += ("extra_columns", "descriptors", "shard", "rebuild")
 
 
 class StoreShards:

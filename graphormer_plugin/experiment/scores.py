@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import mean, stdev
 
 import numpy as np
-from sklearn.metrics import r2_score
+from sklearn.metrics import log_loss, r2_score, recall_score
 
 from graphormer_plugin.criterions.metrics import (
     average_precision,
@@ -85,12 +85,12 @@ def _class_score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     """A metric of a multiclass target: the mean recall of its classes is the balanced
     accuracy."""
     if name == "log_loss":
-        chances = predicted[np.arange(len(labels)), labels]
-        return float(-np.log(np.maximum(chances, np.finfo(np.float64).tiny)).mean())
-    hits = predicted.argmax(1) == labels
+        classes = np.arange(predicted.shape[1])
+        return float(log_loss(labels, predicted.astype(np.float64), labels=classes))
+    best = predicted.argmax(1)
     if name == "accuracy":
-        return float(hits.mean())
-    return float(np.mean([hits[labels == one].mean() for one in np.unique(labels)]))
+        return float(np.mean(best == labels))
+    return float(recall_score(labels, best, labels=np.unique(labels), average="macro"))
 
 
 def pairs(

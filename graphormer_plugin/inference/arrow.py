@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas
+
 from graphormer_plugin.data.parquet_table import array_of, cell, pyarrow_parquet
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.inference.ensemble import (
@@ -88,14 +90,17 @@ class TablePredictor:
 
         def cells(name: str) -> list[str]:
             column = rows[name]
-            values = column.tolist() if is_frame else column.to_pylist()
+            if is_frame:  # pandas has several kinds of missing values
+                values = column.astype(object).where(column.notna(), None).tolist()
+            else:
+                values = column.to_pylist()
             return [cell(value) for value in values]
 
         new = self.columns(names, len(rows) if is_frame else rows.num_rows, cells)
         if is_frame:
-            return rows.assign(
-                **{n: array.to_pandas().array for n, array in new.items()}
-            )
+            arrays = {name: array.to_pandas().array for name, array in new.items()}
+            more = pandas.DataFrame(arrays, index=rows.index)
+            return pandas.concat([rows, more], axis=1)
         for name, array in new.items():
             rows = rows.append_column(name, array)
         return rows

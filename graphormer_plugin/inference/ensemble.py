@@ -341,9 +341,11 @@ class Ensemble:
     def _embed(self, block: Block) -> list[np.ndarray]:
         """Rows for each file of `arrays`."""
         nodes, width = self.vectors.nodes, self._width()
-        rows = [] if block.chunk is None else block.chunk.row.tolist()
-        found: Sequence[np.ndarray] = []
-        if rows:
+        rows: np.ndarray = np.zeros(0, np.int64)
+        found: list[np.ndarray] = []
+        if block.chunk is not None:
+            predicted = [row not in block.reasons for row in block.chunk.row.tolist()]
+            rows = block.chunk.row[predicted]
             found = self.predictors[0].embed(
                 block.chunk,
                 self.vectors.layers,
@@ -351,13 +353,13 @@ class Ensemble:
                 self.batch_size,
                 self.vectors.fingerprint,
             )
+            found = [vectors for vectors, use in zip(found, predicted) if use]
         if nodes:
             counts = np.zeros(len(block.cells), np.int64)
-            if rows:
-                counts[rows] = block.chunk.num_nodes
+            counts[rows] = [len(vectors) for vectors in found]
             return [np.concatenate([np.empty((0, width)), *found]), counts]
         result = np.full((len(block.cells), width), np.nan, np.float32)
-        if rows:
+        if len(rows):
             result[rows] = found
         return [result]
 

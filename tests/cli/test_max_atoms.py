@@ -10,6 +10,8 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
+from graphormer_plugin.data.datasets.smiles import smiles_parser
+from graphormer_plugin.data.featurise import LimitedParser
 from support.tables import rows
 from support.training import forked
 
@@ -51,6 +53,16 @@ def test_the_limit_comes_from_the_training(checkpoint, tmp_path):
         assert main([*options, str(path), str(out), "--quiet"]) == 0
         reasons = [row["reason"] for row in rows(out)]
         assert {row for row, reason in enumerate(reasons) if reason} == refused
+
+
+def test_fragments_that_are_left_out_do_not_count():
+    parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
+    acid = "CCCC([H])([H])C(=O)[O-]"
+    assert len(parser(f"{acid}.[Na+]" + ".O" * 20).x) == 7
+    with pytest.raises(ValueError, match="11 atoms, above --max-atoms 10"):
+        parser("[Na+]." + "C" * 11)
+    with pytest.raises(ValueError, match="27 atoms, above --max-atoms 10"):
+        LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
 def test_resume_gets_past_a_molecule_that_is_too_large(

@@ -323,7 +323,14 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
         new = tmp_path / "new.csv"
         new.write_text("smiles,pH\nCCCO,9\nCCCO,acid\nCCCO,\n")
         output = tmp_path / f"{name}.csv"
-        assert predict.main([str(path), str(new), str(output)]) == 0
+        vectors, atoms = tmp_path / f"{name}.npy", tmp_path / f"{name}_atoms.npy"
+        line = [str(path), str(new), str(output), "--embeddings"]
+        assert predict.main([*line, str(atoms), "--nodes"]) == 0
+        assert np.load(atoms).shape[0] == 8  # of two molecules
+        assert np.load(f"{atoms.with_suffix('')}.count.npy").tolist() == [4, 0, 4]
+        output.unlink()
+        assert predict.main([*line, str(vectors)]) == 0
+        assert np.isnan(np.load(vectors)).all(1).tolist() == [False, True, False]
         first, second, third = rows(output)
         assert float(first["gap"]) == pytest.approx(high, rel=1e-4)
         assert (second["gap"], second["reason"]) == ("", "'acid' is not a number")
@@ -385,6 +392,7 @@ def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
         (["in.csv", "--weight-column", "w"], "no column 'w'"),
         (["in.csv", "--class-names", "no,yes"], "--class-names"),
         (["in.csv", "--extra-columns", "pH"], "no column 'pH'"),
+        (["in.csv", "--extra-columns", ","], "--extra-columns ',': expected names"),
         (["in.csv", "--class-weights", "1,2"], "--class-weights 1,2: the targets are"),
     ],
 )

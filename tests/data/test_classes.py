@@ -122,3 +122,5 @@ def test_weights_of_rows(prepared):
     assert store.columns["weight"].tolist() == [n / 2 for n in range(1, 11)]
     with pytest.raises(DatasetError, match="row 0 .*column 'w': '' is not a weight"):
         prepared("smiles,y,w", ["C,1,"] * 5, weight_column="w")
+    with pytest.raises(DatasetError, match="all weights in column 'w' are 0"):
+        prepared("smiles,y,w", ["C,1,0"] * 5, weight_column="w")

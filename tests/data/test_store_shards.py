@@ -288,6 +288,8 @@ def test_names_and_folders(folder, whole, shards, tmp_path):
         ({"split": "random"}, "is prepared already; leave --split out"),
         ({"target_kind": "binary"}, "is prepared already; leave --target-kind out"),
         ({"source": "csv"}, "is prepared already; leave --dataset-source out"),
+        ({"shard": Shard(1, 2)}, "is prepared already; leave --shard out"),
+        ({"rebuild": True}, "is prepared already; leave --rebuild out"),
     ],
 )
 def test_wrong_names_and_options(folder, shards, change, message):

@@ -72,6 +72,12 @@ def test_kinds_of_tables(predictor, table, found):
     assert frame.shape[1] == 3  # not changed
 
 
+def test_missing_values_of_pandas(predictor, found):
+    frame = pandas.DataFrame({"smiles": pandas.array(SMILES, dtype="string")})
+    reasons = predictor(frame)["reason"]
+    assert reasons[2] == reasons[5] == "no SMILES" and pandas.isna(reasons[0])
+
+
 def test_no_rows(predictor, table, found):
     """Engines call it with none, to know the columns."""
     assert predictor(table.slice(0, 0)).schema.equals(found.schema)

@@ -121,6 +121,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     if not smiles:
         where = "below the header" if options.shard.is_whole else "in this shard"
         raise DatasetError(f"{path}: there are no rows {where}")
+    if weight_column and options.shard.is_whole and not any(weights):
+        raise DatasetError(f"{path}: all weights in column {weight_column!r} are 0")
     target = np.array(values).reshape(len(smiles), len(targets))
     if np.isnan(target).all():
         raise DatasetError(f"{path}: columns {list(targets)} have no label at all")
