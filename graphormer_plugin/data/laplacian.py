@@ -15,8 +15,6 @@ the numbering of the nodes: arbitrary, but the same in every computation.
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse import csgraph, linalg
 from tqdm import tqdm
 
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
@@ -50,8 +48,12 @@ def laplacian_eigenvectors(
         for graphs, size in _graphs_of_one_size(np.diff(node_offset)):
             rows = node_offset[graphs][:, None] + np.arange(size)
             if size > DENSE_NODES:
+                # Late: it imports scipy, and hardly any data have such graphs.
+                from graphormer_plugin.data.sparse_laplacian import of_graph
+
                 for graph, own in zip(graphs.tolist(), rows):
-                    out[own] = _of_sparse(_sparse_adjacency(columns, graph, size), k)
+                    vectors = of_graph(columns, graph, size, k, DENSE_NODES)
+                    out[own] = vectors * _signs(vectors)
             else:
                 out[rows] = _decompose(_adjacency(columns, graphs, size), k)
             bar.update(len(graphs))
@@ -102,89 +104,3 @@ def _signs(vectors: np.ndarray) -> np.ndarray:
     size = np.abs(vectors)
     first = (size >= size.max(-2, keepdims=True) - _TIE).argmax(-2)
     return np.sign(np.take_along_axis(vectors, first[..., None, :], -2))
-
-
-def _sparse_adjacency(
-    columns: Mapping[str, np.ndarray], graph: int, size: int
-) -> sparse.csr_array:
-    """float64 [size, size] of 0 and 1, symmetric, diagonal 0."""
-    edges = slice(*map(int, columns["edge_offset"][graph : graph + 2]))
-    source, target = (
-        np.asarray(columns[name][edges], np.int64) for name in ("edge_src", "edge_dst")
-    )
-    kept = source != target
-    ends = source[kept], target[kept]
-    half = sparse.coo_array((np.ones(kept.sum()), ends), (size, size)).tocsr()
-    both = half + half.T
-    both.data[:] = 1
-    return both
-
-
-def _of_sparse(adjacency: sparse.csr_array, k: int) -> np.ndarray:
-    """[n, n] -> [n, k], component by component."""
-    n = adjacency.shape[0]
-    count, component = csgraph.connected_components(adjacency, directed=False)
-    order = np.argsort(component, kind="stable")
-    ends = np.searchsorted(component[order], np.arange(count + 1))
-    found: list[tuple[float, np.ndarray, np.ndarray]] = []
-    for first, end in zip(ends[:-1], ends[1:]):
-        nodes = order[first:end]
-        if len(nodes) > 1:
-            values, vectors = _of_component(adjacency[nodes][:, nodes], k)
-            found += [(value, nodes, v) for value, v in zip(values, vectors.T)]
-    found.sort(key=lambda one: one[0])
-    out = np.zeros((n, k))
-    for column, (_, nodes, vector) in enumerate(found[:k]):
-        out[nodes, column] = vector
-    return out
-
-
-def _of_component(adjacency: sparse.csr_array, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """The k smallest eigenvalues above 0 of a connected graph, and their vectors [n, k];
-    fewer for a small one."""
-    n = adjacency.shape[0]
-    scale = sparse.diags_array(adjacency.sum(0) ** -0.5)
-    laplacian = (sparse.eye_array(n) - scale @ adjacency @ scale).tocsc()
-    if n <= max(DENSE_NODES, 4 * (k + 1)):
-        values, vectors = np.linalg.eigh(laplacian.toarray())
-        values, vectors = values[1 : k + 1], vectors[:, 1 : k + 1]
-    else:
-        values, vectors = _smallest(laplacian, k + 1)
-        values, vectors = values[1:], vectors[:, 1:]
-    return values, vectors * _signs(vectors)
-
-
-def _smallest(laplacian: sparse.csc_array, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """The smallest eigenvalues and their vectors, with all copies of multiple ones."""
-    n = laplacian.shape[0]
-    # A path, which has the smallest eigenvalue above 0, has it near 5 / n^2.
-    shift = 1.0 / n**2
-    factors = linalg.splu(
-        laplacian + shift * sparse.eye_array(n, format="csc"),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-    known = np.zeros((n, 0))
-    values = np.zeros(0)
-    random = np.random.default_rng(n)
-
-    def inverse(vector: np.ndarray) -> np.ndarray:
-        """That of the shifted Laplacian, on the complement of what is known."""
-        vector = vector - known @ (known.T @ vector)
-        vector = factors.solve(vector)
-        return vector - known @ (known.T @ vector)
-
-    while True:
-        operator = linalg.LinearOperator((n, n), matvec=inverse, dtype=np.float64)
-        inverted, vectors = linalg.eigsh(
-            operator, count, which="LA", v0=random.standard_normal(n)
-        )
-        known, _ = np.linalg.qr(np.concatenate([known, vectors], 1))
-        last = np.sort(values)[count - 1] if len(values) >= count else np.inf
-        values = np.concatenate([values, 1 / inverted - shift])
-        if 1 / inverted.max() - shift >= last * (1 - 1e-9):
-            break
-    # One basis, in the order of the eigenvalues.
-    values, rotation = np.linalg.eigh(known.T @ (laplacian @ known))
-    return values[:count], (known @ rotation)[:, :count]

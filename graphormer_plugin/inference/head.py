@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
@@ -157,6 +156,8 @@ class Head:
         mean, variance, in_domain = map(np.concatenate, zip(*parts, strict=True))
         numbers = self.numbers
         if self.targets.kind != "regression":
+            from scipy.special import expit  # late: it takes long
+
             spread = np.sqrt(variance) * numbers["spread_scale"]
             latent = mean[..., None] + spread[..., None] * _NODES
             samples = expit(

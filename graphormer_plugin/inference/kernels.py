@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
@@ -166,6 +164,8 @@ def weighted_sum(
 def _unary(counts: NDArray) -> Any:
     """Sparse float32 [n, bits x MAX_COUNT]: a bit counted c times gives c ones, so that a
     product of rows is the sum of the minima of their counts."""
+    from scipy.sparse import csr_matrix  # late: not every head has counts
+
     rows, bits = np.nonzero(counts)
     times = counts[rows, bits].astype(np.int64)
     rows, bits = np.repeat(rows, times), np.repeat(bits, times)
@@ -173,11 +173,13 @@ def _unary(counts: NDArray) -> Any:
     columns = bits * MAX_COUNT + np.arange(len(bits)) - starts
     shape = (len(counts), counts.shape[1] * MAX_COUNT)
     ones = np.ones(len(rows), np.float32)
-    return scipy.sparse.csr_matrix((ones, (rows, columns)), shape=shape)
+    return csr_matrix((ones, (rows, columns)), shape=shape)
 
 
 def _mid_ranks(column: Floats) -> tuple[Floats, Floats]:
     """Distinct finite values, and the normal scores of their mid-ranks."""
+    from scipy.special import ndtri  # late: it takes long
+
     known, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     shares = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
     return known, ndtri(shares)

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import networkx
 import numpy as np
 from rdkit import Chem, RDConfig
 from rdkit.Chem import Crippen
@@ -114,6 +113,8 @@ def longest_cycle(mol: Any) -> int:
     Returns:
         Atoms of the longest cycle, 0 without cycles.
     """
+    import networkx  # late: it takes long
+
     bonds = sorted(
         sorted((bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()))
         for bond in mol.GetBonds()

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas
 
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
@@ -148,6 +147,8 @@ def _held_out(whole: DatasetSource, subset: bool) -> DatasetSource:
 def _pcqm(
     files: BenchmarkFiles, split_names: Sequence[str], options: DatasetOptions
 ) -> DatasetSource:
+    import pandas  # late: it takes long
+
     folder = files.require(options)
     _check_release(files, folder, 1)
     file = folder / "raw" / "data.csv.gz"
@@ -197,8 +198,10 @@ def _check_release(files: BenchmarkFiles, folder: Path, version: int) -> None:
         )
 
 
-def _numbers(values: pandas.Series, file: Path, column: str) -> np.ndarray:
+def _numbers(values: Any, file: Path, column: str) -> np.ndarray:
     """float64 with NaN for missing values; DatasetError for text."""
+    import pandas  # late: it takes long
+
     numbers = pandas.to_numeric(values, errors="coerce")
     text = values[numbers.isna() & values.notna()]
     if len(text):
@@ -344,6 +347,8 @@ def _molecules(mapping: Path, names: list[str]) -> tuple[list[str], np.ndarray]:
 
 def _split(path: Path) -> np.ndarray:
     """Rows of a split, one per line."""
+    import pandas  # late: it takes long
+
     cells = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False)[0]
     for line, cell in enumerate(cells, 1):
         if not cell.strip().isdecimal():
@@ -355,6 +360,8 @@ class _RawGraphs:
     """Graphs of OGB's raw files, which list each bond once, with their labels."""
 
     def __init__(self, files: BenchmarkFiles, folder: Path, tasks: int) -> None:
+        import pandas  # late: it takes long
+
         raw = folder / "raw"
         with files.reading(raw):
             self.edges, nodes, edges, self.x, self.edge_attr, labels = (

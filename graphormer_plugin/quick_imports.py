@@ -1,0 +1,63 @@
+"""Import fairseq and this package in about half of the time.
+
+fairseq imports all of its tasks and losses. One of each, for speech and for text, imports
+scikit-learn and `scipy.stats`, which takes a third of the time. They get functions that
+import the real ones when they are called. The collector of cyclic garbage rests
+meanwhile: it would search the same new modules again and again.
+"""
+
+import contextlib
+import gc
+import importlib
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+DEFERRED = ("sklearn", "sklearn.metrics", "scipy.stats")
+
+
+class _Deferred(ModuleType):
+    """A module whose functions import the real module when they are called."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            real = importlib.import_module(self.__name__)
+            return getattr(real, name)(*args, **kwargs)
+
+        return call
+
+
+@contextlib.contextmanager
+def deferred_modules() -> Iterator[None]:
+    """Modules of `DEFERRED` that nothing has imported yet are `_Deferred`."""
+    names = [name for name in DEFERRED if name not in sys.modules]
+    for name in names:
+        sys.modules[name] = module = _Deferred(name)
+        package, _, last = name.rpartition(".")
+        if package in names:
+            setattr(sys.modules[package], last, module)
+    try:
+        yield
+    finally:
+        for name in names:
+            del sys.modules[name]
+
+
+@contextlib.contextmanager
+def quick_imports() -> Iterator[None]:
+    """Imports fairseq, then what stands inside."""
+    enabled, first = gc.isenabled(), "torch" not in sys.modules
+    gc.disable()
+    try:
+        with deferred_modules():
+            import fairseq  # noqa: F401
+        yield
+    finally:
+        if first:  # there are hardly any objects but modules, which stay for ever
+            gc.freeze()
+        if enabled:
+            gc.enable()

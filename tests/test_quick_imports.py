@@ -1,0 +1,64 @@
+"""What importing this package imports, and what it defers."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from fairseq.criterions import sentence_prediction
+from scipy.stats import spearmanr
+from sklearn.metrics import f1_score, roc_curve
+
+from graphormer_plugin.quick_imports import DEFERRED, deferred_modules
+
+LATE = ("sklearn", "pandas", "networkx", "matplotlib", "scipy")
+
+
+def test_commands_import_nothing_large_that_they_may_not_need():
+    program = (
+        "import gc, sys, graphormer_plugin.cli.predict; "
+        f"print(*sorted({set(LATE)} & set(sys.modules)), gc.isenabled())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
+
+
+def test_fairseq_calls_what_was_deferred():
+    labels, predicted = [1, 0, 1, 1], [1, 1, 0, 1]
+    expected = f1_score(labels, predicted)
+    assert sentence_prediction.f1_score(labels, y_pred=predicted) == expected
+
+
+def test_deferred_functions_import_the_real_ones(monkeypatch):
+    real = {name: sys.modules[name] for name in DEFERRED}
+    for name in DEFERRED:
+        monkeypatch.delitem(sys.modules, name)
+    with deferred_modules():
+        from scipy import stats as not_deferred  # of the package that is there
+        from scipy.stats import spearmanr as late_spearmanr
+        from sklearn import metrics
+    assert not set(DEFERRED) & set(sys.modules)
+    for name, module in real.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    assert not_deferred.spearmanr is spearmanr
+    x, y = np.arange(5), np.array([0, 2, 1, 4, 3])
+    assert late_spearmanr is not spearmanr
+    assert late_spearmanr(x, y) == spearmanr(x, y)
+    found = metrics.roc_curve(y > 1, score := x / 4)
+    for one, other in zip(found, roc_curve(y > 1, score), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_modules_that_are_there_stay():
+    with deferred_modules():
+        from sklearn.metrics import f1_score as same
+    assert same is f1_score
+
+
+def test_deferred_modules_have_no_special_attributes(monkeypatch):
+    for name in DEFERRED:
+        monkeypatch.delitem(sys.modules, name)
+    with deferred_modules(), pytest.raises(AttributeError, match="__file__"):
+        print(sys.modules["sklearn"].__file__)
