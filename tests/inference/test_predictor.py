@@ -216,6 +216,12 @@ def test_large_graphs_make_small_batches(monkeypatch):
     found = one.predict(SMILES)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert seen == [(2, 3), (1, 6), (1, 10)]
+    seen.clear()
+    monkeypatch.undo()
+    monkeypatch.setattr(predictor_module, "NODES_PER_THREAD", 12)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    np.testing.assert_allclose(one.predict(SMILES), expected, atol=1e-9)
+    assert seen == [(3, 6), (1, 10)]
 
 
 def test_samples_are_those_of_training_mode():
