@@ -130,7 +130,7 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
     return {
         "recipe": recipe,
         "variant": variant,
-        "dataset": state["task_state"]["dataset_name"],
+        "dataset": Path(state["task_state"]["dataset_name"]).name,
         "source": cfg["task"]["dataset_source"] or "",
         "fingerprint": state["task_state"]["fingerprint"][:12],
         "commit": commit(),

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from support.benchmark_files import write_gaps
+
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
@@ -58,7 +60,7 @@ def dry(tmp_path):
         path.chmod(0o755)
     environment = {"PATH": f"{bin}:{os.environ['PATH']}", "PRETRAINED": "none"}
     environment |= {"SMOKE_DIR": str(tmp_path), "SAVE_DIR": str(tmp_path / "run")}
-    (tmp_path / "data").mkdir()
+    write_gaps(tmp_path / "data")
 
     def trainings(name, **more):
         result = run_recipe(name, environment | {"SEEDS": "1"} | more)
