@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.store_shards import open_stores
@@ -16,6 +17,7 @@ SPEED = Path(__file__).parents[1] / "examples" / "speed"
 sys.path.append(str(SPEED))  # the scripts import each other
 graph_size = importlib.import_module("graph_size")
 many_graphs = importlib.import_module("many_graphs")
+many_targets = importlib.import_module("many_targets")
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +56,17 @@ def test_stores_of_repeated_molecules(store, tmp_path, monkeypatch, capsys):
     np.testing.assert_array_equal(found.labels(np.arange(120)), store.target)
     many_graphs.measure(folder, 0.5)
     assert "720 graphs in 1 stores: open 0." in capsys.readouterr().out
+
+
+def test_steps_with_many_targets(monkeypatch, capsys):
+    monkeypatch.setattr(many_targets, "MOLECULES", 40)
+    options = ["--arch", "grpe_tiny", "--targets", "3", "--updates", "1"]
+    monkeypatch.setattr(sys, "argv", ["many_targets.py", *options])
+    before = torch.get_num_threads()
+    many_targets.main()
+    torch.set_num_threads(before)
+    lines = capsys.readouterr().out.splitlines()[-3:]
+    assert [line.partition(" ")[0] for line in lines] == ["1", "3", "ratio"]
 
 
 def test_table_and_plot(tmp_path):
