@@ -23,9 +23,7 @@ PAPERS = list(csv.DictReader(open(EXAMPLES / "papers.tsv"), delimiter="\t"))
 MEASURED = {"zinc": ("mae", "test"), "pcqm4m": ("mae", "valid")}
 MEASURED |= {"pcqm4mv2": ("mae", "valid"), "molhiv": ("roc_auc", "test")}
 MEASURED |= {"molpcba": ("ap", "test")}
-MEASURED |= {
-    name: ("mae", "test") for name in ("pcqm4mv2_subset", "qm9_gap_subset")
-}
+MEASURED |= {name: ("mae", "test") for name in ("pcqm4mv2_subset", "qm9_gap_subset")}
 MEASURED |= {name: ("accuracy", "test") for name in ("mnist", "cifar10")}
 MEASURED |= {name: ("weighted_accuracy", "test") for name in ("pattern", "cluster")}
 MEASURED |= {

@@ -376,6 +376,7 @@ def load_ensemble(
     device: str | None = None,
     head: str | None = BESIDE,
     user_data_dir: str | None = None,
+    bfloat16: bool = False,
     **options: Any,
 ) -> Ensemble:
     """The models that some names stand for, on their device.
@@ -385,6 +386,7 @@ def load_ensemble(
         device: see `usable_device`.
         head: see `load`.
         user_data_dir: see `load`.
+        bfloat16: see `Predictor.bfloat16`.
         **options: of `Ensemble`.
 
     Raises:
@@ -395,6 +397,9 @@ def load_ensemble(
     members = [
         (str(path), load(path, user_data_dir, head).to(where)) for path in checkpoints
     ]
+    if bfloat16:
+        for _, member in members:
+            member.bfloat16()
     scale = folder.scales(members[0][1].targets) if folder else 1.0
     return Ensemble(members, spread_scale=scale, **options)
 

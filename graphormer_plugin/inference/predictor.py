@@ -19,6 +19,7 @@ from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
+from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
 from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.embedding import layer_vectors
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
@@ -103,6 +104,15 @@ class Predictor:
     def double(self) -> "Predictor":
         """Compute in float64; returns this object."""
         self.model.double()
+        return self
+
+    def bfloat16(self) -> "Predictor":
+        """Multiply matrices of the layers in bfloat16; returns this object.
+
+        Raises:
+            ValueError: the model's device has no instructions for it.
+        """
+        multiply_in_bfloat16(self.model)
         return self
 
     def predict(

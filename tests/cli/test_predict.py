@@ -11,6 +11,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.ensemble import Ensemble
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
@@ -45,6 +46,21 @@ def test_table(checkpoint, inputs, capsys):
     expected = hub.load(path).predict([row["SMILES"] for row in good])[:, 0]
     np.testing.assert_allclose([float(row["gap"]) for row in good], expected, rtol=1e-5)
     assert sorted(os.listdir()) == ["in.csv", "out.csv"]
+
+
+def test_bfloat16(checkpoint, inputs, monkeypatch, capsys):
+    command = [checkpoint("grpe_tiny"), "in.csv", "--quiet"]
+    assert main([*command, "out.csv"]) == 0
+    for has, code in ((True, 0), (False, 2)):
+        monkeypatch.setattr(bfloat16, "has_bfloat16", lambda device, has=has: has)
+        assert main([*command, f"{has}.csv", "--dtype", "bf16"]) == code
+    assert "error: bfloat16 would be slower than float32" in capsys.readouterr().err
+    assert not Path("False.csv").exists()
+    expected, found = (
+        np.array([float(row["gap"] or 0) for row in rows(name)])
+        for name in ("out.csv", "True.csv")
+    )
+    assert 0 < np.abs(found - expected).max() < 0.05 * expected.std()
 
 
 def test_columns_of_the_input_are_kept(checkpoint, inputs):
@@ -217,11 +233,11 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
         assert key(one, "in.csv", *more.split()) == first
     options = ["--mc-dropout 2", "--seed 2", "--embeddings e.npy"]
     options += ["--embeddings e.npy --nodes", "--embeddings e.npy --layers 2"]
-    options += ["--embeddings e.npy --grpe-fingerprint"]
+    options += ["--embeddings e.npy --grpe-fingerprint", "--dtype bf16"]
     keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
     keys += [key(other, "in.csv"), key(one, other, "in.csv")]
     keys += [key(one, "in.csv", *more.split()) for more in options]
-    assert len(set(keys)) == len(keys) == 11
+    assert len(set(keys)) == len(keys) == 12
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):

@@ -1,0 +1,42 @@
+"""Matrix products of a trained model in bfloat16, all else as it was."""
+
+import torch
+
+from graphormer_plugin.models import GraphModel
+
+
+def multiply_in_bfloat16(model: GraphModel) -> None:
+    """Lets the encoder's layers multiply matrices in bfloat16 (torch's automatic mixed
+    precision).
+
+    The sum over the layers, what comes before them, and the head stay in the type of the
+    weights.
+
+    Args:
+        model: On its device.
+
+    Raises:
+        ValueError: The device has no instructions for it, so that it would take longer.
+    """
+    if not isinstance(model, GraphModel):
+        raise ValueError(f"bfloat16: {type(model).__name__} is not a GraphModel")
+    device = next(model.parameters()).device
+    if not has_bfloat16(device):
+        raise ValueError(
+            f"bfloat16 would be slower than float32: this {device.type.upper()} has no "
+            "instructions for it (avx512_bf16 or amx_bf16 among a processor's flags)"
+        )
+    in_bfloat16 = torch.autocast(device.type, torch.bfloat16)
+    for layer in model.encoder.layers:
+        layer.forward = in_bfloat16(layer.forward)
+
+
+def has_bfloat16(device: torch.device) -> bool:
+    """Whether a device multiplies in bfloat16 by instructions of its own; True where torch
+    does not say."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
+        return True
+    found = torch.cpu.get_capabilities()
+    return any(has for name, has in found.items() if "bf16" in name)
