@@ -7,7 +7,8 @@ runs without the GIL:
 - ``batch.py`` and ``_batch.pyx``: the padded arrays of a batch of stored graphs;
 - ``paths.py`` and ``_shortest_path.pyx``: shortest paths of one graph;
 - ``cycles.py`` and ``_cycles.pyx``: cycles without chords;
-- ``attention.py``, ``_attention.pyx`` and ``_attention.h``: attention with relations;
+- ``attention.py``, ``_attention.pyx`` and ``_attention.h``: attention with relations,
+  and its gradient;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: what stored graphs must look like; ``codes.py``: codes in the results.
 
@@ -30,7 +31,11 @@ except ImportError as error:
         "with a C compiler, or work in another folder after `pip install .`"
     ) from error
 
-from cython_ext.attention import relative_attention
+from cython_ext.attention import (
+    Relations,
+    relative_attention,
+    relative_attention_gradient,
+)
 from cython_ext.batch import FIELDS, build_batch
 from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
@@ -44,6 +49,7 @@ __all__ = [
     "FAR",
     "FIELDS",
     "MAX_CYCLE_STEPS",
+    "Relations",
     "UNREACHABLE",
     "bond_dtype",
     "build_batch",
@@ -53,5 +59,6 @@ __all__ = [
     "floyd_warshall",
     "read_molecule",
     "relative_attention",
+    "relative_attention_gradient",
     "shortest_paths",
 ]

@@ -1,127 +1,200 @@
-/* Attention with relations of one graph, for eight heads at a time; _attention.pyx calls
-   it, and attention.py documents it.
+/* Attention of one graph and its gradient, for eight heads at a time; _attention.pyx
+   calls it, and attention.py documents it.
 
-   Heads are the last axis of every array, so that a pair's look-up of its relation is one
-   read of eight neighbouring numbers, one per head. */
+   Heads are the last axis of every array of lanes, so that a pair's look-up of its
+   relation is one read of eight neighbouring numbers, one per head. */
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include <math.h>
 
-#define LANES 8
+#include "_lanes.h"
 
-#if defined(__GNUC__) /* and clang; others have no vector types */
-#define HAS_VECTORS 1
+/* Names as in attention.py, T = nodes, R = relations. Forbidden pairs have relation R;
+   tables do not have that row. q and key_table include the factor 1 / sqrt(d). */
+typedef struct {
+    ptrdiff_t nodes, relations, d;
+    const int64_t *relation; /* [T, T]; NULL: no relations, all pairs are allowed */
+    uint8_t *occurs;         /* [R + 1], of this graph */
+    int key_from_row;
+    const float *bias; /* [bias_heads, T, T] or NULL */
+    ptrdiff_t bias_heads;
+    uint32_t drop_below; /* weights with smaller random bits are dropped */
+    streams random;
+    lanes *q, *k, *v;                             /* [T, d], one after another */
+    lanes *query_table, *key_table, *value_table; /* [R, d], one after another */
+    lanes *query, *key;    /* products with the tables: [R] of one row, [T, R] */
+    lanes *weights, *sums; /* of one row: [T]; per relation [R] */
+    lanes *pairs;          /* of one row, [T]: its bias; its gradient */
+} attention;
 
-#pragma GCC diagnostic ignored "-Wpsabi" /* vectors as arguments, always inlined */
+/* Layouts as in `attention`. */
+typedef struct {
+    lanes *out; /* times 1 / (1 - p) */
+    lanes *q, *k, *v;
+    lanes *query_table, *key_table, *value_table; /* sums over graphs */
+    lanes *query, *key, *value;                   /* [R] of one row, [T, R], [R] */
+    float *bias;
+} gradient;
 
-typedef float lanes __attribute__((vector_size(32), aligned(4), may_alias));
-typedef int32_t whole_lanes __attribute__((vector_size(32)));
-
-/* GCC also makes a version for processors with AVX2 and FMA, and the program chooses one
-   when it starts. */
-#if !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__linux__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE lanes larger(lanes one, lanes other) { /* NaN in `other` stays */
-    whole_lanes mask = other < one;
-    return (lanes)((mask & (whole_lanes)one) | (~mask & (whole_lanes)other));
+#if HAS_VECTORS
+/* The next number, for whichever thread asks. */
+static ptrdiff_t next_number(ptrdiff_t *counter) {
+    return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
-/* exp(x) for x <= 0, relative error below 2e-7; NaN stays NaN. */
-INLINE lanes exp_of_negative(lanes x) {
-    whole_lanes n;
-    lanes whole, rest, power;
-    x = larger((lanes){-87, -87, -87, -87, -87, -87, -87, -87}, x);
-    n = __builtin_convertvector(x * 1.44269504f - 0.5f, whole_lanes); /* nearest */
-    whole = __builtin_convertvector(n, lanes);
-    rest = x - whole * 0.693359375f + whole * 2.12194440e-4f;
-    power = rest * 1.9875691500e-4f + 1.3981999507e-3f;
-    power = power * rest + 8.3334519073e-3f;
-    power = power * rest + 4.1665795894e-2f;
-    power = power * rest + 1.6666665459e-1f;
-    power = power * rest + 5.0000001201e-1f;
-    power = power * rest * rest + rest + 1.0f;
-    return power * (lanes)((n + 127) << 23);
+static void mark_relations(const attention *a) {
+    memset(a->occurs, 0, a->relations + 1);
+    for (ptrdiff_t pair = 0; pair < a->nodes * a->nodes; pair++)
+        a->occurs[a->relation[pair]] = 1;
 }
 
-/* sum over c of x[c] * y[c] */
-INLINE lanes product(const lanes *x, const lanes *y, ptrdiff_t d) {
-    lanes sum = {0};
-    for (ptrdiff_t c = 0; c < d; c++) sum += x[c] * y[c];
-    return sum;
+#define FOR_ALLOWED(j)                         \
+    for (ptrdiff_t j = 0; j < a->nodes; j++)   \
+        if (!related || to[j] != a->relations)
+#define FOR_RELATIONS(r)                                   \
+    for (ptrdiff_t r = 0; related && r < a->relations; r++) \
+        if (a->occurs[r])
+
+INLINE void multiply_keys(const attention *a, int related) {
+    for (ptrdiff_t j = 0; j < a->nodes && !a->key_from_row; j++)
+        FOR_RELATIONS(r)
+            a->key[j * a->relations + r] =
+                product(a->k + j * a->d, a->key_table + r * a->d, a->d);
 }
 
-/* q, k, v, out [T, d]; tables [R, d] without the forbidden relation, which is R; relation
-   [T, T]; scratch: query [R], key [T, R], scores [T], sums [R]. q and key_table include
-   the factor 1 / sqrt(d). */
-CLONES static void attend_lanes(
-    const lanes *q, const lanes *k, const lanes *v, const lanes *query_table,
-    const lanes *key_table, const lanes *value_table, const int64_t *relation,
-    const uint8_t *occurs, ptrdiff_t nodes, ptrdiff_t relations, ptrdiff_t d,
-    int key_from_row, lanes *query, lanes *key, lanes *scores, lanes *sums, lanes *out
-) {
-    for (ptrdiff_t j = 0; j < nodes && !key_from_row; j++)
-        for (ptrdiff_t r = 0; r < relations; r++)
-            if (occurs[r])
-                key[j * relations + r] = product(k + j * d, key_table + r * d, d);
-    for (ptrdiff_t i = 0; i < nodes; i++) {
-        const int64_t *to = relation + i * nodes;
-        const lanes *qi = q + i * d;
-        lanes *outi = out + i * d;
-        lanes largest = {-3e38f, -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, -3e38f, -3e38f};
-        lanes total = {0};
-        for (ptrdiff_t r = 0; r < relations; r++) {
-            if (!occurs[r]) continue;
-            query[r] = product(qi, query_table + r * d, d);
-            if (key_from_row) query[r] += product(k + i * d, key_table + r * d, d);
-            sums[r] = total;
+/* Fills `weights` of row i with exp(score - largest score) and returns 1 / their sum; 0
+   where all pairs are forbidden. */
+INLINE lanes weigh_row(const attention *a, ptrdiff_t i, int related) {
+    const int64_t *to = related ? a->relation + i * a->nodes : NULL;
+    const lanes *q = a->q + i * a->d;
+    const ptrdiff_t d = a->d;
+    lanes largest = ALL(-INFINITY), total = {0};
+    ptrdiff_t allowed = 0;
+    FOR_RELATIONS(r) {
+        a->query[r] = product(q, a->query_table + r * d, d);
+        if (a->key_from_row)
+            a->query[r] += product(a->k + i * d, a->key_table + r * d, d);
+    }
+    if (a->bias)
+        to_lanes(
+            a->bias + i * a->nodes, a->nodes * a->nodes, 0, 1, a->nodes, a->bias_heads,
+            1, a->pairs
+        );
+    FOR_ALLOWED(j) {
+        lanes score = product(q, a->k + j * d, d);
+        if (related) score += a->query[to[j]];
+        if (related && !a->key_from_row) score += a->key[j * a->relations + to[j]];
+        if (a->bias) score += a->pairs[j];
+        a->weights[j] = score;
+        largest = larger(largest, score);
+        allowed++;
+    }
+    FOR_ALLOWED(j) {
+        a->weights[j] = exp_of_negative(a->weights[j] - largest);
+        total += a->weights[j];
+    }
+    if (allowed) total = 1 / total;
+    return total;
+}
+
+/* -1 where dropout keeps the weight of a pair, 0 where it drops it */
+INLINE whole_lanes kept(const attention *a, ptrdiff_t i, ptrdiff_t j) {
+    if (!a->drop_below) return (whole_lanes){0} - 1;
+    return random_bits(&a->random, (uint32_t)(i * a->nodes + j)) >= a->drop_below;
+}
+
+INLINE void attend_as(const attention *a, lanes *out, int related) {
+    const ptrdiff_t d = a->d;
+    multiply_keys(a, related);
+    for (ptrdiff_t i = 0; i < a->nodes; i++, out += d) {
+        const int64_t *to = related ? a->relation + i * a->nodes : NULL;
+        lanes inverse = weigh_row(a, i, related);
+        memset(out, 0, d * sizeof(lanes));
+        FOR_RELATIONS(r) a->sums[r] = ALL(0);
+        FOR_ALLOWED(j) {
+            lanes weight = WHERE(kept(a, i, j), a->weights[j]);
+            if (related) a->sums[to[j]] += weight;
+            add(out, weight, a->v + j * d, d);
         }
-        for (ptrdiff_t j = 0; j < nodes; j++) {
-            lanes score;
-            if (to[j] == relations) continue;
-            score = query[to[j]] + product(qi, k + j * d, d);
-            if (!key_from_row) score += key[j * relations + to[j]];
-            scores[j] = score;
-            largest = larger(largest, score);
-        }
-        memset(outi, 0, d * sizeof(lanes));
-        for (ptrdiff_t j = 0; j < nodes; j++) {
-            lanes weight;
-            if (to[j] == relations) continue;
-            weight = exp_of_negative(scores[j] - largest);
-            total += weight;
-            sums[to[j]] += weight;
-            for (ptrdiff_t c = 0; c < d; c++) outi[c] += weight * v[j * d + c];
-        }
-        for (ptrdiff_t r = 0; r < relations; r++)
-            if (occurs[r])
-                for (ptrdiff_t c = 0; c < d; c++)
-                    outi[c] += sums[r] * value_table[r * d + c];
-        /* 0 where all pairs are forbidden; else the largest weight is 1, or NaN */
-        total = larger((lanes){1, 1, 1, 1, 1, 1, 1, 1} * 0.5f, total);
-        for (ptrdiff_t c = 0; c < d; c++) outi[c] /= total;
+        FOR_RELATIONS(r) add(out, a->sums[r], a->value_table + r * d, d);
+        for (ptrdiff_t c = 0; c < d; c++) out[c] *= inverse;
     }
 }
 
-static void attend_graph(
-    const float *q, const float *k, const float *v, const float *query_table,
-    const float *key_table, const float *value_table, const int64_t *relation,
-    const uint8_t *occurs, ptrdiff_t nodes, ptrdiff_t relations, ptrdiff_t d,
-    int key_from_row, float *query, float *key, float *scores, float *sums, float *out
-) {
-    attend_lanes(
-        (const lanes *)q, (const lanes *)k, (const lanes *)v,
-        (const lanes *)query_table, (const lanes *)key_table,
-        (const lanes *)value_table, relation, occurs, nodes, relations, d, key_from_row,
-        (lanes *)query, (lanes *)key, (lanes *)scores, (lanes *)sums, (lanes *)out
-    );
+INLINE void attend_backward_as(const attention *a, const gradient *grad, int related) {
+    const ptrdiff_t d = a->d, R = a->relations;
+    memset(grad->q, 0, a->nodes * d * sizeof(lanes));
+    memset(grad->k, 0, a->nodes * d * sizeof(lanes));
+    memset(grad->v, 0, a->nodes * d * sizeof(lanes));
+    if (related) memset(grad->key, 0, a->nodes * R * sizeof(lanes));
+    multiply_keys(a, related);
+    for (ptrdiff_t i = 0; i < a->nodes; i++) {
+        const int64_t *to = related ? a->relation + i * a->nodes : NULL;
+        const lanes *grad_out = grad->out + i * d;
+        lanes inverse = weigh_row(a, i, related), mean = {0};
+        FOR_RELATIONS(r) {
+            grad->value[r] = product(grad_out, a->value_table + r * d, d);
+            grad->query[r] = a->sums[r] = ALL(0);
+        }
+        FOR_ALLOWED(j) {
+            whole_lanes keep = kept(a, i, j);
+            lanes weight = a->weights[j] * inverse, dropped = WHERE(keep, weight);
+            lanes change = product(grad_out, a->v + j * d, d);
+            if (related) {
+                a->sums[to[j]] += dropped;
+                change += grad->value[to[j]];
+            }
+            add(grad->v + j * d, dropped, grad_out, d);
+            a->weights[j] = weight;
+            a->pairs[j] = WHERE(keep, change);
+            mean += weight * a->pairs[j];
+        }
+        for (ptrdiff_t j = 0; j < a->nodes && a->bias && related; j++)
+            if (to[j] == R) a->pairs[j] = ALL(0);
+        FOR_ALLOWED(j) {
+            lanes change = a->weights[j] * (a->pairs[j] - mean); /* of the score */
+            a->pairs[j] = change;
+            if (related) grad->query[to[j]] += change;
+            if (related && !a->key_from_row) grad->key[j * R + to[j]] += change;
+            add(grad->q + i * d, change, a->k + j * d, d);
+            add(grad->k + j * d, change, a->q + i * d, d);
+        }
+        if (a->bias)
+            from_lanes(
+                a->pairs, a->nodes * a->nodes, 0, 1, a->nodes, a->bias_heads, 1,
+                grad->bias + i * a->nodes
+            );
+        FOR_RELATIONS(r) {
+            add(grad->value_table + r * d, a->sums[r], grad_out, d);
+            add(grad->query_table + r * d, grad->query[r], a->q + i * d, d);
+            add(grad->q + i * d, grad->query[r], a->query_table + r * d, d);
+            if (!a->key_from_row) continue;
+            add(grad->key_table + r * d, grad->query[r], a->k + i * d, d);
+            add(grad->k + i * d, grad->query[r], a->key_table + r * d, d);
+        }
+    }
+    for (ptrdiff_t j = 0; j < a->nodes && !a->key_from_row; j++)
+        FOR_RELATIONS(r) {
+            add(grad->key_table + r * d, grad->key[j * R + r], a->k + j * d, d);
+            add(grad->k + j * d, grad->key[j * R + r], a->key_table + r * d, d);
+        }
+}
+
+CLONES static void attend(const attention *a, lanes *out) {
+    if (a->relation)
+        attend_as(a, out, 1);
+    else
+        attend_as(a, out, 0);
+}
+
+CLONES static void attend_backward(const attention *a, const gradient *grad) {
+    if (a->relation)
+        attend_backward_as(a, grad, 1);
+    else
+        attend_backward_as(a, grad, 0);
 }
 #else
-#define HAS_VECTORS 0
-#define attend_graph(...)
+#define next_number(counter) 0
+#define mark_relations(a)
+#define attend(a, out)
+#define attend_backward(a, grad)
 #endif

@@ -1,6 +1,7 @@
 """Attention in which queries, keys and values meet a vector per relation, on a CPU."""
 
-from concurrent.futures import ThreadPoolExecutor
+import ctypes
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,94 +10,191 @@ from cython_ext._checks import checked_array, checked_integer
 
 # Whether the compiler has vector types, as GCC and clang have.
 HAS_ATTENTION: bool = bool(_attention.COMPILED)
-GRAPHS_PER_THREAD = 16  # some hundred microseconds of work
+PARTS = 32  # of a batch; a thread takes one after another
 FLOAT = (np.dtype(np.float32),)
+INDEX = (np.dtype(np.int64),)
+
+
+class Relations(NamedTuple):
+    """What relates the nodes of a batch.
+
+    Attributes:
+        query_table, key_table, value_table: Rq, Rk and Rv, float32 ``[H, R + 1, d]``;
+            the last row is not read.
+        relation_index: int64 ``[B, T, T]``, relations 0..R; R forbids a pair.
+    """
+
+    query_table: np.ndarray
+    key_table: np.ndarray
+    value_table: np.ndarray
+    relation_index: np.ndarray
 
 
 def relative_attention(
     qkv: np.ndarray,
-    query_table: np.ndarray,
-    key_table: np.ndarray,
-    value_table: np.ndarray,
-    relation_index: np.ndarray,
+    relations: Relations | None = None,
+    attn_bias: np.ndarray | None = None,
     *,
     key_from_row: bool = False,
+    dropout: float = 0.0,
+    seed: int = 0,
     num_threads: int = 1,
 ) -> np.ndarray:
-    """Computes the attention of GRPE for prediction: nothing is kept for a gradient.
+    """Computes attention with relations (GRPE), with a bias (Graphormer), or both.
 
     With the relation r of nodes i and j, and for each of H heads of width d
 
-        a_ij = (q_i.k_j + q_i.Rq[r] + k_j.Rk[r]) / sqrt(d)
-        z_i  = sum_j softmax_j(a_ij) (v_j + Rv[r])
+        a_ij = (q_i.k_j + q_i.Rq[r] + k_j.Rk[r]) / sqrt(d) + bias_ij
+        z_i  = sum_j dropout(softmax_j(a_ij)) (v_j + Rv[r])
 
     One graph after another, with everything of it in the processor's cache, and eight
     heads at a time in vector instructions.
 
     Args:
         qkv: float32 ``[B, T, 3 D]``, queries, keys and values, head after head.
-        query_table: Rq, float32 ``[H, R + 1, d]``; the last row is not read.
-        key_table: Rk.
-        value_table: Rv.
-        relation_index: int64 ``[B, T, T]``, relations 0..R; R forbids a pair.
-        key_from_row: k_i in place of k_j.
-        num_threads: Threads that share the graphs, `GRAPHS_PER_THREAD` or more each.
-            They end with this call.
+        relations: Without them all pairs are allowed.
+        attn_bias: float32 ``[B, H, T, T]``.
+        key_from_row: k_i in place of k_j next to Rk.
+        dropout: Probability p of dropping a weight; the others are divided by 1 - p.
+        seed: 0..2^64 - 1. It decides with graph, head, i, j and T what is dropped.
+        num_threads: Threads of the caller's OpenMP team, if there is one in the
+            process (serial otherwise). They change nothing in the results.
 
     Returns:
         z, float32 ``[B, T, D]``; zero where all pairs of a node are forbidden.
 
     Raises:
-        ValueError: An array has another type, shape or relation.
+        ValueError: An array has another type, shape or relation, or neither relations
+            nor bias are there.
         NotImplementedError: Without `HAS_ATTENTION`.
     """
+    out, _, _ = _run(
+        None, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
+    )
+    return out
+
+
+def relative_attention_gradient(
+    grad: np.ndarray,
+    qkv: np.ndarray,
+    relations: Relations | None = None,
+    attn_bias: np.ndarray | None = None,
+    *,
+    key_from_row: bool = False,
+    dropout: float = 0.0,
+    seed: int = 0,
+    num_threads: int = 1,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Computes the gradients of `relative_attention` with the same arguments.
+
+    It computes the weights a second time, so that nothing quadratic in T is kept
+    between the two calls.
+
+    Args:
+        grad: Of the result, float32 ``[B, T, D]``.
+
+    Returns:
+        The gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
+        the last row, or None; and of the bias, or None.
+    """
+    return _run(
+        grad, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
+    )
+
+
+def _run(
+    grad: np.ndarray | None,
+    qkv: np.ndarray,
+    relations: Relations | None,
+    attn_bias: np.ndarray | None,
+    key_from_row: bool,
+    dropout: float,
+    seed: int,
+    num_threads: int,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
-    qkv = checked_array("qkv", qkv, FLOAT, 3)
-    tables = [
-        checked_array(name, table, FLOAT, 3)
-        for name, table in (
-            ("query_table", query_table),
-            ("key_table", key_table),
-            ("value_table", value_table),
-        )
-    ]
-    index = (np.dtype(np.int64),)
-    relation_index = checked_array("relation_index", relation_index, index, 3)
+    checked_array("qkv", qkv, FLOAT, 3)
     batch, nodes, width = qkv.shape
-    heads, rows, d = tables[0].shape
-    if not heads or not rows or not d:
-        raise ValueError(f"query_table has shape {list(tables[0].shape)}")
-    for name, array, expected in (
-        ("qkv", qkv, (batch, nodes, 3 * heads * d)),
-        ("key_table", tables[1], (heads, rows, d)),
-        ("value_table", tables[2], (heads, rows, d)),
-        ("relation_index", relation_index, (batch, nodes, nodes)),
-    ):
-        if array.shape != expected:
-            raise ValueError(
-                f"{name} has shape {list(array.shape)}, expected {list(expected)}"
-            )
-    out = np.empty((batch, nodes, width // 3), np.float32)
-    num_threads = checked_integer("num_threads", num_threads, 1)
-    threads = max(1, min(num_threads, batch // GRAPHS_PER_THREAD))
-    cuts = [batch * part // threads for part in range(threads + 1)]
-
-    def attend(first: int, last: int) -> int:
-        graphs = slice(first, last)
-        wrong = _attention.attend(
-            qkv[graphs], *tables, relation_index[graphs], key_from_row, out[graphs]
+    heads = 0
+    if relations is not None:
+        heads, rows, d = checked_array("query_table", relations[0], FLOAT, 3).shape
+        if not heads or not rows or not d:
+            raise ValueError(f"query_table has shape {[heads, rows, d]}")
+        for name, table in zip(Relations._fields[1:3], relations[1:3]):
+            _check_shape(name, table, FLOAT, (heads, rows, d))
+        _check_shape("relation_index", relations[3], INDEX, (batch, nodes, nodes))
+        _check_shape("qkv", qkv, FLOAT, (batch, nodes, 3 * heads * d))
+    if attn_bias is not None:
+        checked_array("attn_bias", attn_bias, FLOAT, 4)
+        heads = heads or attn_bias.shape[1]
+        _check_shape("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
+    if not heads or not width or width % (3 * heads):
+        raise ValueError(
+            f"qkv has width {width}, expected a multiple of 3 for each of {heads} heads"
         )
-        return wrong if wrong < 0 else first + wrong
-
-    if threads == 1:
-        wrong = attend(0, batch)
-    else:
-        # A new pool per call: a fork would not copy the threads of a kept one.
-        with ThreadPoolExecutor(threads) as pool:
-            wrong = max(pool.map(attend, cuts[:-1], cuts[1:]))
+    if not 0 <= dropout < 1:
+        raise ValueError(f"dropout is {dropout}, expected 0 <= p < 1")
+    parts = min(batch, PARTS)
+    out = np.empty((batch, nodes, width // 3), np.float32)
+    grad_tables = grad_bias = None
+    if grad is not None:
+        _check_shape("grad", grad, FLOAT, out.shape)
+        out = np.empty_like(qkv)
+        if relations is not None:
+            grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)
+        if attn_bias is not None:
+            grad_bias = np.empty_like(attn_bias)
+    num_threads = checked_integer("num_threads", num_threads, 1)
+    wrong = _attention.run(
+        qkv,
+        None if relations is None else relations[:3],
+        None if relations is None else relations.relation_index,
+        attn_bias,
+        grad,
+        out,
+        grad_tables,
+        grad_bias,
+        heads=heads,
+        parts=parts,
+        key_from_row=key_from_row,
+        dropout=dropout,
+        seed=checked_integer("seed", seed, 0, 2**64 - 1),
+        num_threads=num_threads,
+        gomp_parallel=_gomp_parallel() if num_threads > 1 else 0,
+    )
     if wrong >= 0:
         raise ValueError(
             f"graph {wrong} of relation_index has a relation outside 0..{rows - 1}"
         )
-    return out
+    if grad_tables is not None:
+        grad_tables = grad_tables.sum(0)  # in one order, whatever the threads
+    return out, grad_tables, grad_bias
+
+
+def _check_shape(
+    name: str,
+    array: np.ndarray,
+    dtypes: tuple[np.dtype, ...],
+    expected: tuple[int, ...],
+) -> None:
+    checked_array(name, array, dtypes, len(expected))
+    if array.shape != expected:
+        raise ValueError(
+            f"{name} has shape {list(array.shape)}, expected {list(expected)}"
+        )
+
+
+def _gomp_parallel() -> int:
+    """Address of the function that starts a parallel region of GCC's OpenMP; 0: none.
+
+    It is looked up in the running process, where torch has loaded it, and not linked:
+    a second OpenMP library would bring threads of its own, and two teams on the same
+    cores are ten times slower than one.
+    """
+    try:
+        function = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # no such function; Windows
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0

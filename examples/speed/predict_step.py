@@ -24,7 +24,7 @@ from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules import relative_attention
+from graphormer_plugin.modules import compiled_attention
 
 COMPILED, TORCH = "compiled attention", "torch's operations"
 
@@ -57,13 +57,13 @@ def main() -> None:
     predictor = Predictor(model, schema, targets)
 
     def predict(fits: bool) -> tuple[np.ndarray, float]:
-        before = relative_attention.HAS_ATTENTION
-        relative_attention.HAS_ATTENTION = fits
+        before = compiled_attention.HAS_ATTENTION
+        compiled_attention.HAS_ATTENTION = fits
         start = time.process_time()
         try:
             return predictor.predict(graphs), time.process_time() - start
         finally:
-            relative_attention.HAS_ATTENTION = before
+            compiled_attention.HAS_ATTENTION = before
 
     seconds: dict[str, list[float]] = {TORCH: [], COMPILED: []}
     values = {}

@@ -1,127 +1,266 @@
-"""Attention with relations: equal to the operations of torch, wrong arguments."""
+"""Attention and its gradient: the formula in float64, dropout, NaN, wrong arguments."""
 
 import numpy as np
 import pytest
 import torch
 
-from cython_ext import relative_attention
-from graphormer_plugin.modules.relative_attention import (
-    RelationTables,
-    RelativeAttention,
-)
+import cython_ext.attention
+from cython_ext import Relations, relative_attention, relative_attention_gradient
+
+# Heads: a full vector, less, more, one. T = 1: graphs of one node.
+SIZES = [(3, 9, 8, 10, 6), (2, 5, 3, 4, 2), (2, 7, 12, 3, 5), (1, 1, 1, 1, 1)]
+FLOAT32 = {"rtol": 1e-5, "atol": 1e-5}
 
 
-def arguments(B, T, H, d, R, seed=0, allowed=None):
+def arguments(B, T, H, d, R, seed=0, allowed=None, terms="relations and bias"):
     """Graphs of 1 to T nodes (or ``allowed``), as relations forbid the padding."""
     rng = np.random.default_rng(seed)
     qkv = rng.normal(size=(B, T, 3 * H * d)).astype(np.float32)
     tables = rng.normal(size=(3, H, R + 1, d)).astype(np.float32)
-    relation = rng.integers(0, R, (B, T, T))
-    for graph, n in zip(relation, rng.integers(1, T + 1, B)):
+    index = rng.integers(0, R, (B, T, T))
+    for graph, n in zip(index, rng.integers(1, T + 1, B)):
         graph[:, n if allowed is None else allowed :] = R
-    return qkv, *tables, relation
-
-
-def expected(qkv, query, key, value, relation, key_from_row=False):
-    """One pair after another, float64."""
-    H, R, d = query.shape[0], query.shape[1] - 1, query.shape[2]
-    B, T, _ = qkv.shape
-    q, k, v = qkv.astype(float).reshape(B, T, 3, H, d).transpose(2, 0, 3, 1, 4)
-    out = np.zeros((B, T, H, d))
-    for b, h, i in np.ndindex(B, H, T):
-        to = [(j, r) for j, r in enumerate(relation[b, i]) if r < R]
-        if not to:
-            continue
-        scores = [
-            q[b, h, i] @ (k[b, h, j] + query[h, r])
-            + k[b, h, i if key_from_row else j] @ key[h, r]
-            for j, r in to
-        ]
-        weights = np.exp((np.array(scores) - max(scores)) / d**0.5)
-        weights /= weights.sum()
-        for weight, (j, r) in zip(weights, to):
-            out[b, i, h] += weight * (v[b, h, j] + value[h, r])
-    return out.reshape(B, T, H * d)
-
-
-@pytest.mark.parametrize("key_from_row", [False, True])
-@pytest.mark.parametrize(
-    "sizes", [(3, 9, 8, 10, 6), (2, 5, 3, 4, 2), (2, 7, 12, 3, 5), (1, 1, 1, 1, 1)]
-)
-def test_equal_to_the_formula(sizes, key_from_row):
-    parts = arguments(*sizes)
-    found = relative_attention(*parts, key_from_row=key_from_row)
-    assert found.dtype == np.float32
-    np.testing.assert_allclose(
-        found, expected(*parts, key_from_row), rtol=1e-5, atol=1e-5
+    bias = rng.normal(size=(B, H, T, T)).astype(np.float32)
+    return (
+        qkv,
+        Relations(*tables, index) if "relations" in terms else None,
+        bias if "bias" in terms else None,
     )
 
 
+def formula(qkv, tables, index, bias, kept, key_from_row=False):
+    """The formula in operations of torch, with the weights to keep [B, H, T, T]."""
+    B, T, _ = qkv.shape
+    H = bias.shape[1] if tables is None else tables[0].shape[0]
+    q, k, v = qkv.view(B, T, 3, H, -1).permute(2, 0, 3, 1, 4)  # [B, H, T, d]
+    scores, values = q @ k.mT, v.unsqueeze(2)
+    if tables is not None:
+        query, key, value = (table[:, index].transpose(0, 1) for table in tables)
+        scores = scores + torch.einsum("bhid,bhijd->bhij", q, query)
+        term = "bhid,bhijd->bhij" if key_from_row else "bhjd,bhijd->bhij"
+        scores, values = scores + torch.einsum(term, k, key), values + value
+    scores = scores * q.shape[-1] ** -0.5
+    if bias is not None:
+        scores = scores + bias
+    if tables is not None:
+        scores = scores.masked_fill(
+            index.unsqueeze(1) == len(tables[0][0]) - 1, -np.inf
+        )
+    weights = torch.softmax(scores, -1) * kept
+    if tables is not None:
+        weights = weights.masked_fill((index == len(tables[0][0]) - 1).unsqueeze(1), 0)
+    return torch.einsum(
+        "bhij,bhijd->bihd", weights, values.expand(*weights.shape, -1)
+    ).flatten(2)
+
+
+def expected(qkv, relations, bias, grad=None, kept=1.0, key_from_row=False):
+    """Result in float64, and with ``grad`` the gradients of qkv, tables and bias."""
+    qkv = torch.tensor(qkv, dtype=torch.float64, requires_grad=True)
+    tables = index = None
+    if relations is not None:
+        tables = torch.tensor(np.stack(relations[:3]), dtype=torch.float64)
+        tables.requires_grad_()
+        index = torch.from_numpy(relations.relation_index)
+    if bias is not None:
+        bias = torch.tensor(bias, dtype=torch.float64, requires_grad=True)
+    out = formula(qkv, tables, index, bias, kept, key_from_row)
+    if grad is None:
+        return out.detach().numpy()
+    out.backward(torch.from_numpy(grad).double())
+    return [None if part is None else part.grad.numpy() for part in (qkv, tables, bias)]
+
+
+def weights_kept(B, H, T, p, seed):
+    """Slow twin of the random numbers, [B, H, T, T]: 0 or 1 / (1 - p)."""
+
+    def mixed(x):
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+        return x ^ x >> 31
+
+    kept = np.zeros((B, H, T, T))
+    for b, h, i, j in np.ndindex(kept.shape):
+        key = mixed((seed + (b * H + h + 1) * 0x9E3779B97F4A7C15) % 2**64)
+        x = (key + (i * T + j) * (key >> 32 | 1)) % 2**32
+        x = (x ^ x >> 16) * 0x7FEB352D % 2**32
+        x = (x ^ x >> 15) * 0x846CA68B % 2**32
+        kept[b, h, i, j] = (x ^ x >> 16) >= int(p * 2**32)
+    return kept / (1 - p)
+
+
+def assert_close(found, wanted, **tolerance):
+    for one, other in zip(found, wanted, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            assert one.dtype == np.float32
+            np.testing.assert_allclose(one, other, **(tolerance or FLOAT32))
+
+
 @pytest.mark.parametrize("key_from_row", [False, True])
-def test_equal_to_the_layer(key_from_row):
-    """A prediction takes the compiled function, a training step does not."""
-    B, T, H, d, R = 4, 11, 8, 10, 7
-    *_, relation = arguments(B, T, H, d, R)
-    torch.manual_seed(0)
-    layer = RelativeAttention(H * d, H, key_from_row=key_from_row)
-    tables = RelationTables(*torch.randn(3, H, R + 1, d))
-    x, relation = torch.randn(B, T, H * d), torch.from_numpy(relation)
-    trained = layer(x, tables, relation)
-    assert trained.grad_fn is not None
-    for context in (torch.no_grad, torch.inference_mode):
-        with context():
-            torch.testing.assert_close(layer(x, tables, relation), trained)
-            wide = layer.double()(x.double(), RelationTables(*tables), relation)
-        torch.testing.assert_close(wide.float(), trained)
-        layer.float()
+@pytest.mark.parametrize("terms", ["relations", "bias", "relations and bias"])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_equal_to_the_formula(sizes, terms, key_from_row):
+    parts = arguments(*sizes, terms=terms)
+    B, T, H, d, _ = sizes
+    grad = np.random.default_rng(1).normal(size=(B, T, H * d)).astype(np.float32)
+    for p in (0, 0.4):
+        kept = torch.from_numpy(weights_kept(B, H, T, p, seed=7))
+        options = {"key_from_row": key_from_row}
+        wanted = expected(*parts, None, kept, **options)
+        changes = expected(*parts, grad, kept, **options)
+        options |= {"dropout": p, "seed": 7}
+        assert_close([relative_attention(*parts, **options)], [wanted])
+        found = relative_attention_gradient(grad, *parts, **options)
+        assert_close(found, changes)
 
 
-def test_threads():
-    qkv, *tables, relation = arguments(50, 5, 8, 2, 3)
-    alone = relative_attention(qkv, *tables, relation)
-    for threads in (2, 3, 99):
-        together = relative_attention(qkv, *tables, relation, num_threads=threads)
-        assert np.array_equal(alone, together)
-    relation[40, 0, 0] = 4
-    with pytest.raises(ValueError, match="graph 40 "):
-        relative_attention(qkv, *tables, relation, num_threads=3)
+@pytest.mark.parametrize("team", [True, False])
+def test_threads_change_nothing(team, monkeypatch):
+    """70 graphs: parts of two and three. Without OpenMP it is one thread."""
+    if not team:
+        monkeypatch.setattr(cython_ext.attention, "_gomp_parallel", lambda: 0)
+    parts = arguments(70, 5, 12, 2, 3)
+    grad = np.ones((70, 5, 24), np.float32)
+    results = []
+    for threads in (1, 2, 3, 99):
+        options = {"dropout": 0.2, "seed": 3, "num_threads": threads}
+        found = relative_attention_gradient(grad, *parts, **options)
+        results.append([relative_attention(*parts, **options), *found])
+    for result in results[1:]:
+        for one, other in zip(result, results[0]):
+            assert np.array_equal(one, other)
 
 
-def test_large_scores():
+def test_share_of_dropped_weights():
+    """p, independent of the neighbours, heads, graphs and of another seed."""
+    B, T, H, p = 40, 30, 8, 0.25
+    qkv = np.zeros((B, T, 3 * H * T), np.float32)  # all weights are 1 / T
+    qkv.reshape(B, T, 3, H, T)[:, :, 2] = np.eye(T)[:, None]  # and become the result
+    bias = np.zeros((B, H, T, T), np.float32)
+    masks = [
+        relative_attention(qkv, attn_bias=bias, dropout=p, seed=seed) == 0
+        for seed in (0, 1)
+    ]
+    masks = [mask.reshape(B, T, H, T).transpose(0, 2, 1, 3) for mask in masks]
+    dropped = masks[0]
+    pairs = {
+        "itself": (dropped, dropped, p),
+        "column": (dropped[..., 1:], dropped[..., :-1], p**2),
+        "row": (dropped[..., 1:, :], dropped[..., :-1, :], p**2),
+        "head": (dropped[:, 1:], dropped[:, :-1], p**2),
+        "graph": (dropped[1:], dropped[:-1], p**2),
+        "seed": (masks[1], dropped, p**2),
+    }
+    for name, (one, other, share) in pairs.items():
+        error = (one & other).mean() - share
+        assert abs(error) < 5 * (share * (1 - share) / one.size) ** 0.5, name
+
+
+@pytest.mark.parametrize("factor", [100, 1e6])
+def test_large_scores(factor):
     """No overflow, and exp of what is far below the largest score is 0."""
-    qkv, *tables, relation = arguments(1, 4, 8, 2, 3)
-    found = relative_attention(100 * qkv, *tables, relation)
-    wanted = expected(100 * qkv, *tables, relation)
+    qkv, relations, _ = arguments(2, 4, 8, 2, 3, terms="relations")
+    qkv = np.float32(factor) * qkv
+    wanted = expected(qkv, relations, None)
+    found = relative_attention(qkv, relations)
     np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("pairs", [1, 2, 4], ids=lambda count: f"{count} of 4")
+def test_not_finite(number, pairs):
+    """As torch's softmax: weights of NaN for NaN, inf, and where all scores are -inf."""
+    qkv, _, bias = arguments(2, 4, 8, 2, 3, terms="bias")
+    bias[1, 0, 2, :pairs] = number
+    wanted = expected(qkv, None, bias)
+    assert np.isnan(wanted).any() == (number != -np.inf or pairs == 4)
+    found = relative_attention(qkv, None, bias)
+    np.testing.assert_allclose(found, wanted, **FLOAT32, equal_nan=True)
+    grad = np.ones_like(found)
+    changes = expected(qkv, None, bias, grad)
+    for one, other in zip(relative_attention_gradient(grad, qkv, None, bias), changes):
+        if other is not None:
+            np.testing.assert_allclose(one, other, **FLOAT32, equal_nan=True)
+
+
 def test_all_forbidden():
-    parts = arguments(2, 3, 8, 2, 3, allowed=0)
-    assert not relative_attention(*parts).any()
+    """The result is 0 and has no gradient; -inf does not count as forbidden."""
+    qkv, relations, bias = arguments(2, 3, 8, 2, 3, allowed=0)
+    assert not relative_attention(qkv, relations, bias).any()
+    grad = np.ones((2, 3, 16), np.float32)
+    for part in relative_attention_gradient(grad, qkv, relations, bias):
+        assert not part.any()
 
 
-def test_nan_stays():
-    qkv, *tables, relation = arguments(2, 4, 8, 2, 3, allowed=4)
-    qkv[1, 2, 0] = np.nan  # a query of head 0
-    found = relative_attention(qkv, *tables, relation)
-    assert np.isnan(found[1, 2, :2]).all() and np.isnan(found).sum() == 2
+@pytest.mark.parametrize("B, T", [(0, 3), (2, 0)])
+def test_empty(B, T):
+    qkv, relations, bias = arguments(2, 3, 8, 2, 3)
+    relations = relations._replace(
+        relation_index=relations.relation_index[:B, :T, :T].copy()
+    )
+    parts = qkv[:B, :T].copy(), relations, bias[:B, :, :T, :T].copy()
+    found = relative_attention(*parts)
+    assert found.shape == (B, T, 16)
+    of_qkv, of_tables, of_bias = relative_attention_gradient(found, *parts)
+    assert of_qkv.shape == (B, T, 48) and of_bias.shape == (B, 8, T, T)
+    assert of_tables.shape == (3, 8, 4, 2) and not of_tables.any()
 
 
-def test_empty():
-    qkv, *tables, relation = arguments(2, 3, 8, 2, 3)
-    assert relative_attention(qkv[:0], *tables, relation[:0]).shape == (0, 3, 16)
+def test_wrong_relations():
+    qkv, relations, _ = arguments(40, 3, 8, 2, 3)
+    grad = np.ones((40, 3, 16), np.float32)
+    for wrong in (4, -1, 2**62, -(2**63)):
+        index = relations.relation_index.copy()
+        index[39, 0, 0] = index[33, 2, 2] = wrong
+        hostile = relations._replace(relation_index=index)
+        for threads in (1, 2):
+            with pytest.raises(ValueError, match="graph 33 .* outside 0..3"):
+                relative_attention(qkv, hostile, num_threads=threads)
+            with pytest.raises(ValueError, match="graph 33 .* outside 0..3"):
+                relative_attention_gradient(grad, qkv, hostile, num_threads=threads)
 
 
 def test_wrong_arguments():
-    qkv, *tables, relation = arguments(2, 3, 8, 2, 3)
-    with pytest.raises(ValueError, match="qkv has dtype float64, expected float32"):
-        relative_attention(qkv.astype(float), *tables, relation)
-    with pytest.raises(ValueError, match=r"qkv has shape \[2, 3, 47\], expected"):
-        short = np.ascontiguousarray(qkv[..., 1:])
-        relative_attention(short, *tables, relation)
-    with pytest.raises(ValueError, match="relation_index has shape"):
-        relative_attention(qkv, *tables, relation[:1])
-    for wrong in (4, -1):
-        relation[1, 2, 2] = wrong
-        with pytest.raises(ValueError, match="graph 1 .* outside 0..3"):
-            relative_attention(qkv, *tables, relation)
+    qkv, relations, bias = arguments(2, 3, 8, 2, 3)
+    index = relations.relation_index
+
+    def wrong(message, qkv=qkv, bias=bias, grad=None, options=(), **changed):
+        changed = relations._replace(**changed) if relations else None
+        call = relative_attention if grad is None else relative_attention_gradient
+        grad = () if grad is None else (grad,)
+        with pytest.raises(ValueError, match=message):
+            call(*grad, qkv, changed, bias, **dict(options))
+
+    wrong("qkv has dtype float64, expected float32", qkv=qkv.astype(float))
+    wrong(
+        r"qkv has shape \[2, 3, 47\], expected \[2, 3, 48\]",
+        qkv=np.ascontiguousarray(qkv[..., 1:]),
+    )
+    wrong("qkv has strides", qkv=qkv[..., ::-1])
+    wrong("relation_index has shape", relation_index=index[:1])
+    wrong("relation_index has dtype int32", relation_index=index.astype(np.int32))
+    wrong("relation_index has strides", relation_index=index.transpose(0, 2, 1))
+    wrong("query_table is a list", query_table=[])
+    wrong(
+        "query_table has shape",
+        **dict.fromkeys(Relations._fields[:3], np.zeros((8, 0, 2), np.float32)),
+    )
+    wrong("value_table has shape", value_table=relations.value_table[:, :2].copy())
+    wrong("key_table has dtype", key_table=relations.key_table.astype(np.float16))
+    wrong(r"attn_bias has shape \[1, 8, 3, 3\]", bias=bias[:1])
+    wrong(r"attn_bias has shape \[2, 7, 3, 3\]", bias=bias[:, 1:].copy())
+    wrong("attn_bias has 3 dimensions", bias=bias[0])
+    wrong(r"grad has shape \[2, 3, 48\], expected \[2, 3, 16\]", grad=qkv)
+    for rate in (1, -0.1, np.nan):
+        wrong("dropout is", options={"dropout": rate})
+    for name, value in (("seed", -1), ("seed", 2**64), ("num_threads", 0)):
+        wrong(f"{name} is", options={name: value})
+    relations = None
+    wrong(
+        "qkv has width 48, expected a multiple of 3 for each of 5",
+        bias=bias[:, :5].copy(),
+    )
+    wrong("multiple of 3 for each of 0 heads", bias=None)
+    wrong("multiple of 3 for each of 8 heads", qkv=qkv[:, :, :0].copy())

@@ -1,0 +1,88 @@
+"""Attention on a CPU as one compiled function with a gradient (`cython_ext`)."""
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from cython_ext.attention import (
+    HAS_ATTENTION,
+    Relations,
+    relative_attention,
+    relative_attention_gradient,
+)
+
+
+def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
+    """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and is
+    faster than operations of torch: up to a width of the heads."""
+    return (
+        HAS_ATTENTION
+        and qkv.device.type == "cpu"
+        and qkv.dtype == torch.float32
+        and qkv.shape[-1] <= 3 * num_heads * widest
+        and not torch.compiler.is_compiling()
+    )
+
+
+def compiled_attention(
+    qkv: Tensor,
+    tables: tuple[Tensor, Tensor, Tensor] | None = None,
+    relation_index: Tensor | None = None,
+    attn_bias: Tensor | None = None,
+    *,
+    dropout: float = 0.0,
+    key_from_row: bool = False,
+) -> Tensor:
+    """`cython_ext.relative_attention` of tensors, float32 on the CPU.
+
+    The seed of the dropout is one draw of torch's generator, which `torch.manual_seed`
+    seeds. The backward pass draws the same weights to drop again from it.
+
+    Args:
+        qkv: [B, T, 3 D].
+        tables: for queries, keys and values, [H, R + 1, D / H] each.
+        relation_index: [B, T, T] int64 in 0..R, with `tables`.
+        attn_bias: [B, H, T, T].
+        dropout: on the weights, 0 <= p < 1.
+        key_from_row: see `cython_ext.relative_attention`.
+
+    Returns:
+        [B, T, D].
+    """
+    seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
+    options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
+    tables = tables or (None, None, None)
+    return _CompiledAttention.apply(options, qkv, *tables, relation_index, attn_bias)
+
+
+class _CompiledAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, options, *tensors):
+        ctx.options = options
+        ctx.save_for_backward(*tensors)
+        threads = torch.get_num_threads()
+        arrays = _arrays(tensors)
+        out = relative_attention(*arrays, **options, num_threads=threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        qkv, tables, bias = relative_attention_gradient(
+            grad.contiguous().numpy(),
+            *_arrays(ctx.saved_tensors),
+            **ctx.options,
+            num_threads=torch.get_num_threads(),
+        )
+        tables = (None,) * 3 if tables is None else torch.from_numpy(tables)
+        bias = None if bias is None else torch.from_numpy(bias)
+        return None, torch.from_numpy(qkv), *tables, None, bias
+
+
+def _arrays(tensors):
+    """The arguments of the compiled functions."""
+    qkv, *relations, bias = (
+        None if tensor is None else tensor.detach().contiguous().numpy()
+        for tensor in tensors
+    )
+    return qkv, None if relations[0] is None else Relations(*relations), bias

@@ -1,0 +1,133 @@
+"""The attention layers on the compiled function: equal to the operations of torch."""
+
+import pytest
+import torch
+
+from graphormer_plugin.modules import (
+    BiasedAttention,
+    RelativeAttention,
+    compiled_attention,
+)
+from graphormer_plugin.modules.encoder import Encoder
+from graphormer_plugin.modules.relative_attention import RelationTables
+
+B, T, H, R = 4, 11, 4, 7
+
+
+class Case:
+    """A layer, its arguments, and what has a gradient."""
+
+    def __init__(self, kind, d=6, dropout=0.0):
+        torch.manual_seed(0)
+        self.x = torch.randn(B, T, H * d, requires_grad=True)
+        bias = torch.randn(B, H, T, T, requires_grad=True)
+        if kind == "graphormer":
+            self.layer = BiasedAttention(H * d, H, dropout)
+            self.arguments, inputs = (bias,), [bias]
+        else:
+            key_from_row = kind == "grpe, key from row"
+            self.layer = RelativeAttention(H * d, H, dropout, key_from_row)
+            tables = torch.randn(3, H, R + 1, d)
+            tables[:, :, R] = 0
+            tables = RelationTables(*(table.requires_grad_() for table in tables))
+            index = torch.randint(0, R, (B, T, T))
+            for graph, size in zip(index, (T, 1, 4, 9)):
+                graph[:, size:] = R
+            inputs = [*tables]
+            self.arguments = tables, index
+            if kind == "grpe, bias":
+                self.arguments, inputs = (*self.arguments, bias), [*inputs, bias]
+        self.inputs = [self.x, *inputs, *self.layer.parameters()]
+
+    def out(self):
+        return self.layer(self.x, *self.arguments)
+
+    def out_and_gradients(self):
+        out = self.out()
+        out_gradient = torch.linspace(-1, 1, out.numel()).view_as(out)
+        gradients = torch.autograd.grad(out, self.inputs, out_gradient)
+        return [out.detach(), *gradients]
+
+
+KINDS = ["graphormer", "grpe", "grpe, key from row", "grpe, bias"]
+
+
+@pytest.fixture
+def without(monkeypatch):
+    """Switches the compiled function off."""
+    return lambda: monkeypatch.setattr(compiled_attention, "HAS_ATTENTION", False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_equal_to_torch(kind, without):
+    case = Case(kind)
+    compiled = case.out_and_gradients()
+    for context in (torch.no_grad, torch.inference_mode):
+        with context():
+            assert torch.equal(case.out(), compiled[0])
+    without()
+    plain = case.out_and_gradients()
+    for one, other in zip(compiled, plain, strict=True):
+        if one.shape == (H, R + 1, 6):  # row R is constant: its gradient is not used
+            one, other = one[:, :R], other[:, :R]
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert not torch.equal(compiled[0], plain[0])  # the last bits say who computed it
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_follows_the_seed(kind):
+    case = Case(kind, dropout=0.5)
+    results = []
+    for seed in (1, 1, 2):
+        torch.manual_seed(seed)
+        results.append(case.out_and_gradients())
+    assert all(torch.equal(*pair) for pair in zip(*results[:2]))
+    assert not torch.equal(results[0][0], results[2][0])
+    case.layer.eval()
+    assert torch.equal(case.out(), case.out())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_is_that_of_the_forward_pass(kind):
+    """The result is linear in the values: its change is the gradient times theirs."""
+    case = Case(kind, dropout=0.5)
+    bias = case.layer.qkv_proj.bias
+    torch.manual_seed(1)
+    out = case.out().sum()
+    (gradient,) = torch.autograd.grad(out, bias)
+    step = torch.zeros_like(bias)
+    step[-len(bias) // 3 :] = torch.randn(len(bias) // 3)
+    with torch.no_grad():
+        bias += step
+    torch.manual_seed(1)
+    change = case.out().sum() - out
+    torch.testing.assert_close(change, gradient @ step, rtol=1e-3, atol=1e-3)
+
+
+def test_checkpointed_layers_drop_the_same():
+    case = Case("grpe", dropout=0.5)
+    gradients = []
+    for checkpointed in (False, True):
+        encoder = Encoder()
+        encoder.checkpoint_activations = checkpointed
+        torch.manual_seed(1)
+        out = encoder.run_layer(case.layer, case.x, *case.arguments)
+        gradients.append(torch.autograd.grad(out.square().sum(), case.x)[0])
+    assert torch.equal(*gradients)
+
+
+@pytest.mark.parametrize("kind", ["graphormer", "grpe"])
+@pytest.mark.parametrize("reason", ["float64", "wide heads", "bfloat16", "compiling"])
+def test_operations_of_torch_take_the_rest(kind, reason, monkeypatch):
+    def refuse(*_, **__):
+        raise AssertionError("compiled attention")
+
+    case = Case(kind, d=40 if reason == "wide heads" else 6)
+    monkeypatch.setattr(compiled_attention, "relative_attention", refuse)
+    if reason == "compiling":
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    elif reason != "wide heads":
+        dtype = getattr(torch, reason)
+        case.layer.to(dtype)
+        case.x = case.x.to(dtype)
+    assert case.out().isfinite().all()
