@@ -174,9 +174,10 @@ def server_environment():
 
     The process lives as long as this one.
     """
-    folder = tempfile.TemporaryDirectory()
-    atexit.register(folder.cleanup)
-    bin = Path(folder.name, "bin")
+    # Python 3.13 lets go of a TemporaryDirectory in every fork, which would remove it.
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    bin = Path(folder, "bin")
     shims(bin)
     found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     found["PYTHONWARNINGS"] = "ignore"
