@@ -156,8 +156,7 @@ def batch(shared_data):
         build_model("grpe_small", ZINC, TARGETS), ZINC, TARGETS, "zinc"
     )
     columns = predictor._columns([row["smiles"] for row in rows])
-    ((_, batch),) = predictor._batches(columns, len(rows))
-    return batch
+    return predictor._collator(columns)(np.arange(len(rows)))["net_input"]["batch"]
 
 
 @torch.no_grad()
