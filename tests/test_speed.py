@@ -58,6 +58,7 @@ def test_stores_of_repeated_molecules(store, tmp_path, monkeypatch, capsys):
     assert "720 graphs in 1 stores: open 0." in capsys.readouterr().out
 
 
+@pytest.mark.trains
 def test_steps_with_many_targets(monkeypatch, capsys):
     monkeypatch.setattr(many_targets, "MOLECULES", 40)
     options = ["--arch", "grpe_tiny", "--targets", "3", "--updates", "1"]
