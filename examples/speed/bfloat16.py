@@ -7,30 +7,16 @@ of a checkpoint. Prints molecules per second of CPU time, the fastest of the rou
 error of bfloat16 next to the standard deviation of the predictions.
 """
 
-import argparse
-import csv
-import gzip
 import time
-from pathlib import Path
 
+import molecules
 import numpy as np
 import torch
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.datasets.nci import nci
 from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-
-
-def molecules(path: Path | None, count: int) -> list[str]:
-    """Every n-th SMILES of a table, or of RDKit's NCI molecules."""
-    smiles = nci().smiles
-    if path is not None:
-        opener = gzip.open if path.suffix == ".gz" else open
-        with opener(path, "rt") as file:
-            smiles = [row["smiles"] for row in csv.DictReader(file)]
-    return smiles[:: max(1, len(smiles) // count)][:count]
 
 
 def load(arch: str, checkpoint: str | None) -> hub.Predictor:
@@ -43,16 +29,13 @@ def load(arch: str, checkpoint: str | None) -> hub.Predictor:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = molecules.parser(__doc__, 512, 3)
     parser.add_argument("--arch", default="graphormer_base")
     parser.add_argument("--checkpoint", help="instead of --arch")
-    parser.add_argument("--csv", type=Path, help="column smiles (default: RDKit's NCI)")
-    parser.add_argument("--molecules", type=int, default=512)
-    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    smiles = molecules(arguments.csv, arguments.molecules)
+    smiles = molecules.read_smiles(arguments)
     predictors = {
         "float32": load(arguments.arch, arguments.checkpoint),
         "bfloat16": load(arguments.arch, arguments.checkpoint).bfloat16(),

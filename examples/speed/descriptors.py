@@ -7,18 +7,14 @@ milliseconds of CPU time per molecule, in the fastest of the rounds, and which
 descriptors take most of it.
 """
 
-import argparse
-import csv
-import gzip
 import time
-from pathlib import Path
 
+import molecules
 import numpy as np
 from rdkit import Chem, RDLogger
 from rdkit.Chem import Descriptors
 
 from graphormer_plugin.data import descriptors
-from graphormer_plugin.data.datasets.nci import nci
 
 NAMES = [name for name in descriptors.DESCRIPTORS if name not in descriptors.LEFT_OUT]
 
@@ -40,19 +36,10 @@ def ours(mols: list[Chem.Mol]) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path, help="column smiles (default: RDKit's NCI)")
-    parser.add_argument("--molecules", type=int, default=256)
-    parser.add_argument("--rounds", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = molecules.parser(__doc__, 256, 3).parse_args()
     RDLogger.DisableLog("rdApp.*")
-    smiles = list(nci().smiles)
-    if arguments.csv:
-        opener = gzip.open if arguments.csv.suffix == ".gz" else open
-        with opener(arguments.csv, "rt") as file:
-            smiles = [row["smiles"] for row in csv.DictReader(file)]
+    smiles = molecules.read_smiles(arguments)
     smiles = [string for string in smiles if Chem.MolFromSmiles(string) is not None]
-    smiles = smiles[:: max(1, len(smiles) // arguments.molecules)]
     seconds = {rdkit: [], ours: []}
     for _ in range(arguments.rounds):
         found = []

@@ -6,16 +6,12 @@ The three take turns on the same molecules. Prints molecules per second of CPU t
 fastest of the rounds, and checks that both ways make the same graphs.
 """
 
-import argparse
-import csv
-import gzip
 import time
-from pathlib import Path
 
+import molecules
 import numpy as np
 from rdkit import Chem, RDLogger
 
-from graphormer_plugin.data.datasets.nci import nci
 from graphormer_plugin.data.datasets.smiles import (
     graph_atom_by_atom,
     graph_of_mol,
@@ -24,19 +20,10 @@ from graphormer_plugin.data.datasets.smiles import (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--csv", type=Path, help="column smiles (default: RDKit's NCI)")
-    parser.add_argument("--molecules", type=int, default=1000)
-    parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
+    arguments = molecules.parser(__doc__, 1000, 5).parse_args()
     RDLogger.DisableLog("rdApp.*")
-    smiles = list(nci().smiles)
-    if arguments.csv:
-        opener = gzip.open if arguments.csv.suffix == ".gz" else open
-        with opener(arguments.csv, "rt") as file:
-            smiles = [row["smiles"] for row in csv.DictReader(file)]
+    smiles = molecules.read_smiles(arguments)
     smiles = [string for string in smiles if Chem.MolFromSmiles(string) is not None]
-    smiles = smiles[:: max(1, len(smiles) // arguments.molecules)]
     ways = {
         "RDKit's parser": Chem.MolFromSmiles,
         "atom by atom": lambda string: graph_atom_by_atom(mol_of_any_smiles(string)),

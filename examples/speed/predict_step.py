@@ -7,18 +7,14 @@ sorts them. Prints molecules per second of CPU time, the fastest of the rounds, 
 largest difference between both outputs.
 """
 
-import argparse
-import csv
-import gzip
 import time
-from pathlib import Path
 
+import molecules
 import numpy as np
 import torch
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows
-from graphormer_plugin.data.datasets.nci import nci
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -30,20 +26,12 @@ COMPILED, TORCH = "compiled attention", "torch's operations"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = molecules.parser(__doc__, 2048, 5)
     parser.add_argument("--arch", default="grpe_small")
-    parser.add_argument("--csv", type=Path, help="column smiles (default: RDKit's NCI)")
-    parser.add_argument("--molecules", type=int, default=2048)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    smiles = list(nci().smiles)
-    if arguments.csv:
-        opener = gzip.open if arguments.csv.suffix == ".gz" else open
-        with opener(arguments.csv, "rt") as file:
-            smiles = [row["smiles"] for row in csv.DictReader(file)]
-    smiles = smiles[:: max(1, len(smiles) // arguments.molecules)]
+    smiles = molecules.read_smiles(arguments)
     starts = range(0, len(smiles), CHUNK_ROWS)
     pieces = [smiles[start : start + CHUNK_ROWS] for start in starts]
     rows = featurise_pieces(
