@@ -54,19 +54,22 @@ static void mark_relations(const attention *a) {
     for (ptrdiff_t r = 0; related && r < a->relations; r++) \
         if (a->occurs[r])
 
-INLINE void multiply_keys(const attention *a, int related) {
+/* The functions below get a->d as an argument, so that there are versions of them for the
+   widths of most models, in which the vector of a node stays in registers. */
+#define WIDEST 10 /* vectors of 32 bytes in 16 registers, with some to spare */
+
+INLINE void multiply_keys(const attention *a, int related, ptrdiff_t d) {
     for (ptrdiff_t j = 0; j < a->nodes && !a->key_from_row; j++)
         FOR_RELATIONS(r)
             a->key[j * a->relations + r] =
-                product(a->k + j * a->d, a->key_table + r * a->d, a->d);
+                product(a->k + j * d, a->key_table + r * d, d);
 }
 
 /* Fills `weights` of row i with exp(score - largest score) and returns 1 / their sum; 0
    where all pairs are forbidden. */
-INLINE lanes weigh_row(const attention *a, ptrdiff_t i, int related) {
+INLINE lanes weigh_row(const attention *a, ptrdiff_t i, int related, ptrdiff_t d) {
     const int64_t *to = related ? a->relation + i * a->nodes : NULL;
-    const lanes *q = a->q + i * a->d;
-    const ptrdiff_t d = a->d;
+    const lanes *q = a->q + i * d;
     lanes largest = ALL(-INFINITY), total = {0};
     ptrdiff_t allowed = 0;
     FOR_RELATIONS(r) {
@@ -102,21 +105,34 @@ INLINE whole_lanes kept(const attention *a, ptrdiff_t i, ptrdiff_t j) {
     return random_bits(&a->random, (uint32_t)(i * a->nodes + j)) >= a->drop_below;
 }
 
-INLINE void attend_as(const attention *a, lanes *out, int related) {
-    const ptrdiff_t d = a->d;
-    multiply_keys(a, related);
+/* out[c] = sum over j of (v_j + Rv)[c] times the weights of row i, for c < width */
+INLINE void add_messages(
+    const attention *a, ptrdiff_t i, int related, ptrdiff_t d, ptrdiff_t first,
+    ptrdiff_t width, lanes inverse, lanes *out
+) {
+    const int64_t *to = related ? a->relation + i * a->nodes : NULL;
+    lanes sum[WIDEST] = {{0}};
+    FOR_ALLOWED(j) add(sum, a->weights[j], a->v + j * d + first, width);
+    FOR_RELATIONS(r) add(sum, a->sums[r], a->value_table + r * d + first, width);
+    for (ptrdiff_t c = 0; c < width; c++) out[c] = sum[c] * inverse;
+}
+
+INLINE void attend_as(
+    const attention *a, lanes *out, int related, ptrdiff_t d, ptrdiff_t width
+) {
+    multiply_keys(a, related, d);
     for (ptrdiff_t i = 0; i < a->nodes; i++, out += d) {
         const int64_t *to = related ? a->relation + i * a->nodes : NULL;
-        lanes inverse = weigh_row(a, i, related);
-        memset(out, 0, d * sizeof(lanes));
+        lanes inverse = weigh_row(a, i, related, d);
+        ptrdiff_t c = 0;
         FOR_RELATIONS(r) a->sums[r] = ALL(0);
         FOR_ALLOWED(j) {
-            lanes weight = WHERE(kept(a, i, j), a->weights[j]);
-            if (related) a->sums[to[j]] += weight;
-            add(out, weight, a->v + j * d, d);
+            a->weights[j] = WHERE(kept(a, i, j), a->weights[j]);
+            if (related) a->sums[to[j]] += a->weights[j];
         }
-        FOR_RELATIONS(r) add(out, a->sums[r], a->value_table + r * d, d);
-        for (ptrdiff_t c = 0; c < d; c++) out[c] *= inverse;
+        for (; c + width <= d; c += width)
+            add_messages(a, i, related, d, c, width, inverse, out + c);
+        if (c < d) add_messages(a, i, related, d, c, d - c, inverse, out + c);
     }
 }
 
@@ -126,11 +142,11 @@ INLINE void attend_backward_as(const attention *a, const gradient *grad, int rel
     memset(grad->k, 0, a->nodes * d * sizeof(lanes));
     memset(grad->v, 0, a->nodes * d * sizeof(lanes));
     if (related) memset(grad->key, 0, a->nodes * R * sizeof(lanes));
-    multiply_keys(a, related);
+    multiply_keys(a, related, d);
     for (ptrdiff_t i = 0; i < a->nodes; i++) {
         const int64_t *to = related ? a->relation + i * a->nodes : NULL;
         const lanes *grad_out = grad->out + i * d;
-        lanes inverse = weigh_row(a, i, related), mean = {0};
+        lanes inverse = weigh_row(a, i, related, d), mean = {0};
         FOR_RELATIONS(r) {
             grad->value[r] = product(grad_out, a->value_table + r * d, d);
             grad->query[r] = a->sums[r] = ALL(0);
@@ -179,11 +195,20 @@ INLINE void attend_backward_as(const attention *a, const gradient *grad, int rel
         }
 }
 
+INLINE void attend_wide(const attention *a, lanes *out, int related) {
+    if (a->d == 8)
+        attend_as(a, out, related, 8, 8);
+    else if (a->d == 10)
+        attend_as(a, out, related, 10, 10);
+    else
+        attend_as(a, out, related, a->d, 8);
+}
+
 CLONES static void attend(const attention *a, lanes *out) {
     if (a->relation)
-        attend_as(a, out, 1);
+        attend_wide(a, out, 1);
     else
-        attend_as(a, out, 0);
+        attend_wide(a, out, 0);
 }
 
 CLONES static void attend_backward(const attention *a, const gradient *grad) {

@@ -452,9 +452,12 @@ class Predictor:
         ``nodes`` a list of [N, width]."""
         sizes = np.diff(columns["node_offset"])
         found: list[np.ndarray] = [np.empty(0)] * len(sizes)
-        for graph_ids, batch in self._batches(columns, batch_size, by_size=True):
-            for graph, values in zip(graph_ids, function(batch), strict=True):
-                found[graph] = values[: sizes[graph]] if nodes else values
+        device = next(self.model.parameters()).device
+        # The outermost context of autocast: `bfloat16` converts weights once within it.
+        with torch.autocast(device.type, enabled=False):
+            for graph_ids, batch in self._batches(columns, batch_size, by_size=True):
+                for graph, values in zip(graph_ids, function(batch), strict=True):
+                    found[graph] = values[: sizes[graph]] if nodes else values
         if nodes:
             return found
         return np.stack(found) if found else np.empty((0, width))

@@ -18,7 +18,7 @@ def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
     return (
         HAS_ATTENTION
         and qkv.device.type == "cpu"
-        and qkv.dtype == torch.float32
+        and qkv.dtype in (torch.float32, torch.bfloat16)
         and qkv.shape[-1] <= 3 * num_heads * widest
         and not torch.compiler.is_compiling()
     )
@@ -33,7 +33,7 @@ def compiled_attention(
     dropout: float = 0.0,
     key_from_row: bool = False,
 ) -> Tensor:
-    """`cython_ext.relative_attention` of tensors, float32 on the CPU.
+    """`cython_ext.relative_attention` of tensors on the CPU, computed in float32.
 
     The seed of the dropout is one draw of torch's generator, which `torch.manual_seed`
     seeds. The backward pass draws the same weights to drop again from it.
@@ -47,12 +47,15 @@ def compiled_attention(
         key_from_row: see `cython_ext.relative_attention`.
 
     Returns:
-        [B, T, D].
+        [B, T, D], in the type of `qkv`.
     """
+    dtype, qkv = qkv.dtype, qkv.float()
+    tables = tuple(table.float() for table in tables) if tables else (None, None, None)
+    attn_bias = None if attn_bias is None else attn_bias.float()
     seed = int(torch.empty((), dtype=torch.int64).random_()) if dropout else 0
     options = {"dropout": dropout, "seed": seed, "key_from_row": key_from_row}
-    tables = tables or (None, None, None)
-    return _CompiledAttention.apply(options, qkv, *tables, relation_index, attn_bias)
+    arguments = (options, qkv, *tables, relation_index, attn_bias)
+    return _CompiledAttention.apply(*arguments).to(dtype)
 
 
 class _CompiledAttention(torch.autograd.Function):

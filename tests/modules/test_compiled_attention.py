@@ -117,7 +117,22 @@ def test_checkpointed_layers_drop_the_same():
 
 
 @pytest.mark.parametrize("kind", ["graphormer", "grpe"])
-@pytest.mark.parametrize("reason", ["float64", "wide heads", "bfloat16", "compiling"])
+def test_bfloat16_is_computed_in_float32(kind):
+    """Errors are those of rounding the inputs, 2^-8, and the output."""
+    case = Case(kind, d=6)
+    expected = case.out().detach()
+    case.layer.to(torch.bfloat16)
+    case.x = case.x.detach().to(torch.bfloat16).requires_grad_()
+    found = case.out()
+    assert found.dtype == torch.bfloat16
+    error = (found.float() - expected).abs().max()
+    assert error < 0.05 * expected.abs().max()
+    (grad,) = torch.autograd.grad(found.float().square().sum(), case.x)
+    assert grad.dtype == torch.bfloat16 and grad.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["graphormer", "grpe"])
+@pytest.mark.parametrize("reason", ["float64", "wide heads", "float16", "compiling"])
 def test_operations_of_torch_take_the_rest(kind, reason, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("compiled attention")
