@@ -9,6 +9,8 @@ runs without the GIL:
 - ``cycles.py`` and ``_cycles.pyx``: cycles without chords;
 - ``attention.py``, ``_attention.pyx`` and ``_attention.h``: attention with relations,
   and its gradient;
+- ``channels.py``, ``_channels.pyx`` and ``_channels.h``: attention with a score per
+  channel, and its gradient;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
 - ``columns.py``: what stored graphs must look like; ``codes.py``: codes in the results.
 
@@ -22,6 +24,7 @@ Two rules hold everywhere:
 try:
     import cython_ext._attention
     import cython_ext._batch
+    import cython_ext._channels
     import cython_ext._cycles
     import cython_ext._molecule
     import cython_ext._shortest_path  # noqa: F401
@@ -37,6 +40,7 @@ from cython_ext.attention import (
     relative_attention_gradient,
 )
 from cython_ext.batch import FIELDS, build_batch
+from cython_ext.channels import channel_attention, channel_attention_gradient
 from cython_ext.codes import FAR, UNREACHABLE
 from cython_ext.columns import bond_dtype, edge_order
 from cython_ext.cycles import MAX_CYCLE_STEPS, chordless_cycles
@@ -53,6 +57,8 @@ __all__ = [
     "UNREACHABLE",
     "bond_dtype",
     "build_batch",
+    "channel_attention",
+    "channel_attention_gradient",
     "chordless_cycles",
     "edge_order",
     "extract_paths",

@@ -8,6 +8,18 @@
 
 #include "_lanes.h"
 
+#if HAS_VECTORS
+/* A sequence of random numbers per lane; see `random_bits`. */
+typedef struct {
+    bit_lanes start, step;
+} streams;
+
+#else
+typedef struct {
+    uint32_t start, step;
+} streams;
+#endif
+
 /* Names as in attention.py, T = nodes, R = relations. Forbidden pairs have relation R;
    tables do not have that row. q and key_table include the factor 1 / sqrt(d). */
 typedef struct {
@@ -36,11 +48,74 @@ typedef struct {
 } gradient;
 
 #if HAS_VECTORS
-/* The next number, for whichever thread asks. */
-static ptrdiff_t next_number(ptrdiff_t *counter) {
-    return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+INLINE uint64_t mixed64(uint64_t x) { /* SplitMix64 */
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
 }
 
+/* Streams first .. first + 7 of a seed. */
+static streams streams_of(uint64_t seed, uint64_t first) {
+    streams result;
+    for (int h = 0; h < LANES; h++) {
+        uint64_t key = mixed64(seed + (first + h + 1) * 0x9e3779b97f4a7c15u);
+        result.start[h] = (uint32_t)key;
+        result.step[h] = (uint32_t)(key >> 32) | 1;
+    }
+    return result;
+}
+
+/* 32 bits of each stream: start + number * step, mixed. They depend on nothing that was
+   drawn before, so that a backward pass draws those of its forward pass again, and
+   threads do not matter. */
+INLINE bit_lanes random_bits(const streams *streams, uint32_t number) {
+    bit_lanes x = streams->start + number * streams->step;
+    x = (x ^ (x >> 16)) * 0x7feb352du;
+    x = (x ^ (x >> 15)) * 0x846ca68bu;
+    return x ^ (x >> 16);
+}
+
+/* from[0], from[stride], .. from[7 * stride] */
+INLINE lanes every(const float *from, ptrdiff_t stride) {
+    const float *middle = from + 4 * stride;
+    return (lanes){
+        from[0], from[stride], from[2 * stride], from[3 * stride],
+        middle[0], middle[stride], middle[2 * stride], middle[3 * stride],
+    };
+}
+
+/* Rows of each head -> [rows, d] lanes, with zeros for missing heads. */
+CLONES static void to_lanes(
+    const float *source, ptrdiff_t head_stride, ptrdiff_t row_stride, ptrdiff_t rows,
+    ptrdiff_t d, ptrdiff_t heads, float scale, lanes *target
+) {
+    for (ptrdiff_t row = 0; row < rows; row++, source += row_stride)
+        for (ptrdiff_t c = 0; c < d; c++, target++) {
+            if (heads == LANES) {
+                *target = scale * every(source + c, head_stride);
+                continue;
+            }
+            *target = ALL(0);
+            for (ptrdiff_t h = 0; h < heads; h++)
+                (*target)[h] = scale * source[h * head_stride + c];
+        }
+}
+
+/* The inverse of `to_lanes`. */
+CLONES static void from_lanes(
+    const lanes *source, ptrdiff_t head_stride, ptrdiff_t row_stride, ptrdiff_t rows,
+    ptrdiff_t d, ptrdiff_t heads, float scale, float *target
+) {
+    for (ptrdiff_t row = 0; row < rows; row++, source += d)
+        for (ptrdiff_t h = 0; h < heads; h++) {
+            const float *from = (const float *)source + h;
+            float *to = target + row * row_stride + h * head_stride;
+            ptrdiff_t c = 0;
+            for (; c + LANES <= d; c += LANES)
+                *(lanes *)(to + c) = scale * every(from + c * LANES, LANES);
+            for (; c < d; c++) to[c] = scale * from[c * LANES];
+        }
+}
 static void mark_relations(const attention *a) {
     memset(a->occurs, 0, a->relations + 1);
     for (ptrdiff_t pair = 0; pair < a->nodes * a->nodes; pair++)
@@ -217,8 +292,10 @@ CLONES static void attend_backward(const attention *a, const gradient *grad) {
     else
         attend_backward_as(a, grad, 0);
 }
-#else
-#define next_number(counter) 0
+#else /* nothing of this is called */
+#define streams_of(seed, first) ((streams){0, 0})
+#define to_lanes(...)
+#define from_lanes(...)
 #define mark_relations(a)
 #define attend(a, out)
 #define attend_backward(a, grad)

@@ -55,6 +55,22 @@ def checked_array(
     return value.view(np.ndarray)  # slicing a memmap is slow
 
 
+def checked_shape(
+    name: str, value: Any, dtypes: tuple[np.dtype, ...], shape: tuple[int, ...]
+) -> np.ndarray:
+    """Returns ``value`` as a plain array of this shape, without a copy.
+
+    Raises:
+        ValueError: As `checked_array`, or if it has another shape.
+    """
+    array = checked_array(name, value, dtypes, len(shape))
+    if array.shape != shape:
+        raise ValueError(
+            f"{name} has shape {list(array.shape)}, expected {list(shape)}"
+        )
+    return array
+
+
 def checked_square(name: str, value: Any, dtypes: tuple[np.dtype, ...]) -> np.ndarray:
     """Returns ``value`` as a plain array of shape ``[n, n]``, without a copy.
 

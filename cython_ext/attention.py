@@ -1,12 +1,12 @@
 """Attention in which queries, keys and values meet a vector per relation, on a CPU."""
 
-import ctypes
 from typing import NamedTuple
 
 import numpy as np
 
 from cython_ext import _attention
-from cython_ext._checks import checked_array, checked_integer
+from cython_ext._checks import checked_array, checked_integer, checked_shape
+from cython_ext._team import gomp_parallel
 
 # Whether the compiler has vector types, as GCC and clang have.
 HAS_ATTENTION: bool = bool(_attention.COMPILED)
@@ -123,13 +123,13 @@ def _run(
         if not heads or not rows or not d:
             raise ValueError(f"query_table has shape {[heads, rows, d]}")
         for name, table in zip(Relations._fields[1:3], relations[1:3]):
-            _check_shape(name, table, FLOAT, (heads, rows, d))
-        _check_shape("relation_index", relations[3], INDEX, (batch, nodes, nodes))
-        _check_shape("qkv", qkv, FLOAT, (batch, nodes, 3 * heads * d))
+            checked_shape(name, table, FLOAT, (heads, rows, d))
+        checked_shape("relation_index", relations[3], INDEX, (batch, nodes, nodes))
+        checked_shape("qkv", qkv, FLOAT, (batch, nodes, 3 * heads * d))
     if attn_bias is not None:
         checked_array("attn_bias", attn_bias, FLOAT, 4)
         heads = heads or attn_bias.shape[1]
-        _check_shape("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
+        checked_shape("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
     if not heads or not width or width % (3 * heads):
         raise ValueError(
             f"qkv has width {width}, expected a multiple of 3 for each of {heads} heads"
@@ -140,7 +140,7 @@ def _run(
     out = np.empty((batch, nodes, width // 3), np.float32)
     grad_tables = grad_bias = None
     if grad is not None:
-        _check_shape("grad", grad, FLOAT, out.shape)
+        checked_shape("grad", grad, FLOAT, out.shape)
         out = np.empty_like(qkv)
         if relations is not None:
             grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)
@@ -162,7 +162,7 @@ def _run(
         dropout=dropout,
         seed=checked_integer("seed", seed, 0, 2**64 - 1),
         num_threads=num_threads,
-        gomp_parallel=_gomp_parallel() if num_threads > 1 else 0,
+        gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
     )
     if wrong >= 0:
         raise ValueError(
@@ -171,30 +171,3 @@ def _run(
     if grad_tables is not None:
         grad_tables = grad_tables.sum(0)  # in one order, whatever the threads
     return out, grad_tables, grad_bias
-
-
-def _check_shape(
-    name: str,
-    array: np.ndarray,
-    dtypes: tuple[np.dtype, ...],
-    expected: tuple[int, ...],
-) -> None:
-    checked_array(name, array, dtypes, len(expected))
-    if array.shape != expected:
-        raise ValueError(
-            f"{name} has shape {list(array.shape)}, expected {list(expected)}"
-        )
-
-
-def _gomp_parallel() -> int:
-    """Address of the function that starts a parallel region of GCC's OpenMP; 0: none.
-
-    It is looked up in the running process, where torch has loaded it, and not linked:
-    a second OpenMP library would bring threads of its own, and two teams on the same
-    cores are ten times slower than one.
-    """
-    try:
-        function = ctypes.CDLL(None).GOMP_parallel
-    except (AttributeError, OSError, TypeError):  # no such function; Windows
-        return 0
-    return ctypes.cast(function, ctypes.c_void_p).value or 0

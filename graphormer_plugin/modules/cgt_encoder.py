@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm, real_rows
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
+from graphormer_plugin.modules.compiled_attention import compiled_fits
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_columns
@@ -19,8 +20,9 @@ from graphormer_plugin.modules.pair_encodings import PairEncoding
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-# Elements of a [B, N, N, D] above which "auto" is "lean".
-LARGE = 1 << 22
+# Elements of a [B, N, N, D] above which "auto" is "lean"; more where the plain version is
+# compiled, which keeps two such tensors per layer (or for all), half of torch's.
+LARGE, LARGE_COMPILED = 1 << 22, 1 << 23
 
 
 class CGTEncoder(Encoder):
@@ -230,7 +232,9 @@ class CGTEncoder(Encoder):
         """Whether to compute the attention in chunks for this batch, x [B, N, D]."""
         if self.attention_memory != "auto":
             return self.attention_memory == "lean"
-        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
+        compiled = self.attention != "mono" and compiled_fits(x)
+        limit = LARGE_COMPILED if compiled else LARGE
+        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > limit
 
     def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
         """Powers of the random-walk matrix that nodes or pairs read, [B, N, N, K], in

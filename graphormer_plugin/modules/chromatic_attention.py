@@ -8,6 +8,10 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.compiled_attention import (
+    compiled_channels,
+    compiled_fits,
+)
 from graphormer_plugin.modules.dropout import Dropout
 
 KINDS = ("chromatic", "mono", "additive")
@@ -166,6 +170,9 @@ def filter_messages(
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])
     att, val = (pairs if pairs.dense else pairs.with_dense()).dense
+    tensors = (base, v, att, val, keep)
+    if all(tensor is None or compiled_fits(tensor) for tensor in tensors):
+        return compiled_channels(*tensors)
     filters = _filters(base, att)
     if keep is not None:
         filters = filters * keep.unsqueeze(-1).to(filters.dtype)

@@ -1,4 +1,4 @@
-"""Attention on a CPU as one compiled function with a gradient (`cython_ext`)."""
+"""Attention on a CPU as compiled functions with gradients (`cython_ext`)."""
 
 import torch
 from torch import Tensor
@@ -10,18 +10,24 @@ from cython_ext.attention import (
     relative_attention,
     relative_attention_gradient,
 )
+from cython_ext.channels import channel_attention, channel_attention_gradient
+
+
+def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
+    """Whether the compiled functions take tensors like this one, of these types."""
+    return (
+        HAS_ATTENTION
+        and x.device.type == "cpu"
+        and x.dtype in dtypes
+        and not torch.compiler.is_compiling()
+    )
 
 
 def compiled_attention_fits(qkv: Tensor, num_heads: int, widest: int) -> bool:
     """Whether `compiled_attention` takes queries, keys and values [B, T, 3 D], and is
     faster than operations of torch: up to a width of the heads."""
-    return (
-        HAS_ATTENTION
-        and qkv.device.type == "cpu"
-        and qkv.dtype in (torch.float32, torch.bfloat16)
-        and qkv.shape[-1] <= 3 * num_heads * widest
-        and not torch.compiler.is_compiling()
-    )
+    dtypes = (torch.float32, torch.bfloat16)
+    return compiled_fits(qkv, dtypes) and qkv.shape[-1] <= 3 * num_heads * widest
 
 
 def compiled_attention(
@@ -72,7 +78,7 @@ class _CompiledAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad):
         qkv, tables, bias = relative_attention_gradient(
-            grad.contiguous().numpy(),
+            _array(grad),
             *_arrays(ctx.saved_tensors),
             **ctx.options,
             num_threads=torch.get_num_threads(),
@@ -84,8 +90,38 @@ class _CompiledAttention(torch.autograd.Function):
 
 def _arrays(tensors):
     """The arguments of the compiled functions."""
-    qkv, *relations, bias = (
-        None if tensor is None else tensor.detach().contiguous().numpy()
-        for tensor in tensors
-    )
+    qkv, *relations, bias = map(_array, tensors)
     return qkv, None if relations[0] is None else Relations(*relations), bias
+
+
+def compiled_channels(
+    base: Tensor, v: Tensor, att: Tensor, val: Tensor | None, keep: Tensor | None
+) -> Tensor:
+    """`cython_ext.channel_attention` of tensors, float32 on the CPU. `keep` gets no
+    gradient."""
+    return _CompiledChannels.apply(base, v, att, val, keep)
+
+
+class _CompiledChannels(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, *tensors):
+        ctx.save_for_backward(*tensors)
+        threads = torch.get_num_threads()
+        out = channel_attention(*map(_array, tensors), num_threads=threads)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, grad):
+        gradients = channel_attention_gradient(
+            *map(_array, (grad, *ctx.saved_tensors)),
+            num_threads=torch.get_num_threads(),
+        )
+        return (
+            *(None if one is None else torch.from_numpy(one) for one in gradients),
+            None,
+        )
+
+
+def _array(tensor):
+    return None if tensor is None else tensor.detach().contiguous().numpy()

@@ -120,7 +120,7 @@ def test_equal_to_the_formula(sizes, terms, key_from_row):
 def test_threads_change_nothing(team, monkeypatch):
     """70 graphs: parts of two and three. Without OpenMP it is one thread."""
     if not team:
-        monkeypatch.setattr(cython_ext.attention, "_gomp_parallel", lambda: 0)
+        monkeypatch.setattr(cython_ext.attention, "gomp_parallel", lambda: 0)
     parts = arguments(70, 5, 12, 2, 3)
     grad = np.ones((70, 5, 24), np.float32)
     results = []

@@ -1,0 +1,17 @@
+"""Threads of the OpenMP team that the process has already."""
+
+import ctypes
+
+
+def gomp_parallel() -> int:
+    """Address of the function that starts a parallel region of GCC's OpenMP; 0: none.
+
+    It is looked up in the running process, where torch has loaded it, and not linked:
+    a second OpenMP library would bring threads of its own, and two teams on the same
+    cores are ten times slower than one.
+    """
+    try:
+        function = ctypes.CDLL(None).GOMP_parallel
+    except (AttributeError, OSError, TypeError):  # no such function; Windows
+        return 0
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
