@@ -2,12 +2,12 @@
 
     python examples/speed/attention_memory.py
 
-`--attention-memory plain` keeps several [B, N, N, D] tensors a layer for the gradients;
-`lean` computes attention in parts, and again for the gradients. Steps (forward, backward;
-dropout as in training) of `cgt_small` on `nci` molecules of 20 atoms and of `cgt_pattern`
-on graphs like PATTERN's, each path in a process of its own. Prints how far the resident
-memory rises above that before the steps (Linux only), the median time of the steps after
-the first, and the largest difference of the two outputs in evaluation mode.
+`--attention-memory plain` keeps [B, N, N, D] tensors for the gradients; `lean` computes
+attention in parts, and again for the gradients. Steps (forward, backward; dropout as in
+training) of `cgt_small` on `nci` molecules of 20 atoms and of `cgt_pattern` on graphs
+like PATTERN's, each path in a process of its own. Prints how far the resident memory
+rises above that before the steps (Linux only), the median time of the steps after the
+first, and the largest difference of the two outputs in evaluation mode.
 """
 
 import argparse
