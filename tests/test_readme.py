@@ -221,7 +221,8 @@ def provide(page, clone, environment):
     if page == "examples/speed/README.md":
         (clone / "lipophilicity.csv").write_text(csv_file(["smiles"]))
         packed = gzip.compress(csv_file(["smiles"]).encode())
-        (clone / "molhiv.csv.gz").write_bytes(packed)
+        for name in ("molhiv", "pcqm4mv2"):
+            (clone / f"{name}.csv.gz").write_bytes(packed)
     if Path(page).parent.name in ("explaining", "predicting", "scale", "tour"):
         training, predicting = [
             code for _, code in BLOCKS["README.md"] if "checkpoints" in code
