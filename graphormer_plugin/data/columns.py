@@ -1,5 +1,6 @@
 """Columns of graphs: of some in memory, and of several stores."""
 
+import hashlib
 import mmap
 from collections.abc import Mapping, Sequence
 
@@ -222,3 +223,24 @@ class ShardColumns:
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
         return columns_of_graphs(joined_columns(parts), places)
+
+
+def graph_digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
+    """Digest of the features and bonds of a graph, in hexadecimal.
+
+    Args:
+        columns: Flat columns, the format of a store.
+        graph: Number of the graph.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    if "graph_features" in columns:
+        digest.update(np.ascontiguousarray(columns["graph_features"][graph]))
+    for offset, names in (
+        ("node_offset", ("x", "pos")),
+        ("edge_offset", ("edge_src", "edge_dst", "edge_bond")),
+    ):
+        part = slice(*columns[offset][graph : graph + 2])
+        for name in names:
+            if name in columns:
+                digest.update(np.ascontiguousarray(columns[name][part]))
+    return digest.hexdigest()

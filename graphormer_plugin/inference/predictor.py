@@ -1,6 +1,5 @@
 """Predict, embed and explain with a trained model, from SMILES or graphs."""
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import columns_of_chunk
+from graphormer_plugin.data.columns import columns_of_chunk, graph_digest
 from graphormer_plugin.data.dataset import cut_batches
 from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
@@ -256,7 +255,7 @@ class Predictor:
         keys = []
         with dropout_switched_on(self.model), forked, torch.no_grad():
             for graph, size in enumerate(sizes.tolist()):
-                key = _digest(columns, graph)
+                key = graph_digest(columns, graph)
                 keys.append(key)
                 if key in found:
                     continue
@@ -461,19 +460,3 @@ class Predictor:
         if nodes:
             return found
         return np.stack(found) if found else np.empty((0, width))
-
-
-def _digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
-    """Digest of the features and bonds of a graph, in hexadecimal."""
-    digest = hashlib.blake2b(digest_size=16)
-    if "graph_features" in columns:
-        digest.update(np.ascontiguousarray(columns["graph_features"][graph]))
-    for offset, names in (
-        ("node_offset", ("x", "pos")),
-        ("edge_offset", ("edge_src", "edge_dst", "edge_bond")),
-    ):
-        part = slice(*columns[offset][graph : graph + 2])
-        for name in names:
-            if name in columns:
-                digest.update(np.ascontiguousarray(columns[name][part]))
-    return digest.hexdigest()

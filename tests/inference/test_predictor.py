@@ -242,7 +242,7 @@ def test_samples_are_those_of_training_mode():
     columns = one._columns([SMILES[2]])
     batch = one._collator(columns)(np.zeros(3, int))["net_input"]["batch"]
     one.model.train()
-    torch.manual_seed(int(predictor_module._digest(columns, 0)[:15], 16) ^ 7)
+    torch.manual_seed(int(predictor_module.graph_digest(columns, 0)[:15], 16) ^ 7)
     with torch.no_grad():
         first = TARGETS.restore(one.model(batch)).numpy()
     np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)
