@@ -354,7 +354,7 @@ def test_flag_trains_in_half_precision(train):
 
 
 def test_flag_trains_on_two_processes(data, tmp_path):
-    more = [*FLAG.split(), "--max-epoch", 2, "--batch-size", 8]
+    more = [*FLAG.split(), "--max-epoch", 4, "--batch-size", 8]
     log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
     train_log = logged(log, "train")
     assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]

@@ -74,7 +74,7 @@ def runs(data, folder, world_size, *more, **systems):
         arguments += ["--ddp-backend", DDP[world_size]]
         # Biases in front of a BatchNorm have rounding noise as gradient, which Adam
         # would scale up to steps of --lr.
-        arguments += ["--lr", "1e-3", "--adam-eps", "1e-5"]
+        arguments += ["--lr", "1e-3", "--adam-eps", "1e-4"]
         arguments += ["--validate-interval", "10", "--no-epoch-checkpoints"]
         found[name] = [*arguments, *options.split(), *(str(value) for value in more)]
         if "nodes" in name:

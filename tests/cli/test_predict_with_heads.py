@@ -21,7 +21,7 @@ from support.tables import rows
 TRAIN = [f"{'C' * (i // 2 + 1)}{'ON'[i % 2]}" for i in range(24)]
 BLOCKS = ["vectors", "fingerprint"]
 LABELS = np.array([[i / 2, -i] for i in range(24)])
-NEW = ["CCCO", "CCCCN", "C1CC", "BrCCBr", "C" * 40]
+NEW = ["CCCO", "CCCCN", "C1CC", "BrC#CBr", "C" * 40]
 
 
 @pytest.fixture(scope="module")
