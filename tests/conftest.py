@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-# Fixtures that train a model, run the commands of a page or recipe, or mount a disk.
-TRAIN = set(
-    """benchmark_data checkpoint clone disk drop_in dry flags quick smoke train""".split()
+# Fixtures that train a model, run the commands of a page or recipe, mount a disk, or read
+# the files of a whole benchmark.
+LONG = set(
+    """benchmark_data checkpoint clone disk drop_in dry flags quick shared_data smoke
+    train""".split()
 )
 
 # Imports and tests in memory are for good: the collector need not look through them. This
@@ -39,10 +41,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test-quick` leaves out what trains, see CONTRIBUTING.md."""
+    """`make test-quick` leaves out what takes long, see CONTRIBUTING.md."""
     for item in items:
-        if TRAIN & set(getattr(item, "fixturenames", ())):
-            item.add_marker("trains")
+        if LONG & set(getattr(item, "fixturenames", ())):
+            item.add_marker("long")
 
 
 @pytest.fixture(scope="session")

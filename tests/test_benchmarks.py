@@ -15,7 +15,7 @@ from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from support.tables import rows
 from support.training import TINY, USER_DIR, command, logged, run
 
-pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from support.hostile import READERS
 
 
-@pytest.mark.trains
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name, examples",
     [("CSV", 150), ("stores", 60), ("checkpoints", 25), ("converter", 25)],

@@ -14,7 +14,7 @@ FOLDERS = ("*.md", "examples/**/*.md", "tests/**/*.md")
 PAGES = [path for folder in FOLDERS for path in sorted(ROOT.glob(folder))]
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_site(tmp_path):
     """Strict: a link or an anchor that leads nowhere fails, as does an unlisted page."""
     pytest.importorskip("mkdocstrings", reason="`make docs` installs it")

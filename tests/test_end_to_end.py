@@ -31,7 +31,7 @@ from support.training import (
     weights,
 )
 
-pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 
 @pytest.mark.parametrize(

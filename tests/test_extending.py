@@ -10,7 +10,7 @@ from fairseq_cli import validate as fairseq_validate
 from support.training import ROOT, command, logged, run, train_arguments
 
 MY_GRAPHS = str(ROOT / "examples/extending/my_graphs")
-pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 PREDICT = "from graphormer_plugin.cli.predict import main; raise SystemExit(main())"
 
 

@@ -293,7 +293,7 @@ def test_ci_script_is_executable_bash():
     assert "set -euo pipefail" in script.read_text()
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_path_from_anywhere(tmp_path):
     process = command("-m", "graphormer_plugin", "--path", cwd=tmp_path)
     assert process.communicate()[0].strip() == str(ROOT / "graphormer_plugin")

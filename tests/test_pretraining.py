@@ -68,7 +68,7 @@ def test_reasons(tmp_path, sources):
     assert reasons["Ipc"].startswith("grows") and reasons["qed"] == ""
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_it_goes_on_and_makes_equal_tables(tmp_path, sources, monkeypatch):
     monkeypatch.setattr(prepare, "PART", 9)
     first = make(tmp_path / "one", sources)

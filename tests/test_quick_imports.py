@@ -14,7 +14,7 @@ from graphormer_plugin.quick_imports import DEFERRED, deferred_modules
 LATE = ("sklearn", "pandas", "networkx", "matplotlib", "scipy")
 
 
-@pytest.mark.trains  # starts processes
+@pytest.mark.long  # starts processes
 def test_commands_import_nothing_large_that_they_may_not_need():
     program = (
         "import gc, sys, graphormer_plugin.cli.predict; "

@@ -19,7 +19,7 @@ from support.training import (
     write_molecules,
 )
 
-pytestmark = [pytest.mark.trains, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 UPDATES = 20
 DDP = {1: "pytorch_ddp", 2: "pytorch_ddp", 4: "legacy_ddp"}

@@ -58,7 +58,7 @@ def test_stores_of_repeated_molecules(store, tmp_path, monkeypatch, capsys):
     assert "720 graphs in 1 stores: open 0." in capsys.readouterr().out
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_steps_with_many_targets(monkeypatch, capsys):
     monkeypatch.setattr(many_targets, "MOLECULES", 40)
     options = ["--arch", "grpe_tiny", "--targets", "3", "--updates", "1"]
@@ -70,6 +70,7 @@ def test_steps_with_many_targets(monkeypatch, capsys):
     assert [line.partition(" ")[0] for line in lines] == ["1", "3", "ratio"]
 
 
+@pytest.mark.long
 def test_table_and_plot(tmp_path):
     with open(SPEED / "graph_size.tsv", newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))

@@ -76,7 +76,7 @@ class Terminal(io.StringIO):
         return True
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_curves_of_a_training(tmp_path, monkeypatch, capsys):
     rows = "\n".join(f"{'C' * (i % 9 + 1)}O,{i},{i % 7}" for i in range(60))
     (tmp_path / "alcohols.csv").write_text(f"smiles,gap,mu/D\n{rows}\n")

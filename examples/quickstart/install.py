@@ -66,7 +66,9 @@ def make(venv: Path) -> None:
         say(f"{venv} is out of date or unfinished: making it anew")
         shutil.rmtree(venv)
     check_compiler()
-    run(sys.executable, "-m", "venv", str(venv))
+    # Of an activated environment the base: the environment itself may just be removed.
+    python = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
+    run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
     pip = [
         str(venv / "bin" / "python"),
         "-m",

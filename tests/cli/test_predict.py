@@ -284,7 +284,7 @@ def test_killed_while_it_finishes(checkpoint, many, tmp_path, monkeypatch):
     assert not [name for name in os.listdir() if "part" in name]
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_kill_9(checkpoint, many, tmp_path):
     """A process that is killed for real, and one that goes on, in processes that read
     SMILES."""

@@ -196,6 +196,7 @@ def test_shard_of_an_sdf(checkpoint, table):
     assert [cells for _, _, cells in rows] == [[f"n{n}", "C" * n] for n in (4, 5, 6)]
 
 
+@pytest.mark.long
 def test_memory_is_bounded(tmp_path):
     """A large row group is read in pieces: it takes far less than its own size."""
     import tracemalloc

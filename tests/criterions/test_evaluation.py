@@ -36,7 +36,7 @@ def test_a_graph_counts_once():
     assert evaluation.batches == []
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_all_processes_get_all_rows(tmp_path):
     processes = [forked(evaluate, rank, tmp_path) for rank in range(2)]
     for process in processes:

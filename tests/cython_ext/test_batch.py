@@ -130,7 +130,7 @@ def test_only_the_fields_asked_for_and_only_their_columns():
 
 @pytest.mark.parametrize(
     "max_nodes, density, num_bond_types",
-    [(1, 1, 1), (5, 2, 2), (12, 2, 200), (12, 3, 300), (66, 1.5, 5), (140, 2, 5)],
+    [(1, 1, 1), (5, 2, 2), (12, 2, 200), (12, 3, 300), (66, 1.5, 5), (130, 2, 5)],
 )
 @pytest.mark.parametrize("directed", [True, False])
 def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed):

@@ -277,7 +277,7 @@ def ask(options, queue):
 
 
 class TestStores:
-    @pytest.mark.trains  # starts two processes
+    @pytest.mark.long  # starts two processes
     def test_two_processes_build_once(self, rings):
         context = multiprocessing.get_context("fork")  # the package is imported already
         options, queue = rings(extra="import time; time.sleep(1)"), context.Queue()

@@ -36,6 +36,7 @@ def test_descriptors_in_their_order():
     assert values[1, names.index("RingCount")] == 1
 
 
+@pytest.mark.long
 def test_equal_to_rdkit():
     """Also hydrogens as atoms, metals, charges, fragments and one atom; to the bit."""
     lines = nci_file().read_text().splitlines()[::60]

@@ -56,7 +56,7 @@ class TestFeaturise:
         Chem.MolFromSmiles("C1CC")
         assert "unclosed ring" in capfd.readouterr().err
 
-    @pytest.mark.trains  # starts two processes
+    @pytest.mark.long  # starts two processes
     def test_workers_give_the_same_in_order(self):
         smiles = (SMILES + ["C1CC"]) * 100
         alone, together = self.run(smiles, 1), self.run(smiles, 2)
@@ -66,7 +66,7 @@ class TestFeaturise:
             for name, values in vars(one.chunk).items():
                 assert np.array_equal(values, getattr(two.chunk, name)), name
 
-    @pytest.mark.trains  # starts two processes
+    @pytest.mark.long  # starts two processes
     def test_a_worker_that_dies(self):
         with pytest.raises(DatasetError, match="a worker process died: out of memory"):
             list(featurise(SMILES, die, workers=2, progress=False))

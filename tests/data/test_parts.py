@@ -86,7 +86,7 @@ def left(folder):
     return list((folder.parent / "data" / "stores").glob(".parts-*"))
 
 
-@pytest.mark.trains  # starts processes
+@pytest.mark.long  # starts processes
 def test_a_killed_preparation_goes_on(folder, caplog):
     caplog.set_level(logging.INFO)
     (folder / "kill").write_text("51")  # row 50, in the seventh part

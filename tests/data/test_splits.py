@@ -88,7 +88,7 @@ class TestScaffoldSplit:
         again = scaffold_split(scaffolds, seed=3)
         assert np.array_equal(again["test"], found[3]["test"])
 
-    @pytest.mark.trains
+    @pytest.mark.long
     def test_official_molhiv_split(self, shared_data):
         """All scaffolds, numbered in golden/molhiv_scaffolds.npz: RDKit takes 12 s for
         them. Those of each fortieth molecule and number are made again."""

@@ -389,6 +389,7 @@ class TestDamage:
             GraphStore.open(store.path)
 
 
+@pytest.mark.long
 class TestMillionGraphs:
     def test_opening_reads_no_column(self, tmp_path):
         """Two nodes and two edges per graph; every column stays on disk."""

@@ -131,6 +131,7 @@ def assert_same(found, expected):
         assert found == expected
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_store(rng, tmp_path, monkeypatch):
     """Pages of a store that were read leave the process; its graphs stay the same."""
     chunk = random_chunk(rng, graphs=1_000, nodes=40)

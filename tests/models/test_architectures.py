@@ -62,7 +62,7 @@ def test_batch_mates_padding_and_numbering_do_not_matter(model):
     assert (together - renumbered).abs().max() < 1e-12
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_overfits_eight_graphs(model):
     batch = make_batch(model, range(8), num_graphs=8)
     target = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))

@@ -39,7 +39,7 @@ FULL = {"full_graph": True}
         ("gt_sbm", CLUSTER, {"pos_enc": "none", "norm": "layer"}, 523146),
         ("gt_sbm", CLUSTER, {"pos_enc": "wl"}, 531146),
         # the 83.2M and 0.6M of Table 1 of Ying et al. 2021
-        ("gt_wide", (OGB, TARGET), {}, 83215105),
+        pytest.param("gt_wide", (OGB, TARGET), {}, 83215105, marks=pytest.mark.long),
         ("gt_zinc", (OGB, TARGET), {}, 598849),
     ],
 )

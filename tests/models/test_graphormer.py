@@ -29,7 +29,14 @@ def parameters(arch, schema, outputs=1, **options):
         ("graphormer_paper_slim", ZINC, ZINC_TABLES, 1, 489_321),
         ("graphormer_paper_small", OGB, OGB_TABLES, 1, 12.5e6),
         ("graphormer_paper_base", OGB, OGB_TABLES, 1, 47.1e6),
-        ("graphormer_paper_deep", OGB, OGB_TABLES, 128, 119.5e6),
+        pytest.param(
+            "graphormer_paper_deep",
+            OGB,
+            OGB_TABLES,
+            128,
+            119.5e6,
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_size_in_the_paper(arch, schema, tables, outputs, paper):

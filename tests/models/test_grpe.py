@@ -25,7 +25,7 @@ ZINC = FeatureSchema(1, [28], [4])
         ("grpe_tiny", ZINC, 0, 106e3, 0.03),
         ("grpe_small", ZINC, 0, 489e3, 0.03),
         ("grpe_standard", OGB, 512, 46.2e6, 0.01),
-        ("grpe_large", OGB, 512, 118.3e6, 0.01),
+        pytest.param("grpe_large", OGB, 512, 118.3e6, 0.01, marks=pytest.mark.long),
     ],
 )
 def test_size(arch, schema, table_size, paper, tolerance):

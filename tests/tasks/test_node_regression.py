@@ -81,7 +81,7 @@ def test_what_is_wrong_is_said(changes, message, tmp_path):
         get_store(DatasetOptions("positions", **folder_with(tmp_path, **changes)))
 
 
-@pytest.mark.trains
+@pytest.mark.long
 @pytest.mark.usefixtures("fresh_fairseq")
 def test_training_and_predictions(tmp_path, monkeypatch):
     folder_with(tmp_path)

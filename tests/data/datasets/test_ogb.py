@@ -102,6 +102,7 @@ def test_pcqm(tmp_path, options, version, source, caplog):
     assert not list((tmp_path / "stores").glob(".loading-*"))
 
 
+@pytest.mark.long
 def test_splits_of_the_released_code_of_csa():
     """150,000 of train choose the epoch; the next tenth is the subset."""
     train = np.arange(3_378_606) + 7
@@ -219,7 +220,7 @@ def test_molpcba_has_missing_labels(tmp_path, options, rng):
     assert f"{int(np.isnan(labels).sum()):,} labels missing" in describe(store)
 
 
-@pytest.mark.trains
+@pytest.mark.long
 def test_all_of_molhiv_is_kept(tmp_path, options, shared_data):
     """Every tenth graph, and the seven that RDKit refuses; sizes as RDKit counts them.
 
