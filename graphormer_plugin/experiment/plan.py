@@ -73,7 +73,7 @@ class Experiment:
             return [self.settings.model]
         if self.start is None:
             return [SCRATCH]
-        if self.settings.trains or not self.heads_fit:
+        if self.settings.training_flags or not self.heads_fit:
             return list(AUTO_TRAINED)
         return list(AUTO_MODELS)
 

@@ -105,8 +105,10 @@ class Settings:
                 raise DatasetError(f"{flag} {value}: expected {least} or more")
         if self.folds and self.folds < 3:
             raise DatasetError(f"--folds {self.folds}: expected 3 or more")
-        if self.trials and self.model == HEAD:
-            raise DatasetError("--trials searches a training, --model head has none")
+        if self.training_flags and self.model == HEAD:
+            raise DatasetError(
+                f"{', '.join(self.training_flags)}: of a training, --model head has none"
+            )
         if self.folds and self.replicates > 1:
             raise DatasetError("--folds and --replicates cannot be combined")
         if self.lr is not None and not self.lr > 0:
@@ -127,11 +129,12 @@ class Settings:
             )
 
     @property
-    def trains(self) -> bool:
-        """Whether an option asks for a training."""
-        given = [getattr(self, name) for name in TRAINING_OPTIONS]
-        given += [self.trials or None, self.descriptors or None]
-        return self.ensemble > 1 or any(value is not None for value in given)
+    def training_flags(self) -> list[str]:
+        """Options that ask for a training."""
+        asked = {name: getattr(self, name) is not None for name in TRAINING_OPTIONS}
+        asked |= {"ensemble": self.ensemble > 1, "trials": self.trials > 0}
+        asked["descriptors"] = self.descriptors
+        return ["--" + name.replace("_", "-") for name in asked if asked[name]]
 
     @property
     def runs(self) -> int:

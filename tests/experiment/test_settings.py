@@ -25,6 +25,10 @@ from graphormer_plugin.experiment.settings import (
         ({"split": "time"}, "--split time, expected scaffold|random|column:NAME"),
         ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
         ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
+        (
+            {"model": "head", "ensemble": 2, "descriptors": True},
+            "--ensemble, --descriptors: of a training, --model head has none",
+        ),
         ({"target_kind": "text"}, "--target-kind text, expected regression|binary"),
     ],
 )
