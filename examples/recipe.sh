@@ -160,7 +160,8 @@ choose_devices() {
     [[ -z ${DEVICE_BATCH:-} ]] || count DEVICE_BATCH
     if [[ -z ${DEVICES:-} ]]; then
         DEVICES="${processes:-$((gpus > 1 ? gpus : 1))}"
-        while [[ -z $processes ]] && ((DEVICES > 1 && BATCH_SIZE % (DEVICES * ${DEVICE_BATCH:-1}))); do
+        while [[ -z $processes ]] &&
+            ((DEVICES > 1 && BATCH_SIZE % (DEVICES * ${DEVICE_BATCH:-1}))); do
             DEVICES=$((DEVICES - 1))
         done
         [[ -n $processes ]] || ((DEVICES >= gpus)) ||
@@ -233,7 +234,8 @@ recipe() {
         fail "SAVE_DIR=$SAVE_DIR is of ${notes[0]}; name another folder for $run"
 
     local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "$TASK")
-    train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"} ${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
+    train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"})
+    train+=(${DATA_ROOT:+--data-root "$DATA_ROOT"} --arch "$ARCH")
     train+=("${devices[@]}" --num-workers "$WORKERS" --seed "$SEED")
     train+=(--best-checkpoint-metric "${WATCH:-$METRIC}" --no-epoch-checkpoints)
     [[ $DIRECTION == min || $WATCH == loss ]] || train+=(--maximize-best-checkpoint-metric)

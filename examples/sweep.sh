@@ -2,7 +2,8 @@
 #
 #     SEEDS="1 2 3 4"   the papers have 4 to 10 runs a row
 #     SAVE_DIR          a folder for all of them, with one below it for every run
-# and what recipe.sh reads; with VARIANT=released the rows are called NAME-released. The rows go to the table of results under the variant's name.
+# and what recipe.sh reads; with VARIANT=released the rows are called NAME-released.
+# The rows go to the table of results under the variant's name.
 
 EXAMPLES="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 SEEDS="${SEEDS:-1 2 3 4}"

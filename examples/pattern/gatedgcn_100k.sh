@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# PATTERN, GatedGCN with 100k parameters: Park et al. 2022, Table 5, weighted accuracy 84.480 +- 0.122 %.
+# PATTERN, GatedGCN with 100k parameters: Park et al. 2022, Table 5, weighted accuracy
+# 84.480 +- 0.122 %.
 # Settings: the released code of Dwivedi et al. 2020: 4 layers of width 70, without
 # eigenvectors. All are in baseline.sh. Hardware, time: not stated.
 set -euo pipefail

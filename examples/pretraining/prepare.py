@@ -30,7 +30,6 @@ import csv
 import gzip
 import hashlib
 import io
-import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -49,6 +48,7 @@ from graphormer_plugin.data.descriptors import (
     LEFT_OUT,
     descriptors_of_mols,
 )
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table import CsvTable
 
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
@@ -118,8 +118,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
         kept.append(text)
         keys.append(constitution(mol))
         values.append(descriptors_of_mols([mol])[0])
-    temporary = path.with_suffix(".tmp")
-    with open(temporary, "wb") as file:
+    with atomic_write(path) as file:
         np.savez(
             file,
             smiles=np.array(kept, str),
@@ -128,7 +127,6 @@ def compute(smiles: list[str], folder: Path) -> Path:
             refused=len(smiles) - len(kept),
             seconds=time.perf_counter() - started,
         )
-    os.replace(temporary, path)
     return path
 
 
@@ -235,14 +233,13 @@ def select(
 
 def write_lines(path: Path, rows: Iterator[list[Any]] | list[list[Any]]) -> None:
     """A CSV file, gzipped by its name; it is there only when it is complete."""
-    temporary = path.with_name(f"{path.name}.tmp")
     with contextlib.ExitStack() as stack:
-        file: Any = stack.enter_context(open(temporary, "wb"))
+        file: Any = stack.enter_context(atomic_write(path))
         if path.suffix == ".gz":  # without a time: equal tables are equal files
             file = stack.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
-        text = stack.enter_context(io.TextIOWrapper(file, "utf-8", newline=""))
+        text = io.TextIOWrapper(file, "utf-8", newline="")
         csv.writer(text, lineterminator="\n").writerows(rows)
-    os.replace(temporary, path)
+        text.detach()  # writes what is left; the file closes after it
 
 
 def write_table(

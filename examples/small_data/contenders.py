@@ -21,6 +21,7 @@ from sets import SETS
 
 import graphormer_plugin
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.data.files import atomic_write
 
 TREES = 500
 SECONDS = "seconds.txt"  # of what a contender read instead of computing it
@@ -212,9 +213,8 @@ def main() -> None:
     table = pd.read_csv(args.table)
     kind = SETS[args.table.stem.split("-")[0]].kind
     found = CONTENDERS[args.contender](table, kind, args)
-    temporary = args.output.with_suffix(".tmp")
-    pd.DataFrame(found, columns=targets_of(table)).to_csv(temporary, index=False)
-    os.replace(temporary, args.output)
+    with atomic_write(args.output, "w", newline="") as file:
+        pd.DataFrame(found, columns=targets_of(table)).to_csv(file, index=False)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,9 @@ from graphormer_plugin.data.files import file_lock, is_full
 from graphormer_plugin.data.graph_features import graph_features
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.options import (
+    LATER_TABLE_OPTIONS,
     MAX_ATOMS,
+    TABLE_OPTIONS,
     DatasetOptions,
     data_root_folder,
 )
@@ -48,16 +50,6 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.data.writer import StoreWriter
 
 logger = logging.getLogger(__name__)
-
-# Options that a dataset may ignore; then they are refused.
-_OF_TABLES = (
-    *("class_names", "weight_column", "largest_fragment"),
-    *("extra_columns", "descriptors"),
-)
-_OPTIONAL = (
-    *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
-    *_OF_TABLES,
-)
 
 
 def get_store(options: DatasetOptions) -> GraphStore:
@@ -107,7 +99,7 @@ def locate(
         The registered dataset; the folder; ``{"source": ..., "options": ...}``.
     """
     dataset = find_dataset(options)
-    dataset.refuse(options, [o for o in _OPTIONAL if o not in dataset.options])
+    dataset.refuse(options, [o for o in TABLE_OPTIONS if o not in dataset.options])
     if dataset.resolve is not None:
         options = dataset.resolve(options)
     if not options.shard.is_whole:
@@ -115,7 +107,7 @@ def locate(
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
-        if value or name not in _OF_TABLES:
+        if value or name not in LATER_TABLE_OPTIONS:
             used[name] = list(value) if isinstance(value, tuple) else value
     if "seed" in used and used.get("split", "") not in ("", "random"):
         del used["seed"]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.schema import TargetSchema
 
 SAME = 1e-6  # relative difference of two labels that are equal as float32
@@ -95,7 +96,7 @@ def contradicting_labels(
     if targets.kind == "regression":
         details += f"; {where} differs by up to {largest:.4g} {targets.unit}".rstrip()
     return (
-        f"{molecules:,} molecule{_s(molecules)} with several rows and contradicting "
+        f"{counted(molecules, 'molecule')} with several rows and contradicting "
         f"labels ({details}); keep one row of each, or their mean"
     )
 
@@ -135,7 +136,3 @@ def listed(names: Iterable[str], most: int = 3) -> str:
     names = list(names)
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"

@@ -17,6 +17,15 @@ class NewerStoreError(StoreError):
     """A store of a newer version of this package, which must not be replaced."""
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in a message.
+
+    >>> counted(1, "row"), counted(2000, "row")
+    ('1 row', '2,000 rows')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the memory of this machine, not of a GPU, was not enough."""
     # torch has no class of its own for it.

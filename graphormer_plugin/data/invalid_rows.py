@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import atomic_write
 
 logger = logging.getLogger(__name__)
@@ -60,6 +60,6 @@ def invalid_error(count: int, path: Path) -> DatasetError:
     except FileNotFoundError:  # somebody has removed the file
         where = "--skip-invalid --rebuild lists them"
     return DatasetError(
-        f"{count:,} molecule{plural} cannot be parsed ({where}); correct the source, "
+        f"{counted(count, 'molecule')} cannot be parsed ({where}); correct the source, "
         "or leave them out with --skip-invalid"
     )

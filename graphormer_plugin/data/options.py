@@ -14,6 +14,16 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.shards import Shard
 
+# Options of tables, which other datasets and prepared stores refuse. A store records the
+# later ones only where they are given, so that older stores stay valid.
+LATER_TABLE_OPTIONS = (
+    *("class_names", "weight_column", "largest_fragment"),
+    *("extra_columns", "descriptors"),
+)
+TABLE_OPTIONS = (
+    *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
+    *LATER_TABLE_OPTIONS,
+)
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
 

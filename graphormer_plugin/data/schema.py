@@ -17,7 +17,7 @@ import numpy as np
 # so that it fits a byte together with 0 = no bond.
 MAX_RADIX_TYPES = 254
 MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
-MAX_SCALED = 5.0  # of a standardised feature of graphs, in absolute value; our choice
+MAX_SCALED = 5.0  # of a standardised feature, in absolute value; our choice
 MAX_RANGE = 2**31 - 1  # features are at most int32
 
 TARGET_KINDS = ("regression", "binary", "multiclass")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 
 logger = logging.getLogger(__name__)
 
@@ -32,9 +32,8 @@ def random_split(
         DatasetError: There are fewer than 3 rows, or the seed is negative.
     """
     if rows < 3:
-        plural = "" if rows == 1 else "s"
         raise DatasetError(
-            f"{rows} row{plural} cannot be split into train, valid and test"
+            f"{counted(rows, 'row')} cannot be split into train, valid and test"
         )
     check_seed(seed)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)

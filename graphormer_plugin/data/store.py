@@ -56,7 +56,7 @@ import numpy as np
 
 from graphormer_plugin.data.columns import columns_of_graphs
 from graphormer_plugin.data.content import check_content
-from graphormer_plugin.data.errors import NewerStoreError, StoreError
+from graphormer_plugin.data.errors import NewerStoreError, StoreError, counted
 from graphormer_plugin.data.files import atomic_write, file_sha256
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
@@ -220,19 +220,15 @@ def describe(store: GraphStore) -> str:
     parts = [f"{counts} graphs", f"{target} ({kind})"]
     missing = store.manifest["counts"]["missing_labels"]
     if missing:
-        parts.append(f"{missing:,} label{_s(missing)} missing")
+        parts.append(f"{counted(missing, 'label')} missing")
     unused = store.manifest["counts"]["graphs_in_no_split"]
     if unused:
-        parts.append(f"{unused:,} graph{_s(unused)} in no split")
+        parts.append(f"{counted(unused, 'graph')} in no split")
     skipped = store.manifest["counts"]["skipped"]
     if skipped:
-        parts.append(f"{skipped:,} unparsable row{_s(skipped)} skipped")
+        parts.append(f"{counted(skipped, 'unparsable row')} skipped")
     parts.append(f"fingerprint {store.fingerprint[:12]}")
     return f"{store.manifest['dataset']}: " + ", ".join(parts)
-
-
-def _s(count: int) -> str:
-    return "" if count == 1 else "s"
 
 
 def remove_leftovers(path: Path) -> None:

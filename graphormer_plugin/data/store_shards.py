@@ -13,14 +13,12 @@ import numpy as np
 from graphormer_plugin.data.build import get_store, is_known, molecules_of
 from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 
 # Options that a prepared store has in it.
-_SETTLED = ("source", "split", "smiles_column", "target_columns", "target_kind")
-_SETTLED += ("target_unit", "class_names", "weight_column", "largest_fragment")
-_SETTLED += ("extra_columns", "descriptors", "shard", "rebuild")
+_SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
 
 
 class StoreShards:

@@ -11,24 +11,15 @@ from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.table import Table
 from graphormer_plugin.experiment.training import Curves
-from graphormer_plugin.inference.calibration import calibration_figure
+from graphormer_plugin.inference.calibration import (
+    MOST_TARGETS,
+    calibration_figure,
+    panels,
+)
 from graphormer_plugin.inference.classes import class_labels
 
 # Name of the figure of the test molecules.
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
-MOST_TARGETS = 6  # a figure has a panel for each of the first
-SIDE = 3.6  # inches of a panel
-
-
-def panels(count: int) -> tuple[Figure, list[Axes]]:
-    """A figure with panels side by side, three in a row."""
-    columns = min(count, 3)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(SIDE * columns, SIDE * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
-    for unused in axes[count:]:
-        unused.set_axis_off()
-    return figure, axes[:count]
 
 
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:

@@ -143,12 +143,7 @@ def calibration_figure(
     binary = targets.kind == "binary"
     if (std is None and not binary) or not any(rows.any() for rows in present):
         return None
-    columns = min(len(names), 3)
-    lines = -(-len(names) // columns)
-    figure = Figure(figsize=(SIDE * columns, SIDE * lines), layout="constrained")
-    axes = figure.subplots(lines, columns, squeeze=False).flatten().tolist()
-    for unused in axes[len(names) :]:
-        unused.set_axis_off()
+    figure, axes = panels(len(names))
     for target, (name, axis, rows) in enumerate(zip(names, axes, present)):
         axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
         axis.set(title=name, xlim=(0, 1), ylim=(0, 1), aspect="equal")
@@ -168,6 +163,17 @@ def calibration_figure(
                 None if scale is None else float(scale[target]),
             )
     return figure
+
+
+def panels(count: int) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side, three in a row."""
+    columns = min(count, 3)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(SIDE * columns, SIDE * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).flatten().tolist()
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    return figure, axes[:count]
 
 
 def _draw_coverage(

@@ -11,6 +11,7 @@ import torch
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows, GraphChunk
 from graphormer_plugin.data.datasets.csv_file import number_of
+from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.featurise import featurise_pieces
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table import Table
@@ -282,7 +283,8 @@ class Ensemble:
             if self.vectors:
                 arrays = self._embed(block)
         except (RuntimeError, MemoryError) as error:
-            if not _is_out_of_memory(error):
+            of_gpu = isinstance(error, torch.OutOfMemoryError)
+            if not of_gpu and not is_out_of_memory(error):
                 raise
             nodes = int(block.chunk.num_nodes.max())
             raise ValueError(
@@ -362,12 +364,6 @@ class Ensemble:
         if len(rows):
             result[rows] = found
         return [result]
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether a GPU or the CPU ran out of memory; torch has no class for the latter."""
-    classes = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, classes) or "DefaultCPUAllocator" in str(error)
 
 
 def load_ensemble(

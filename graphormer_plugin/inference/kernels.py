@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.data.schema import MAX_SCALED
 
 # Kernel of each block of features.
 KERNELS = {
@@ -20,7 +21,6 @@ KERNELS = {
 }
 RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
 MAX_COUNT = 255  # of a bit of the fingerprint
-MAX_SCALED = 5.0  # of a standardised feature, in absolute value
 
 Floats = NDArray[np.float64]
 

@@ -1,5 +1,7 @@
-"""Building blocks: plain `nn.Module`s that know torch only (no fairseq, no
-registry; message passing has PyG's layers)."""
+"""Building blocks: plain `nn.Module`s, without fairseq and its registries.
+
+They know torch, the codes and the compiled attention of `cython_ext`, and PyG's layers.
+"""
 
 from graphormer_plugin.modules.attn_bias import (
     AttnBias,

@@ -14,7 +14,7 @@ CHUNK = 2048  # edges at once on a CPU, so that their vectors stay in its cache
 
 
 class _MessageStatistics(torch.autograd.Function):
-    """Holds no vector per edge; they are made again for the gradient."""
+    """Holds no vector per edge: the backward pass recomputes them."""
 
     @staticmethod
     def forward(ctx: Any, nodes, table, source, target, bond, names):

@@ -1,7 +1,7 @@
 """Benchmarks of the Open Graph Benchmark: PCQM4M, PCQM4Mv2, ogbg-molhiv, ogbg-molpcba.
 
-Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). BenchmarkFiles splits and
-labels; files as OGB publishes them.
+Hu et al. 2020 (arXiv:2005.00687) and 2021 (arXiv:2103.09430). Splits and labels are the
+official ones, read from the files that OGB publishes.
 """
 
 import dataclasses
