@@ -40,16 +40,16 @@ def measure(
     torch.manual_seed(0)
     store = get_store(options)
     model = build_model(arch, store.schema, store.targets, attention_memory=path)
-    rows = np.array(store.splits["train"])
+    graph_ids = np.array(store.splits["train"])
     if nodes:
-        rows = rows[store.sizes[rows] == nodes]
+        graph_ids = graph_ids[store.sizes[graph_ids] == nodes]
     collator = GraphCollator(
         store.columns,
         store.target,
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,
     )
-    batch = collator(np.resize(rows, size))["net_input"]["batch"]
+    batch = collator(np.resize(graph_ids, size))["net_input"]["batch"]
     mask = batch["node_mask"]
     shape = f"{len(mask)} graphs, {mask.sum() / len(mask):.0f} nodes, N {mask.shape[1]}"
     with torch.no_grad():

@@ -38,9 +38,9 @@ def measure(arch: str, checkpoint: bool, size: int, steps: int) -> tuple[int, fl
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,
     )
-    rows = store.splits["train"]
-    model(collator(rows[:2])["net_input"]["batch"]).sum().backward()
-    batch = collator(rows[:size])["net_input"]["batch"]
+    graph_ids = store.splits["train"]
+    model(collator(graph_ids[:2])["net_input"]["batch"]).sum().backward()
+    batch = collator(graph_ids[:size])["net_input"]["batch"]
     before = memory("VmRSS")
     with open("/proc/self/clear_refs", "w") as reset:
         reset.write("5")  # the peak restarts at the present

@@ -41,10 +41,10 @@ def make_batch(store: GraphStore, model: GraphModel, size: int) -> Batch:
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,
     )
-    rows = store.splits["train"]
-    rows = rows[np.argsort(store.sizes[rows], kind="stable")]
-    first = max(0, (len(rows) - size) // 2)
-    return collator(rows[first : first + size])["net_input"]["batch"]
+    graph_ids = store.splits["train"]
+    graph_ids = graph_ids[np.argsort(store.sizes[graph_ids], kind="stable")]
+    first = max(0, (len(graph_ids) - size) // 2)
+    return collator(graph_ids[first : first + size])["net_input"]["batch"]
 
 
 def with_all_pairs(batch: Batch) -> Batch:

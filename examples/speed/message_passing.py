@@ -40,7 +40,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     store = get_store(DatasetOptions(name="pattern", source="generated:100"))
-    rows = store.splits["train"][: args.batch_size]
+    graph_ids = store.splits["train"][: args.batch_size]
     for arch in args.archs:
         torch.manual_seed(1)
         model = build_model(arch, store.schema, store.targets)
@@ -50,13 +50,13 @@ def main() -> None:
             num_bond_types=store.schema.num_bond_types,
             spec=model.batch_spec,
         )
-        batch = collator(rows)["net_input"]["batch"]
+        batch = collator(graph_ids)["net_input"]["batch"]
         optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=True)
         times = [step(model, batch, optimiser) for _ in range(args.rounds + 1)][1:]
         edges = batch["edge_index"].shape[1]
         elapsed, cpu = map(statistics.median, zip(*times))
         print(
-            f"{arch:10} {len(rows)} graphs, {edges} edges: "
+            f"{arch:10} {len(graph_ids)} graphs, {edges} edges: "
             f"{elapsed:7.0f} ms a step, {cpu:7.0f} ms of CPU time",
             flush=True,
         )

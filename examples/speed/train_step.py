@@ -99,10 +99,12 @@ def main() -> None:
         num_bond_types=store.schema.num_bond_types,
         spec=model.batch_spec,
     )
-    rows = store.splits["train"]
-    rows = rows[np.argsort(store.sizes[rows], kind="stable")]
+    graph_ids = store.splits["train"]
+    graph_ids = graph_ids[np.argsort(store.sizes[graph_ids], kind="stable")]
     # From the middle of equal shares of the split, so that all sizes count alike.
-    slices = [part[len(part) // 2 :] for part in np.array_split(rows, args.batches)]
+    slices = [
+        part[len(part) // 2 :] for part in np.array_split(graph_ids, args.batches)
+    ]
     batches = [collator(part[: args.batch_size]) for part in slices]
     plain = PlainTransformer(cfg, store.schema.node_dims[0], args.dropout)
 

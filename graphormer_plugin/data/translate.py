@@ -6,8 +6,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, edge_order
+from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store_shards import StoreShards
+
+
+def translate_stores(
+    store: GraphStore | StoreShards,
+    schema: FeatureSchema,
+    targets: TargetSchema,
+    name: str,
+) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
+    """Columns and targets of a dataset in the vocabulary of a checkpoint.
+
+    Args:
+        store: The data; the targets of several stores are among their columns.
+        schema: See `translate_columns`.
+        targets: See `translate_target`.
+        name: Of the dataset, for messages.
+
+    Raises:
+        ValueError: See `translate_columns` and `translate_target`.
+    """
+    shards = []
+    for one in store.stores:
+        columns = translate_columns(one, schema, name)
+        target = translate_target(one, targets, name)
+        shards.append(columns | {"target": target})
+    if isinstance(store, StoreShards):
+        return ShardColumns(shards, store.first), None
+    return columns, target
 
 
 def translate_columns(

@@ -5,13 +5,11 @@ from typing import Any
 
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
-from numpy.typing import NDArray
 from omegaconf import open_dict
 
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.dataset import GraphDataset, dataset_of_split
 from graphormer_plugin.data.degrees import mean_log_degree
 from graphormer_plugin.data.field_cache import load_or_compute
@@ -20,7 +18,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
-from graphormer_plugin.data.translate import translate_columns, translate_target
+from graphormer_plugin.data.translate import translate_stores
 from graphormer_plugin.distributed import (
     allow_broadcast,
     allow_ddp_on_cpu,
@@ -195,7 +193,10 @@ class GraphPredictionTask(FairseqTask):
     def collator(self) -> GraphCollator:
         """The collator that all splits share."""
         if self._collator is None:
-            columns, target = self.columns_as_trained()
+            self.warn_of_other_data()
+            columns, target = translate_stores(
+                self.store, self.schema, self.targets, self.cfg.dataset_name
+            )
             self._collator = GraphCollator(
                 columns,
                 target,
@@ -218,19 +219,9 @@ class GraphPredictionTask(FairseqTask):
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 
-    def columns_as_trained(
-        self,
-    ) -> tuple[dict[str, NDArray] | ShardColumns, NDArray | None]:
-        """Columns and targets of the store, in the vocabulary of the checkpoint.
-
-        The targets of several stores are among their columns.
-
-        Raises:
-            ValueError: the dataset lacks a target of the checkpoint or has other node
-                columns.
-        """
-        store = self.store
-        trained_on = self._trained_on
+    def warn_of_other_data(self) -> None:
+        """Warn if the checkpoint was trained on other data."""
+        store, trained_on = self.store, self._trained_on
         if trained_on and trained_on["fingerprint"] != store.fingerprint:
             logger.warning(
                 "the checkpoint was trained on %s (fingerprint %s), other data than "
@@ -240,14 +231,6 @@ class GraphPredictionTask(FairseqTask):
                 self.cfg.dataset_name,
                 store.fingerprint[:12],
             )
-        name, shards = self.cfg.dataset_name, []
-        for one in store.stores:
-            columns = translate_columns(one, self.schema, name)
-            target = translate_target(one, self.targets, name)
-            shards.append(columns | {"target": target})
-        if isinstance(store, StoreShards):
-            return ShardColumns(shards, store.first), None
-        return columns, target
 
     def has_sharded_data(self, split: str) -> bool:
         return False
