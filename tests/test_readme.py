@@ -81,7 +81,8 @@ WRAPPERS = {
             # They start Pythons of their own, which would take a minute.
             */*_memory.py | */prepare.py) more=(--help) ;;
             */graph_size.py | */eigenvectors.py | */many_graphs.py) more=(--help) ;;
-            */fidelity/curves.py) more=(--help) ;; # trainings of half an hour
+            # Trainings of half an hour.
+            */fidelity/curves.py | */time_to_accuracy.py) more=(--help) ;;
             */random_forest.py) more=(--trees 5) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;

@@ -2,15 +2,25 @@
 
 import csv
 import importlib
+import json
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from fairseq.optim import FairseqOptimizer
+from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
+    PolynomialDecayLRSchedule,
+    PolynomialDecayLRScheduleConfig,
+)
+from ogb.utils import smiles2graph
 
 from graphormer_plugin.data import DatasetOptions, get_store
+from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store_shards import open_stores
+from graphormer_plugin.models import build_model
+from support.golden import golden_state, load_golden
 from support.training import SMILES
 
 SPEED = Path(__file__).parents[1] / "examples" / "speed"
@@ -18,6 +28,8 @@ sys.path.append(str(SPEED))  # the scripts import each other
 graph_size = importlib.import_module("graph_size")
 many_graphs = importlib.import_module("many_graphs")
 many_targets = importlib.import_module("many_targets")
+released_grpe = importlib.import_module("released_grpe")
+time_to_accuracy = importlib.import_module("time_to_accuracy")
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +95,143 @@ def test_table_and_plot(tmp_path):
     for folder in (tmp_path, SPEED):
         name = "plot.svg" if folder == tmp_path else "graph_size.svg"
         assert (folder / name).read_text().startswith("<?xml")
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["grpe_shared", "grpe_independent"])
+def test_released_grpe_is_the_released_one(name):
+    archive = load_golden(name)
+    config = json.loads(str(archive["config"]))
+    sizes = "num_task num_layer d_model nhead dim_feedforward max_hop".split()
+    model = released_grpe.ReleasedGRPE(
+        [512] * 9,
+        config["num_edge_type"],
+        independent=config["use_independent_token"],
+        **{size: config[size] for size in sizes},
+    )
+    model.double().eval().load_state_dict(golden_state(archive))
+    graphs = []
+    for smiles in archive["smiles"]:
+        graph = smiles2graph(str(smiles))
+        types = graph["edge_feat"] @ np.array([1, 4, 16])
+        ends = graph["edge_index"]
+        graphs.append(
+            released_grpe.graph_of(graph["node_feat"], ends, types, np.zeros(1))
+        )
+    out = model(released_grpe.pad(graphs)).numpy()
+    assert np.abs(out - archive["output"]).max() < 1e-9
+
+
+def test_released_grpe_computes_what_the_package_computes(store):
+    """Outputs and gradients of equal weights, in float64."""
+    rows = store.splits["train"][::7]
+    schema, hops = store.schema, 3
+    sizes = {"encoder_layers": 2, "max_hop": hops, "encoder_ffn_embed_dim": 24}
+    ours = build_model("grpe_tiny", schema, store.targets, **sizes).double().eval()
+    for parameter in ours.parameters():  # every term counts
+        torch.nn.init.normal_(parameter, std=0.4)
+    types = schema.num_bond_types
+    twin = released_grpe.ReleasedGRPE(
+        ours.encoder.node_encoder.table_rows,
+        types,
+        num_layer=2,
+        d_model=64,
+        dim_feedforward=24,
+        max_hop=hops,
+        paper=True,
+    )
+    twin.double().eval().load_state_dict(
+        released_grpe.weights_of(ours.state_dict(), hops, types)
+    )
+    collator = GraphCollator(
+        store.columns, store.target, num_bond_types=types, spec=ours.batch_spec
+    )
+    graphs = released_grpe.graphs_of(store.columns, store.target)
+    out = ours(collator(rows)["net_input"]["batch"])
+    expected = twin(released_grpe.pad([graphs[row] for row in rows]))
+    assert (out - expected).abs().max() < 1e-10
+    for values in (out, expected):
+        values.square().sum().backward()
+    gradients = {name: value.grad for name, value in ours.named_parameters()}
+    gradients = released_grpe.weights_of(gradients, hops, types)
+    for name, parameter in twin.named_parameters():
+        scale = 1 + parameter.grad.abs().max()
+        assert (parameter.grad - gradients[name]).abs().max() < 1e-10 * scale, name
+
+
+class OneRate(FairseqOptimizer):
+    """Keeps the rate that it is given."""
+
+    def set_lr(self, lr):
+        self.lr = lr
+
+    def get_lr(self):
+        return self.lr
+
+
+def test_rate_is_that_of_fairseq():
+    cfg = PolynomialDecayLRScheduleConfig(
+        warmup_updates=500, total_num_update=1570, lr=[5e-4]
+    )
+    optimiser = OneRate(None)
+    schedule = PolynomialDecayLRSchedule(cfg, optimiser)
+    for update in range(1570):
+        schedule.step_update(update)
+        expected = time_to_accuracy.rate(update, 5e-4, 500, 1570)
+        assert optimiser.lr == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.long
+def test_time_to_accuracy(tmp_path, monkeypatch, capsys, fresh_fairseq):
+    """An epoch of each training; the one of the released computation goes on."""
+    csv_file, script = tmp_path / "few.csv", time_to_accuracy
+    rows = [f"{smiles},{len(smiles) / 9}" for smiles in SMILES]
+    csv_file.write_text("\n".join(["smiles,y", *rows]) + "\n")
+    words = ["--dataset-name", str(csv_file), "--data-root", str(tmp_path), "--cpu"]
+    words += ["--encoder-layers", "1", "--num-workers", "0", "--max-epoch"]
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr(sys, "argv", ["script", str(tmp_path), *words, "1"])
+    script.main()
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[-1].startswith("ratio of ") and " after 1 epochs" in printed[-3]
+    systems = [script.OURS, script.RELEASED]
+    found = script.read(tmp_path / "time_to_accuracy.tsv")
+    assert [(row["system"], row["epoch"]) for row in found] == [
+        (system, 1) for system in systems
+    ]
+    assert (tmp_path / "time_to_accuracy.svg").read_text().startswith("<?xml")
+    folder = tmp_path / "released_computation"
+    script.train_released(script.flags(1, folder, [*words, "2"]))
+    stats = json.loads(capsys.readouterr().out)
+    assert stats["epoch"] == 2 and 0 < stats["valid_mae"] < 10
+
+
+def test_table_of_an_interrupted_run(tmp_path, monkeypatch):
+    """Seconds go on where they were, and no epoch stands there twice."""
+    epochs = [(1, 10.0, 0.7), (2, 20.0, 0.6)]
+    monkeypatch.setattr(time_to_accuracy, "epochs_of", lambda *_: iter(epochs))
+    for _ in range(2):
+        time_to_accuracy.train(time_to_accuracy.OURS, tmp_path, 1, [])
+        epochs.append((3, 15.0, 0.5))
+    rows = time_to_accuracy.read(tmp_path / "time_to_accuracy.tsv")
+    assert [tuple(row.values()) for row in rows] == [
+        (time_to_accuracy.OURS, *values)
+        for values in [(1, 10.0, 0.7), (2, 20.0, 0.6), (3, 35.0, 0.5)]
+    ]
+
+
+def test_report_of_times():
+    rows = []
+    for system, length in (
+        (time_to_accuracy.OURS, 10),
+        (time_to_accuracy.RELEASED, 45),
+    ):
+        for epoch, mae in enumerate((0.6, 0.449, 0.46), start=1):
+            seconds = 4.0 + length * epoch
+            rows.append(
+                dict(zip(time_to_accuracy.NAMES, (system, epoch, seconds, mae)))
+            )
+    lines = time_to_accuracy.report(rows).splitlines()
+    assert lines[0].startswith("graphormer_plugin: 0.45 in 24 s, epoch 2; MAE 0.460")
+    assert lines[2] == "ratio of an epoch: 4.50"
+    assert lines[3] == "ratio of the times to 0.45: 3.92"
