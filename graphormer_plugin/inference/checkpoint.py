@@ -143,9 +143,10 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
             FeatureSchema.from_dict(task_state["schema"]),
             TargetSchema.from_dict(task_state["targets"]),
         )
-        names = (checkpoint.arch, state["cfg"]["task"]["_name"])
+        names = [checkpoint.arch, state["cfg"]["task"]["_name"]]
+        names.append(task_state.get("featuriser", ""))
         if not all(isinstance(name, str) for name in names):
-            raise TypeError("the names of task and model are not text")
+            raise TypeError("the names of task, model and featuriser are not text")
         items = checkpoint.weights.values()
         if not items or not all(isinstance(item, Tensor) for item in items):
             raise TypeError("no weights")

@@ -423,6 +423,7 @@ def changed(state, place, value):
         (("cfg", "model", "encoder_layers"), "x", "is damaged, or of another version"),
         (("task_state", "schema", "node_dims"), None, "damaged.* Missing key"),
         (("task_state", "targets"), 3, "is damaged, or of another version"),
+        (("task_state", "featuriser"), ["ogb"], "featuriser are not text"),
         (("extra_state", "train_iterator"), None, "KeyError: 'train_iterator'"),
         (("optimizer_history",), [], "IndexError"),
         (("model", "head.bias"), None, 'Missing key.* "head.bias"'),

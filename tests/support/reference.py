@@ -253,13 +253,10 @@ def batch_of(
     out["edge_index"] = np.array(edge_index, dtype=int).reshape(-1, 2).T
     out["edge_bond"] = np.array(edge_bond, dtype=int)
     out["node_graph"] = np.array(node_graph, dtype=int)
-    out["edge_attr"] = np.concatenate(
-        [
-            columns["edge_attr"][slice(*columns["edge_offset"][graph : graph + 2])]
-            for graph in graph_ids
-        ]
-        or [columns["edge_attr"][:0]]
-    )
+    if "edge_attr" in fields:
+        ends = [columns["edge_offset"][graph : graph + 2] for graph in graph_ids]
+        rows = [columns["edge_attr"][slice(*pair)] for pair in ends]
+        out["edge_attr"] = np.concatenate(rows or [columns["edge_attr"][:0]])
     if fields & {"relation_index", "relations"}:
         fields |= {"relation_index", "relations"}
     return {name: out[name] for name in fields}
