@@ -1,0 +1,36 @@
+"""The fused AdamW, next to fairseq's Adam."""
+
+import torch
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from omegaconf import OmegaConf
+
+from graphormer_plugin.optim import AdamW
+
+
+def make(optimiser, weight):
+    cfg = OmegaConf.structured(FairseqAdamConfig(weight_decay=0.1))
+    OmegaConf.set_struct(cfg, False)
+    cfg.lr, cfg.adam_betas, cfg.tpu = [0.01], "(0.9, 0.99)", False
+    cfg.adam_eps = 1e-16  # fairseq adds it before the correction of the bias
+    return optimiser(cfg, [weight])
+
+
+def test_steps_are_those_of_fairseq_adam():
+    """Also with another rate, and from a state that was saved."""
+    torch.manual_seed(0)
+    start = torch.randn(5, dtype=torch.float64)
+    weights = [torch.nn.Parameter(start.clone()) for _ in range(2)]
+    optimisers = [
+        make(kind, weight) for kind, weight in zip((FairseqAdam, AdamW), weights)
+    ]
+    for step in range(6):
+        grad = torch.randn(5, dtype=torch.float64)
+        if step == 3:
+            state = optimisers[1].state_dict()
+            optimisers[1] = make(AdamW, weights[1])
+            optimisers[1].load_state_dict(state)
+        for optimiser, weight in zip(optimisers, weights):
+            optimiser.set_lr(0.01 * (step + 1))
+            weight.grad = grad.clone()
+            optimiser.step()
+        assert (weights[0] - weights[1]).abs().max() < 1e-12
