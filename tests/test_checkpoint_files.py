@@ -18,6 +18,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from graphormer_plugin.data.files import claim_folder
+from graphormer_plugin.inference.checkpoint import UnreadableFileError, read_file
 from support.training import assert_same_weights, forked, trained_once, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -263,6 +264,22 @@ def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         train("other", "--restore-file", tmp_path / "bad.pt")
     one_line(capsys, tmp_path / "bad.pt", "is damaged")
+
+
+@pytest.mark.parametrize("place, bit", [(46 + 4, 128), (6, 64)])
+def test_a_flipped_bit_in_the_directory_of_the_archive(place, bit, trained, train):
+    """A name that is not UTF-8, or a version that zipfile does not know."""
+    path = trained / "checkpoint_last.pt"
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as file:
+        start = file.start_dir
+    content[start + 9] |= 8  # names are UTF-8
+    content[start + place] ^= bit
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFileError, match="damaged"):
+        read_file(path)
+    (warning,) = re.findall(".*goes on from.*", train("run"))
+    assert str(path) in warning
 
 
 def test_without_an_intact_checkpoint_one_line_says_so(trained, train, capsys):

@@ -265,6 +265,8 @@ def _defect(path: Path, archive: bool, message: str) -> str:
                 written = any(name.endswith("/data.pkl") for name in file.namelist())
         except zipfile.BadZipFile:
             return f"is cut off after {size:,} bytes; copy or make it again"
+        except Exception:  # the directory of the archive: a name, a version, a place
+            written = True
     else:
         written = "unexpected EOF" in message
     if written:
