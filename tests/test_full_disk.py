@@ -13,6 +13,7 @@ from fairseq.file_io import PathManager
 from graphormer_plugin.cli.predict import ResumableWriter
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.column_file import ColumnFile
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.files import is_full
@@ -74,6 +75,14 @@ def test_a_preparation(kilobytes, disk, table, capsys, monkeypatch):
     assert files_in(folder) == []
     subprocess.run(["mount", "-o", "remount,size=4m", str(folder)], check=True)
     assert preprocess([*map(str, command), "--quiet"]) == 0
+
+
+def test_a_column_that_waits_in_memory(disk):
+    folder = disk(16)
+    column = ColumnFile(folder / "x.npy", ("u1",))
+    column.append(np.zeros(3000, np.uint8))
+    with fill(folder, 0), pytest.raises(OSError, match=f"cannot write {folder}/x.chu"):
+        column.close()
 
 
 def test_fields_beside_a_store(disk, table):

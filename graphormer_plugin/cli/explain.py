@@ -11,6 +11,8 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.table import shown
 from graphormer_plugin.data.table_formats import is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
 from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
@@ -131,12 +133,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     if kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).name}"
         text = page(title, explain.introduction, [*sections, *refused])
-        output.write_text(text, encoding="utf-8")
+        content = text.encode()
     else:
         (section,) = sections
         (_, panels), *rest = section.groups
         groups = [(section.title, []), (section.text, panels), *rest]
-        output.write_bytes(draw(groups, kind))
+        content = draw(groups, kind)
+    with atomic_write(output) as file:
+        file.write(content)
     for section in sections:
         print(f"{section.title}\t{section.text}")
     for section in refused:
@@ -183,7 +187,7 @@ def read_molecules(
             with captured_rdkit_log() as messages:
                 parse(molecule.smiles, parser, messages)
         except ValueError as error:
-            text = f"{molecule.place}SMILES {molecule.smiles!r}: {error}"
+            text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {error}"
             refused.append(Section(molecule.title, text, []))
         else:
             molecules.append(molecule)

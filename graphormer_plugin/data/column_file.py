@@ -99,9 +99,11 @@ class ColumnFile:
             return
         if table is not None:
             self.dtype = table.dtype
+        # Before `with`, which would flush again and hide the error.
+        with named_in_errors(self.waiting.name):
+            self.waiting.flush()
         with self.waiting, atomic_write(self.path) as file:
-            with named_in_errors(self.waiting.name):
-                self.waiting.seek(0)  # writes what waits in memory
+            self.waiting.seek(0)
             file.write(npy_header(self.dtype, (self.rows, *(self.tail or ()))))
             for dtype, size in self._chunks:
                 values = np.frombuffer(self.waiting.read(size), dtype)

@@ -39,6 +39,9 @@ MIN_ROWS_FOR_WORKERS = 16384
 
 # Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
 ATOM = re.compile(r"\[(?!H\])[^\]]*\]|Br|Cl|[BCNOPSFIbcnops*]")
+# Our choice: longest SMILES per atom of the largest molecule. Small fragments and hydrogens
+# do not count as atoms, but take RDKit some 400 bytes each.
+CHARACTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,11 @@ class LimitedParser:
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raises ValueError for a larger molecule."""
+        if len(smiles) > CHARACTERS * self.max_atoms:
+            raise ValueError(
+                f"a SMILES of {len(smiles):,} characters, above {CHARACTERS:,} times "
+                f"--max-atoms {self.max_atoms}"
+            )
         if len(smiles) > self.max_atoms:  # an atom has at least one character
             written, *_ = smiles.split(maxsplit=1) or [""]
             # Of one fragment: the parser may leave the others out.

@@ -11,7 +11,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table import Table
+from graphormer_plugin.data.table import Table, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
@@ -46,7 +46,7 @@ class ParquetTable(Table):
         super().__init__(path, self.schema.names)
 
     def _open(self, file: Path, footer: Any = None) -> Any:
-        with parquet_errors(file):
+        with parquet_errors(file), readable(file):
             return pyarrow_parquet().ParquetFile(
                 file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False
             )

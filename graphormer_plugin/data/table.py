@@ -257,9 +257,10 @@ class CsvTable(Table):
                         if cells:
                             yield reader.line_num, cells
                 except csv.Error as error:
+                    line = reader.line_num + (length > LONGEST_ROW)  # not counted yet
                     raise DatasetError(
-                        f"{self.path}: line {reader.line_num}: {error}; check the "
-                        "quotes there and before"
+                        f"{self.path}: line {line}: {error}; check the quotes there and "
+                        "before"
                     ) from None
         except UnicodeDecodeError:
             with opener(self.path, "rb") as file:

@@ -107,7 +107,7 @@ class StoreWriter:
         if is_full(error) and self._begun:
             asked = sum(column.bytes for column in self._columns.values())
             graphs = max(self.expected, self._begun)
-            need = asked / self._begun * graphs / 1e6
+            need = max(0.1, asked / self._begun * graphs / 1e6)
             full = OSError(
                 f"{error}; {graphs:,} graphs need about {need:,.1f} MB in "
                 f"{self.path.parent}, and up to three times as much until they are "

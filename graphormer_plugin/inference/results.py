@@ -160,5 +160,6 @@ def _submit(
             f"{submission.graphs:,}",
         )
     path = folder / f"{submission.file}.npz"
-    np.savez_compressed(path, y_pred=np.array(values, dtype=np.float32))
+    with atomic_write(path) as file:
+        np.savez_compressed(file, y_pred=np.array(values, dtype=np.float32))
     return [path]

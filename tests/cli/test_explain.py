@@ -1,3 +1,5 @@
+import errno
+import os
 import re
 from pathlib import Path
 
@@ -158,6 +160,17 @@ def test_gradient_is_in_the_unit_of_the_target(checkpoint):
     (one,) = predictor.gradient_times_input(["CCO"])
     predictor.targets.std[0] *= 10
     np.testing.assert_allclose(predictor.gradient_times_input(["CCO"])[0], 10 * one)
+
+
+def test_a_full_disk(checkpoint, tmp_path, monkeypatch, capsys):
+    def full(_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path, out = checkpoint("grpe_tiny"), tmp_path / "out.html"
+    monkeypatch.setattr(os, "fsync", full)
+    assert main([path, "CCO", str(out)]) == 2
+    assert f"cannot write {out}: No space left" in capsys.readouterr().err
+    assert not [*tmp_path.glob("*out*")]
 
 
 @pytest.mark.parametrize("suffix, start", [("svg", b"<?xml"), ("png", b"\x89PNG")])

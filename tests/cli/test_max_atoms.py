@@ -2,6 +2,7 @@
 
 import importlib
 import resource
+import time
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,16 @@ def test_fragments_that_are_left_out_do_not_count():
         LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
+def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
+    parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
+    assert len(parser("CCC" + ".O" * 4000).x) == 3
+    for text in ("C" + ".C" * 2_000_000, "[H][H]." * 1_000_000 + "C"):
+        started = time.process_time()
+        with pytest.raises(ValueError, match="characters, above 1,000 times --max-at"):
+            parser(text)
+        assert time.process_time() - started < 1
+
+
 def test_resume_gets_past_a_molecule_that_is_too_large(
     checkpoint, many, tmp_path, monkeypatch, capsys
 ):
@@ -109,7 +120,8 @@ def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, ca
     assert (
         explain.main([checkpoint("grpe_tiny"), CHAIN, str(tmp_path / "out.html")]) == 2
     )
-    assert "20,000 atoms, above --max-atoms 1000" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "20,000 atoms, above --max-atoms 1000" in error and len(error) < 200
     lines = ["smiles,gap", *(f"{'C' * n}O,{n}" for n in range(1, 20)), f"{CHAIN},1"]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     arguments = ["--dataset-name", str(tmp_path / "in.csv"), "--quiet"]

@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 
 import numpy as np
 import pandas
@@ -95,6 +96,15 @@ def test_a_pattern_that_fits_nothing(tmp_path):
     path.write_text("smiles,a\n" + "C,1\n" * 9)
     with pytest.raises(DatasetError, match=r"no column 'NR-\*', the header has"):
         get_store(options(path, target_columns="NR-*"))
+
+
+def test_a_pipe_is_not_opened(tmp_path):
+    path = tmp_path / "folder/0.parquet"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    for name in (path, path.parent):
+        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+            open_table(name)
 
 
 class TestSdf:
