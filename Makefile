@@ -13,7 +13,7 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup engines demo test test-quick test-all coverage sanitize soak lint docs clean
+.PHONY: help setup demo test test-quick test-all coverage sanitize soak lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
@@ -46,14 +46,15 @@ test: setup
 test-quick: setup
 	$(PYTEST) -m "not slow and not long" $(PYTEST_ARGS)
 
-test-all: setup engines
+# Ray and Dask, without which the tests of examples/scale are skipped.
+ENGINES = "$(BIN)/python" -m pip install --quiet -c constraints.txt 'dask[dataframe]' 'ray[data]'
+
+test-all: setup
+	$(ENGINES)
 	$(PYTEST) $(PYTEST_ARGS)
 
-# Ray and Dask, without which the tests of examples/scale are skipped.
-engines: setup
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt 'dask[dataframe]' 'ray[data]'
-
-coverage: setup engines
+coverage: setup
+	$(ENGINES)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
