@@ -180,14 +180,18 @@ INLINE whole_lanes kept(const attention *a, ptrdiff_t i, ptrdiff_t j) {
     return random_bits(&a->random, (uint32_t)(i * a->nodes + j)) >= a->drop_below;
 }
 
-/* out[c] = sum over j of (v_j + Rv)[c] times the weights of row i, for c < width */
+/* out[c] = sum over j of (v_j + Rv)[c] times the weights of row i, for c < width. With
+   first = 0 it also fills `sums`. */
 INLINE void add_messages(
     const attention *a, ptrdiff_t i, int related, ptrdiff_t d, ptrdiff_t first,
     ptrdiff_t width, lanes inverse, lanes *out
 ) {
     const int64_t *to = related ? a->relation + i * a->nodes : NULL;
     lanes sum[WIDEST] = {{0}};
-    FOR_ALLOWED(j) add(sum, a->weights[j], a->v + j * d + first, width);
+    FOR_ALLOWED(j) {
+        add(sum, a->weights[j], a->v + j * d + first, width);
+        if (related && !first) a->sums[to[j]] += a->weights[j];
+    }
     FOR_RELATIONS(r) add(sum, a->sums[r], a->value_table + r * d + first, width);
     for (ptrdiff_t c = 0; c < width; c++) out[c] = sum[c] * inverse;
 }
@@ -201,10 +205,8 @@ INLINE void attend_as(
         lanes inverse = weigh_row(a, i, related, d);
         ptrdiff_t c = 0;
         FOR_RELATIONS(r) a->sums[r] = ALL(0);
-        FOR_ALLOWED(j) {
-            a->weights[j] = WHERE(kept(a, i, j), a->weights[j]);
-            if (related) a->sums[to[j]] += a->weights[j];
-        }
+        if (a->drop_below)
+            FOR_ALLOWED(j) a->weights[j] = WHERE(kept(a, i, j), a->weights[j]);
         for (; c + width <= d; c += width)
             add_messages(a, i, related, d, c, width, inverse, out + c);
         if (c < d) add_messages(a, i, related, d, c, d - c, inverse, out + c);
@@ -279,14 +281,17 @@ INLINE void attend_wide(const attention *a, lanes *out, int related) {
         attend_as(a, out, related, a->d, 8);
 }
 
-CLONES static void attend(const attention *a, lanes *out) {
+/* In a copy of their own no write can change what the functions read from `a`. */
+CLONES static void attend(const attention *given, lanes *out) {
+    const attention copy = *given, *a = &copy;
     if (a->relation)
         attend_wide(a, out, 1);
     else
         attend_wide(a, out, 0);
 }
 
-CLONES static void attend_backward(const attention *a, const gradient *grad) {
+CLONES static void attend_backward(const attention *given, const gradient *grad) {
+    const attention copy = *given, *a = &copy;
     if (a->relation)
         attend_backward_as(a, grad, 1);
     else
