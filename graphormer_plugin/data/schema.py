@@ -150,17 +150,16 @@ class FeatureSchema:
                 known.get(tuple(row), self.num_bond_types) for row in rows.tolist()
             ]
             return np.array(types, dtype=np.int64)[inverse.reshape(-1)]
-        for column, dim in enumerate(self.bond_dims):
-            values = edge_attr[:, column]
-            if values.size and not (values.min() >= 0 and values.max() < dim):
-                wrong = values[(values < 0) | (values >= dim)][0]
-                raise ValueError(
-                    f"edge_attr column {column} is {wrong}, expected 0..{dim - 1}"
-                )
-        types = np.zeros(len(edge_attr), dtype=np.int64)
-        for column, dim in enumerate(self.bond_dims):
-            types = types * dim + edge_attr[:, column]
-        return types + 1
+        try:
+            return np.ravel_multi_index(tuple(edge_attr.T), self.bond_dims) + 1
+        except ValueError:
+            outside = (edge_attr < 0) | (edge_attr >= self.bond_dims)
+            column = outside.any(0).argmax()
+            wrong = edge_attr[outside[:, column].argmax(), column]
+            raise ValueError(
+                f"edge_attr column {column} is {wrong}, expected "
+                f"0..{self.bond_dims[column] - 1}"
+            ) from None
 
     def bond_columns(self) -> np.ndarray:
         """Table from bond type to bond columns.

@@ -11,6 +11,7 @@ from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets import FEATURISERS
 from graphormer_plugin.data.datasets.smiles import (
     choose_fragment,
+    feature_dims,
     mol_of_any_smiles,
     mol_of_smiles,
 )
@@ -218,7 +219,9 @@ class Featuriser:
     ) -> None:
         self.name = name
         self.max_atoms = max_atoms
-        self.schemas = list(schemas)
+        # OGB's codes are within OGB's vocabularies: there is nothing to check.
+        own = feature_dims() if name.startswith("ogb") else None
+        self.schemas = [one for one in schemas if (one.node_dims, one.bond_dims) != own]
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raises ValueError with the reason why there is no graph."""

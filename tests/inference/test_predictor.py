@@ -18,6 +18,7 @@ from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference import predictor as predictor_module
+from graphormer_plugin.inference.molecules import Featuriser
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
 
@@ -54,6 +55,22 @@ def batch_of(store, predictor, rows):
     )
     dataset = GraphDataset(rows, store.sizes, collator)
     return dataset.collater(list(range(len(rows))))["net_input"]["batch"]
+
+
+def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
+    node_dims, bond_dims = feature_dims()
+    checked = Featuriser(
+        "ogb", [OGB, FeatureSchema(9, [9, *node_dims[1:]], bond_dims)], 9
+    )
+    unchecked = Featuriser("ogb", [OGB, OGB], 9)
+    for one, other in zip(checked("C=CN"), unchecked("C=CN"), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="node 1 has 16 in column 0, expected 0..8"):
+        checked("CCl")
+    for element in range(119):
+        symbol = Chem.GetPeriodicTable().GetElementSymbol(element)
+        graph = unchecked(f"[{symbol}]" if element else "*")
+        assert (graph.x < node_dims).all()
 
 
 @pytest.mark.parametrize("arch", ["grpe_tiny", "gt_zinc", "cgt_zinc"])
