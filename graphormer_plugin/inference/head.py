@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS
@@ -156,15 +157,13 @@ class Head:
         mean, variance, in_domain = map(np.concatenate, zip(*parts, strict=True))
         numbers = self.numbers
         if self.targets.kind != "regression":
-            from scipy.special import expit  # late: it takes long
-
             spread = np.sqrt(variance) * numbers["spread_scale"]
             latent = mean[..., None] + spread[..., None] * _NODES
-            samples = expit(
+            samples = _expit(
                 numbers["slope"][:, None] * latent + numbers["intercept"][:, None]
             )
             centred = samples - (samples @ _SHARES)[..., None]
-            values = expit(numbers["slope"] * mean + numbers["intercept"])
+            values = _expit(numbers["slope"] * mean + numbers["intercept"])
             std = np.sqrt(centred**2 @ _SHARES)
             if self.targets.kind == "multiclass":  # one class against all others
                 total = values.sum(1, keepdims=True)
@@ -289,6 +288,11 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
         head = _taken(reader)
     check_owner(path, head.checkpoint, checkpoint)
     return head
+
+
+def _expit(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow."""
+    return torch.special.expit(torch.from_numpy(x)).numpy()
 
 
 def _taken(reader: ArrayReader) -> Head:

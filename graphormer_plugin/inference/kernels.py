@@ -1,11 +1,14 @@
-"""Kernels between molecules over blocks of features: 1 for equal features, down to 0."""
+"""Kernels between molecules over blocks of features: 1 for equal features, down to 0.
+
+Special functions and sparse products are torch's: importing scipy's takes half a second.
+"""
 
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
@@ -75,9 +78,15 @@ class Reference:
 
     def __post_init__(self) -> None:
         if self.block == "fingerprint":
-            unary = _unary(self.raw)
-            self.columns = np.unique(unary.indices)  # those that occur in training
-            self.unary = unary[:, self.columns]
+            rows, columns = _unary(self.raw)
+            # Those that occur in training.
+            self.columns, places = np.unique(columns, return_inverse=True)
+            self.unary = torch.sparse_coo_tensor(
+                np.stack([rows, places]),
+                np.ones(len(rows), np.float32),
+                (len(self.raw), len(self.columns)),
+                check_invariants=True,
+            ).coalesce()
             self.total = self.raw.sum(1, dtype=np.float64)
             return
         if self.block in RANKED:
@@ -113,8 +122,12 @@ class Reference:
             scaled features.
         """
         if self.block == "fingerprint":
-            other = _unary(raw)[:, self.columns].T.toarray()
-            shared = (self.unary @ other).T.astype(np.float64)
+            rows, columns = _unary(raw)
+            known = np.isin(columns, self.columns)
+            other = np.zeros((len(self.columns), len(raw)), np.float32)
+            other[np.searchsorted(self.columns, columns[known]), rows[known]] = 1
+            product = torch.sparse.mm(self.unary, torch.from_numpy(other))
+            shared = product.numpy().T.astype(np.float64)
             union = raw.sum(1, dtype=np.float64)[:, None] + self.total - shared
             return np.divide(shared, union, out=np.ones_like(shared), where=union > 0)
         return mean_squared_differences(self.scale(raw), self.scaled)
@@ -161,25 +174,18 @@ def weighted_sum(
     return result
 
 
-def _unary(counts: NDArray) -> Any:
-    """Sparse float32 [n, bits x MAX_COUNT]: a bit counted c times gives c ones, so that a
-    product of rows is the sum of the minima of their counts."""
-    from scipy.sparse import csr_matrix  # late: not every head has counts
-
+def _unary(counts: NDArray) -> tuple[NDArray, NDArray]:
+    """Rows and columns of the ones of a matrix [n, bits x MAX_COUNT]: a bit counted c times
+    gives c ones, so that a product of rows is the sum of the minima of their counts."""
     rows, bits = np.nonzero(counts)
     times = counts[rows, bits].astype(np.int64)
     rows, bits = np.repeat(rows, times), np.repeat(bits, times)
     starts = np.repeat(np.cumsum(times) - times, times)
-    columns = bits * MAX_COUNT + np.arange(len(bits)) - starts
-    shape = (len(counts), counts.shape[1] * MAX_COUNT)
-    ones = np.ones(len(rows), np.float32)
-    return csr_matrix((ones, (rows, columns)), shape=shape)
+    return rows, bits * MAX_COUNT + np.arange(len(bits)) - starts
 
 
 def _mid_ranks(column: Floats) -> tuple[Floats, Floats]:
     """Distinct finite values, and the normal scores of their mid-ranks."""
-    from scipy.special import ndtri  # late: it takes long
-
     known, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     shares = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
-    return known, ndtri(shares)
+    return known, torch.special.ndtri(torch.from_numpy(shares)).numpy()
