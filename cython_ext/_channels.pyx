@@ -1,8 +1,12 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""Attention with a score per channel; ``channels.py`` checks and documents."""
+"""Attention with a score per channel; ``channels.py`` checks and documents.
 
-from libc.stdint cimport uintptr_t
+Work is handed out in items: a slice of the receivers of each graph of a part of the
+graphs. Which thread takes an item changes nothing in its results.
+"""
+
+from libc.stdint cimport int64_t, uintptr_t
 from libc.string cimport memset
 
 import numpy as np
@@ -12,24 +16,34 @@ cdef extern from "_channels.h" nogil:
     int LANES
     ctypedef struct lanes:
         pass
+    ctypedef struct entry:
+        pass
     ctypedef struct channels:
-        Py_ssize_t nodes, heads, width, blocks, base_stride
+        Py_ssize_t nodes, heads, d, width, blocks, base_stride
         const float *base
-        const float *v
-        const float *att
-        const float *val
+        const float *features
         const float *keep
+        const lanes *v
+        const lanes *att
+        const lanes *val
         lanes *weights
         lanes *messages
-        lanes *grad_v
+        entry *pair
+        lanes *sent
+        entry *senders
+        int64_t *count
     ctypedef struct channel_gradient:
-        const float *out
+        const lanes *out
         float *base
-        float *v
-        float *att
-        float *val
-    void filter_channels(const channels *, float *out)
-    void filter_channels_backward(const channels *, const channel_gradient *)
+        lanes *v
+        lanes *att
+        lanes *val
+    void filter_channels(
+        const channels *, Py_ssize_t first, Py_ssize_t end, lanes *out
+    )
+    void filter_channels_backward(
+        const channels *, const channel_gradient *, Py_ssize_t first, Py_ssize_t end
+    )
     Py_ssize_t next_number(Py_ssize_t *counter)
 
 # GOMP_parallel: runs a function on threads of the OpenMP team of the caller.
@@ -39,54 +53,70 @@ ctypedef void (*parallel)(
 
 
 cdef struct Job:
-    Py_ssize_t B, receivers, next_graph, next_room
+    Py_ssize_t B, receivers, parts, slices, next_item, next_room
     channels first  # of the batch, without rooms
     channel_gradient grad  # likewise; out is NULL: forward
-    float *out  # [B, N, D]
+    lanes *out  # [B, N, P]
     lanes *rooms
+    int64_t *entries
 
 
 def run(
     const float[:, :, :, ::1] base,
     const float[:, :, ::1] v,
-    const float[:, :, :, ::1] att,
-    const float[:, :, :, ::1] val,
+    const float[:, :, :, ::1] features,
+    const float[:, ::1] att,
+    const float[:, ::1] val,
     const float[:, :, ::1] keep,
     const float[:, :, ::1] grad,
     float[:, :, ::1] out,
-    float[:, :, :, ::1] grad_base,
-    float[:, :, :, ::1] grad_att,
-    float[:, :, :, ::1] grad_val,
+    float[:, :, :, :, ::1] grad_base,
+    float[:, :, :, ::1] grad_v,
+    float[:, :, ::1] grad_att,
+    float[:, :, ::1] grad_val,
     *,
+    Py_ssize_t channels_of_head,
+    Py_ssize_t parts,
+    Py_ssize_t slices,
     Py_ssize_t num_threads,
     uintptr_t gomp_parallel,
 ):
-    """Fills ``out`` with the result or, where there is a ``grad``, with that of v."""
+    """Fills ``out`` or, where there is a ``grad``, adds to the gradients: those of v and
+    of a base for all receivers have a slice each, those of att and val an item.
+
+    Channels are padded to a multiple of eight.
+    """
     cdef Job job
     memset(&job, 0, sizeof(Job))
-    if not att.shape[0] or not att.shape[1]:
-        return
-    job.B, job.receivers = att.shape[0], base.shape[1]
-    job.first.nodes, job.first.width = att.shape[1], att.shape[3]
-    job.first.heads = base.shape[3]
-    job.first.blocks = (att.shape[3] + LANES - 1) // LANES
+    cdef Py_ssize_t N = features.shape[1], F = features.shape[3]
+    cdef Py_ssize_t P = v.shape[2] // LANES
+    job.B, job.receivers, job.parts, job.slices = (
+        features.shape[0], base.shape[1], parts, slices
+    )
+    job.first.nodes, job.first.width, job.first.blocks = N, F, P
+    job.first.heads, job.first.d = base.shape[3], channels_of_head
     if base.shape[1] > 1:
-        job.first.base_stride = base.shape[2] * base.shape[3]
-    job.first.base, job.first.v = &base[0, 0, 0, 0], &v[0, 0, 0]
-    job.first.att, job.out = &att[0, 0, 0, 0], &out[0, 0, 0]
+        job.first.base_stride = N * base.shape[3]
+    job.first.base, job.first.features = &base[0, 0, 0, 0], &features[0, 0, 0, 0]
+    job.first.v, job.first.att = <const lanes *> &v[0, 0, 0], <const lanes *> &att[0, 0]
     if val is not None:
-        job.first.val = &val[0, 0, 0, 0]
+        job.first.val = <const lanes *> &val[0, 0]
     if keep is not None:
         job.first.keep = &keep[0, 0, 0]
-    if grad is not None:
-        job.grad.out, job.grad.base = &grad[0, 0, 0], &grad_base[0, 0, 0, 0]
-        job.grad.att = &grad_att[0, 0, 0, 0]
+    if grad is None:
+        job.out = <lanes *> &out[0, 0, 0]
+    else:
+        job.grad.out = <const lanes *> &grad[0, 0, 0]
+        job.grad.base = &grad_base[0, 0, 0, 0, 0]
+        job.grad.v = <lanes *> &grad_v[0, 0, 0, 0]
+        job.grad.att = <lanes *> &grad_att[0, 0, 0]
         if val is not None:
-            job.grad.val = &grad_val[0, 0, 0, 0]
-    num_threads = min(num_threads, job.B)
-    cdef Py_ssize_t room_size = 3 * job.first.nodes * job.first.blocks
-    cdef float[::1] room = np.empty((num_threads * room_size + 2) * LANES, np.float32)
+            job.grad.val = <lanes *> &grad_val[0, 0, 0]
+    num_threads = min(num_threads, parts * slices)
+    cdef float[::1] room = np.empty((num_threads * 3 * N * P + 2) * LANES, np.float32)
+    cdef int64_t[::1] entries = np.empty(num_threads * (N + 2) * F, np.int64)
     job.rooms = <lanes *> ((<uintptr_t> &room[0] + 63) & ~<uintptr_t> 63)
+    job.entries = &entries[0]
     with nogil:
         if gomp_parallel and num_threads > 1:
             (<parallel> gomp_parallel)(work, &job, <unsigned> num_threads, 0)
@@ -95,29 +125,36 @@ def run(
 
 
 cdef void work(void *data) noexcept nogil:
-    """What each thread does: one graph after another, until none is left."""
+    """What each thread does: one item after another, until none is left."""
     cdef Job *job = <Job *> data
-    cdef channels a
+    cdef channels a = job.first
     cdef channel_gradient grad
-    cdef Py_ssize_t N = job.first.nodes, D = job.first.width, b
-    cdef Py_ssize_t room = N * job.first.blocks
-    cdef Py_ssize_t bases = job.receivers * N * job.first.heads
-    cdef lanes *own = job.rooms + 3 * room * next_number(&job.next_room)
+    cdef Py_ssize_t N = a.nodes, F = a.width, P = a.blocks, H = a.heads
+    cdef Py_ssize_t number = next_number(&job.next_room)
+    cdef Py_ssize_t item, part, slice, b, first, end
+    cdef int64_t *entries = job.entries + number * (N + 2) * F
+    a.weights = job.rooms + number * 3 * N * P
+    a.messages, a.sent = a.weights + N * P, a.weights + 2 * N * P
+    a.pair, a.senders = <entry *> entries, <entry *> entries + F
+    a.count = entries + (N + 1) * F if job.grad.out else NULL
     while True:
-        b = next_number(&job.next_graph)
-        if b >= job.B:
+        item = next_number(&job.next_item)
+        if item >= job.parts * job.slices:
             return
-        a = job.first
-        a.weights, a.messages, a.grad_v = own, own + room, own + 2 * room
-        a.base, a.v, a.att = a.base + b * bases, a.v + b * N * D, a.att + b * N * N * D
-        if a.val:
-            a.val += b * N * N * D
-        if a.keep:
-            a.keep += b * N * N
-        if not job.grad.out:
-            filter_channels(&a, job.out + b * N * D)
-            continue
-        grad.out, grad.v = job.grad.out + b * N * D, job.out + b * N * D
-        grad.base, grad.att = job.grad.base + b * bases, job.grad.att + b * N * N * D
-        grad.val = job.grad.val + b * N * N * D if a.val else NULL
-        filter_channels_backward(&a, &grad)
+        part, slice = item // job.slices, item % job.slices
+        first, end = N * slice // job.slices, N * (slice + 1) // job.slices
+        for b in range(job.B * part // job.parts, job.B * (part + 1) // job.parts):
+            a.base = job.first.base + b * job.receivers * N * H
+            a.features, a.v = job.first.features + b * N * N * F, job.first.v + b * N * P
+            a.keep = job.first.keep + b * N * N if job.first.keep else NULL
+            if not job.grad.out:
+                filter_channels(&a, first, end, job.out + b * N * P)
+                continue
+            grad.out = job.grad.out + b * N * P
+            grad.v = job.grad.v + (slice * job.B + b) * N * P
+            grad.base = job.grad.base + b * job.receivers * N * H
+            if job.receivers == 1:
+                grad.base += slice * job.B * N * H
+            grad.att = job.grad.att + item * F * P
+            grad.val = job.grad.val + item * F * P if a.val else NULL
+            filter_channels_backward(&a, &grad, first, end)

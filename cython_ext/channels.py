@@ -1,34 +1,42 @@
 """Attention in which every channel of a vector has a score of its own, on a CPU."""
 
+from typing import Any
+
 import numpy as np
 
 from cython_ext import _channels
 from cython_ext._checks import checked_array, checked_integer, checked_shape
 from cython_ext._team import gomp_parallel
-from cython_ext.attention import FLOAT, HAS_ATTENTION
+from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
+
+LANES = 8  # channels of a vector of the processor
 
 
 def channel_attention(
     base: np.ndarray,
     v: np.ndarray,
+    features: np.ndarray,
     att: np.ndarray,
     val: np.ndarray | None = None,
     keep: np.ndarray | None = None,
     *,
     num_threads: int = 1,
 ) -> np.ndarray:
-    """Computes the attention of CGT: for channel c of head h
+    """Computes the attention of CGT: with E^att = features @ att and
+    E^val = features @ val, for channel c of head h
 
         w_ijc = softmax_j(base_ijh + E^att_ijc)
         z_ic  = sum_j keep_ij w_ijc (v_jc + E^val_ijc)
 
-    One receiver i after another, with all of it in the processor's cache.
+    One receiver i after another, with all of it in the processor's cache. A feature that
+    is 0 costs nothing and adds nothing, not even where the map has an infinity.
 
     Args:
         base: float32 ``[B, N, N, H]``, or ``[B, 1, N, H]`` for all receivers.
         v: float32 ``[B, N, D]``; D is a multiple of H.
-        att: E^att, float32 ``[B, N, N, D]``.
-        val: E^val, like ``att``; None: 0.
+        features: float32 ``[B, N, N, F]``.
+        att: float32 ``[F, D]``.
+        val: Like ``att``; None: E^val is 0.
         keep: float32 ``[B, N, N]``; None: 1.
         num_threads: As in `relative_attention`.
 
@@ -39,16 +47,14 @@ def channel_attention(
         ValueError: An array has another type or shape.
         NotImplementedError: Without `HAS_ATTENTION`.
     """
-    _check(base, v, att, val, keep)
-    out = np.empty(v.shape, np.float32)
-    _run(base, v, att, val, keep, None, out, None, None, None, num_threads)
-    return out
+    return _run(None, base, v, features, att, val, keep, num_threads)
 
 
 def channel_attention_gradient(
     grad: np.ndarray,
     base: np.ndarray,
     v: np.ndarray,
+    features: np.ndarray,
     att: np.ndarray,
     val: np.ndarray | None = None,
     keep: np.ndarray | None = None,
@@ -57,27 +63,30 @@ def channel_attention_gradient(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Computes the gradients of `channel_attention` with the same arguments.
 
+    It computes the weights a second time, so that nothing of the size of E^att is kept
+    between the two calls.
+
     Args:
         grad: Of the result, float32 ``[B, N, D]``.
 
     Returns:
         The gradients of base, v, att and val.
     """
-    _check(base, v, att, val, keep)
-    checked_shape("grad", grad, FLOAT, v.shape)
-    of_base, of_v, of_att = np.empty_like(base), np.empty_like(v), np.empty_like(att)
-    of_val = None if val is None else np.empty_like(val)
-    _run(base, v, att, val, keep, grad, of_v, of_base, of_att, of_val, num_threads)
-    return of_base, of_v, of_att, of_val
+    checked_array("grad", grad, FLOAT, 3)
+    return _run(grad, base, v, features, att, val, keep, num_threads)
 
 
-def _check(
+def _run(
+    grad: np.ndarray | None,
     base: np.ndarray,
     v: np.ndarray,
+    features: np.ndarray,
     att: np.ndarray,
     val: np.ndarray | None,
     keep: np.ndarray | None,
-) -> None:
+    num_threads: int,
+) -> Any:
+    """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
     batch, nodes, width = checked_array("v", v, FLOAT, 3).shape
@@ -87,15 +96,59 @@ def _check(
     checked_shape("base", base, FLOAT, (batch, receivers, nodes, heads))
     if not heads or not width or width % heads:
         raise ValueError(f"v has width {width}, expected a multiple of {heads} heads")
-    for name, array in (("att", att), ("val", val)):
-        if array is not None or name == "att":
-            checked_shape(name, array, FLOAT, (batch, nodes, nodes, width))
+    number = checked_array("features", features, FLOAT, 4).shape[3]
+    checked_shape("features", features, FLOAT, (batch, nodes, nodes, number))
+    if not number:
+        raise ValueError("features has width 0, expected at least 1")
+    checked_shape("att", att, FLOAT, (number, width))
+    if val is not None:
+        checked_shape("val", val, FLOAT, (number, width))
     if keep is not None:
         checked_shape("keep", keep, FLOAT, (batch, nodes, nodes))
-
-
-def _run(*arguments: np.ndarray | None | int) -> None:
-    *arrays, num_threads = arguments
+    if grad is not None:
+        checked_shape("grad", grad, FLOAT, v.shape)
     num_threads = checked_integer("num_threads", num_threads, 1)
-    team = gomp_parallel() if num_threads > 1 else 0
-    _channels.run(*arrays, num_threads=num_threads, gomp_parallel=team)
+
+    parts = min(batch, PARTS)  # of the graphs; few graphs are split by receivers
+    slices = min(nodes, PARTS // max(parts, 1))
+    v, att = _padded(v), _padded(att)
+    val = None if val is None else _padded(val)
+    out = of_base = of_v = of_att = of_val = None
+    if grad is None:
+        out = np.empty_like(v)
+    else:
+        grad = _padded(grad)
+        of_base = np.zeros((slices if receivers == 1 else 1, *base.shape), np.float32)
+        of_v = np.zeros((slices, *v.shape), np.float32)
+        of_att = np.zeros((parts * slices, *att.shape), np.float32)
+        of_val = None if val is None else np.zeros_like(of_att)
+    if batch and nodes:
+        _channels.run(
+            *(base, v, features, att, val, keep, grad),
+            *(out, of_base, of_v, of_att, of_val),
+            channels_of_head=width // heads,
+            parts=parts,
+            slices=slices,
+            num_threads=num_threads,
+            gomp_parallel=gomp_parallel() if num_threads > 1 else 0,
+        )
+    if out is not None:
+        return np.ascontiguousarray(out[..., :width])
+    gradients = (of_base, heads), (of_v, width), (of_att, width), (of_val, width)
+    return tuple(_summed(parts, last) for parts, last in gradients)
+
+
+def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
+    """In one order, whatever the threads, and without what pads the rows."""
+    if parts is None:
+        return None
+    total = parts[0] if len(parts) == 1 else parts.sum(0)
+    return np.ascontiguousarray(total[..., :width])
+
+
+def _padded(array: np.ndarray) -> np.ndarray:
+    """With zeros after the channels, up to a multiple of `LANES`."""
+    missing = -array.shape[-1] % LANES
+    if not missing:
+        return array
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, missing)])

@@ -188,7 +188,7 @@ class CGTConfig(PairConfig):
         default="auto",
         metadata={
             "help": "lean: attention in chunks, recomputed in the backward pass; plain: "
-            "all at once; auto: lean for large batches",
+            "all at once; auto: lean for large batches; without effect in float32 on a CPU",
             "of_run": True,
         },
     )

@@ -20,9 +20,7 @@ from graphormer_plugin.modules.pair_encodings import PairEncoding
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
-# Elements of a [B, N, N, D] above which "auto" is "lean"; more where the plain version is
-# compiled, which keeps two such tensors per layer (or for all), half of torch's.
-LARGE, LARGE_COMPILED = 1 << 22, 1 << 23
+LARGE = 1 << 22  # elements of a [B, N, N, D] above which "auto" is "lean"
 
 
 class CGTEncoder(Encoder):
@@ -51,7 +49,8 @@ class CGTEncoder(Encoder):
             E^val.
         edge_values: pairs add a vector to the message (Eq. 7); else Eq. 6.
         attention, output_projection: see `ChromaticAttention`.
-        attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size.
+        attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size. Without
+            effect where the compiled function fits (float32 on a CPU).
             attention_dropout, node_dropout, channel_dropout: see `ChromaticAttention`.
         dropout, act_dropout, activation: see `EncoderLayer`.
             pair_encodings: added to the pair features (see `make_pair_encodings`).
@@ -221,7 +220,7 @@ class CGTEncoder(Encoder):
         pairs = [projection(*encoded) for projection in self.projections]
         if self.lean(x):
             pairs = [vectors._replace(lean=True) for vectors in pairs]
-        elif len(pairs) == 1 and self.attention != "mono":
+        elif len(pairs) == 1 and self.attention != "mono" and not compiled_fits(x):
             pairs = [pairs[0].with_dense()]  # once for all layers
         pairs *= len(self.layers) // len(pairs)
         for layer, layer_pairs in zip(self.layers, pairs):
@@ -229,12 +228,11 @@ class CGTEncoder(Encoder):
         return x
 
     def lean(self, x: Tensor) -> bool:
-        """Whether to compute the attention in chunks for this batch, x [B, N, D]."""
+        """Whether to compute the attention in chunks for this batch, x [B, N, D], where
+        the compiled function does not fit."""
         if self.attention_memory != "auto":
             return self.attention_memory == "lean"
-        compiled = self.attention != "mono" and compiled_fits(x)
-        limit = LARGE_COMPILED if compiled else LARGE
-        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > limit
+        return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
 
     def walk_powers(self, batch: dict[str, Tensor]) -> Tensor | None:
         """Powers of the random-walk matrix that nodes or pairs read, [B, N, N, K], in

@@ -31,9 +31,11 @@ class PairVectors(NamedTuple):
         att: [F, D], or [F, H] for an attention with one score per head. A feature with
             -30000 in it forbids its pairs.
         val: [F, D]; None: nothing is added to the messages.
-        lean: compute the attention in chunks and recompute them in the backward pass, so
-            that no [B, N, N, D] is in memory. The features get no gradient.
-        dense: E^att and E^val, [B, N, N, .], if several layers share them.
+        lean: where the compiled function does not fit, compute the attention in chunks
+            and recompute them in the backward pass, so that no [B, N, N, D] is in
+            memory. The features get no gradient, nor from the compiled function.
+        dense: E^att and E^val, [B, N, N, .], if several layers share them; the compiled
+            function does not read them.
     """
 
     features: Tensor
@@ -166,13 +168,13 @@ def filter_messages(
     Returns:
         [B, N, D].
     """
+    tensors = (base, v, *pairs[:3], keep)
+    if all(tensor is None or compiled_fits(tensor) for tensor in tensors):
+        return compiled_channels(*tensors)
     if pairs.lean:
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])
     att, val = (pairs if pairs.dense else pairs.with_dense()).dense
-    tensors = (base, v, att, val, keep)
-    if all(tensor is None or compiled_fits(tensor) for tensor in tensors):
-        return compiled_channels(*tensors)
     filters = _filters(base, att)
     if keep is not None:
         filters = filters * keep.unsqueeze(-1).to(filters.dtype)

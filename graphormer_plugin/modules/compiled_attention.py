@@ -95,11 +95,16 @@ def _arrays(tensors):
 
 
 def compiled_channels(
-    base: Tensor, v: Tensor, att: Tensor, val: Tensor | None, keep: Tensor | None
+    base: Tensor,
+    v: Tensor,
+    features: Tensor,
+    att: Tensor,
+    val: Tensor | None,
+    keep: Tensor | None,
 ) -> Tensor:
-    """`cython_ext.channel_attention` of tensors, float32 on the CPU. `keep` gets no
-    gradient."""
-    return _CompiledChannels.apply(base, v, att, val, keep)
+    """`cython_ext.channel_attention` of tensors, float32 on the CPU. `features` and
+    `keep` get no gradient."""
+    return _CompiledChannels.apply(base, v, features, att, val, keep)
 
 
 class _CompiledChannels(torch.autograd.Function):
@@ -117,10 +122,10 @@ class _CompiledChannels(torch.autograd.Function):
             *map(_array, (grad, *ctx.saved_tensors)),
             num_threads=torch.get_num_threads(),
         )
-        return (
-            *(None if one is None else torch.from_numpy(one) for one in gradients),
-            None,
+        base, v, att, val = (
+            None if one is None else torch.from_numpy(one) for one in gradients
         )
+        return base, v, None, att, val, None
 
 
 def _array(tensor):

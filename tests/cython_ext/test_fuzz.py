@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from cython_ext import (
     FIELDS,
     build_batch,
+    channel_attention,
+    channel_attention_gradient,
     chordless_cycles,
     extract_paths,
     floyd_warshall,
@@ -255,6 +257,64 @@ def test_floyd_warshall(entries):
         assert found == expected
     else:
         assert all(map(np.array_equal, found, expected))
+
+
+@st.composite
+def channel_arguments(draw):
+    """Sizes, zeros and forbidden features of all kinds."""
+    batch, nodes = draw(st.integers(1, 40)), draw(st.integers(1, 9))
+    heads, head_dim = draw(st.integers(1, 9)), draw(st.integers(1, 17))
+    features, width = draw(st.integers(1, 9)), heads * head_dim
+    rng = np.random.default_rng(draw(st.integers(0, 99)))
+
+    def normal(*shape):
+        return rng.normal(size=shape).astype(np.float32)
+
+    pairs = normal(batch, nodes, nodes, features)
+    pairs *= rng.random(pairs.shape) < draw(st.sampled_from([0, 0.3, 1]))
+    att = normal(features, width)
+    if draw(st.booleans()):  # receiver 0 forbids all senders, or all but itself
+        att[0], pairs[..., 0] = -30000, 0
+        pairs[0, 0, draw(st.integers(0, 1)) :] = np.eye(features, dtype=np.float32)[0]
+    base = normal(batch, draw(st.sampled_from([1, nodes])), nodes, heads)
+    base[0, 0] = 0  # -30000 swallows the digits of what is added
+    return {
+        "base": base,
+        "v": normal(batch, nodes, width),
+        "features": pairs,
+        "att": att,
+        "val": draw(st.none() | st.just(normal(features, width))),
+        "keep": draw(st.none() | st.just(normal(batch, nodes, nodes))),
+    }
+
+
+@fuzz
+@given(channel_arguments(), st.integers(1, 3))
+def test_channels(arguments, num_threads):
+    grad, threads = arguments["v"][::-1].copy(), {"num_threads": num_threads}
+    found = [channel_attention(**arguments, **threads)]
+    found += channel_attention_gradient(grad, **arguments, **threads)
+    expected = reference.channel_attention(grad, **arguments)
+    for one, other in zip(found, expected, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@fuzz
+@given(
+    channel_arguments(),
+    st.sampled_from("grad base v features att val keep num_threads".split()),
+    anything,
+)
+def test_channels_of_any_kind(arguments, name, value):
+    """A result or a ValueError: nothing else is raised, and nothing crashes."""
+    arguments |= {"grad": arguments["v"], name: value}
+    if name != "num_threads" or not isinstance(value, int) or value < 9:
+        outcome(channel_attention_gradient, **arguments)
+        del arguments["grad"]
+        outcome(channel_attention, **arguments)
 
 
 @fuzz

@@ -7,6 +7,7 @@ import itertools
 
 import networkx
 import numpy as np
+import torch
 
 FAR, UNREACHABLE = 254, 255
 VIRTUAL, SELF, NO_PATH, BEYOND = range(4)  # relations
@@ -260,6 +261,33 @@ def batch_of(
     if fields & {"relation_index", "relations"}:
         fields |= {"relation_index", "relations"}
     return {name: out[name] for name in fields}
+
+
+def channel_attention(grad, base, v, features, att, val=None, keep=None):
+    """Result and gradients of base, v, att and val, by autograd in float64."""
+    base, v, features, att, val, keep = (
+        None if array is None else torch.tensor(array, dtype=torch.float64)
+        for array in (base, v, features, att, val, keep)
+    )
+    inputs = [base, v, att] + [val] * (val is not None)
+    for tensor in inputs:
+        tensor.requires_grad_()
+    wide = features.unsqueeze(-1)
+
+    def pair_vectors(table):
+        return (wide * table).masked_fill(wide == 0, 0).sum(3)
+
+    scores = base.repeat_interleave(v.shape[2] // base.shape[3], 3)
+    weights = torch.softmax(scores + pair_vectors(att), 2)
+    if keep is not None:
+        weights = weights * keep.unsqueeze(3)
+    messages = v.unsqueeze(1)
+    if val is not None:
+        messages = messages + pair_vectors(val)
+    out = (weights * messages).sum(2)
+    gradients = torch.autograd.grad(out, inputs, torch.from_numpy(grad).double())
+    results = [part.detach().numpy() for part in (out, *gradients)]
+    return results if val is not None else [*results, None]
 
 
 def random_graph(rng, max_nodes, density, num_bond_types, directed=True):
