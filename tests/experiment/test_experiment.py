@@ -65,8 +65,13 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [HEAD, FINETUNE]
     experiment.settings = Settings("a.csv", "out")
     assert experiment.models == [HEAD]
-    for option in ({"ensemble": 2}, {"descriptors": True}, {"trials": 1}, {"lr": 1.0}):
-        assert Settings("a.csv", "out", **option).trains
+    for name, value in {
+        "ensemble": 2,
+        "descriptors": True,
+        "trials": 1,
+        "lr": 1.0,
+    }.items():
+        assert Settings("a.csv", "out", **{name: value}).training_flags == [f"--{name}"]
     experiment.table.labels = np.ones((12, 1))
     del experiment.heads_fit
     assert experiment.models == [HEAD, FINETUNE]
