@@ -79,6 +79,8 @@ def make_step(model: nn.Module, batches: list[dict]) -> Callable[[], None]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--arch", default="grpe_small", help="default: %(default)s")
+    parser.add_argument("--layers", type=int, help="in place of the preset's")
+    parser.add_argument("--width", type=int, help="in place of the preset's")
     parser.add_argument("--batch-size", type=int, default=128, help="graphs")
     parser.add_argument("--batches", type=int, default=6, help="of different sizes")
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
@@ -90,9 +92,12 @@ def main() -> None:
 
     store = get_store(DatasetOptions(name="nci"))
     cfg = model_config(args.arch)
+    sizes = {"encoder_layers": args.layers, "encoder_embed_dim": args.width}
+    sizes = {name: value for name, value in sizes.items() if value}
+    vars(cfg).update(sizes)
     rates = {"dropout", "attention_dropout", "act_dropout"} & vars(cfg).keys()
     rates = dict.fromkeys(rates, args.dropout)
-    model = build_model(args.arch, store.schema, store.targets, **rates)
+    model = build_model(args.arch, store.schema, store.targets, **rates, **sizes)
     collator = GraphCollator(
         store.columns | load_or_compute(store, model.batch_spec),
         store.target,
