@@ -97,6 +97,7 @@ def relative_attention_gradient(
         The gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
         the last row, or None; and of the bias, or None.
     """
+    checked_array("grad", grad, FLOAT, 3)
     return _run(
         grad, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
     )
@@ -119,6 +120,8 @@ def _run(
     batch, nodes, width = qkv.shape
     heads = 0
     if relations is not None:
+        if not isinstance(relations, Relations):
+            raise ValueError(f"relations are {relations!r:.40}, expected Relations")
         heads, rows, d = checked_array("query_table", relations[0], FLOAT, 3).shape
         if not heads or not rows or not d:
             raise ValueError(f"query_table has shape {[heads, rows, d]}")
@@ -134,7 +137,7 @@ def _run(
         raise ValueError(
             f"qkv has width {width}, expected a multiple of 3 for each of {heads} heads"
         )
-    if not 0 <= dropout < 1:
+    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}, expected 0 <= p < 1")
     parts = min(batch, PARTS)
     out = np.empty((batch, nodes, width // 3), np.float32)

@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 
 from cython_ext import (
     FIELDS,
+    Relations,
     build_batch,
     channel_attention,
     channel_attention_gradient,
     chordless_cycles,
     extract_paths,
     floyd_warshall,
+    relative_attention,
+    relative_attention_gradient,
     shortest_paths,
 )
-from support import reference
+from support import attention, reference
 from support.reference import columns_of
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", 60))
@@ -315,6 +318,55 @@ def test_channels_of_any_kind(arguments, name, value):
         outcome(channel_attention_gradient, **arguments)
         del arguments["grad"]
         outcome(channel_attention, **arguments)
+
+
+def attention_arguments():
+    """Arguments of `relative_attention`; relations forbid the padding of graphs."""
+    terms = st.sampled_from(["relations", "bias", "relations and bias"])
+    sizes = [st.integers(1, most) for most in (40, 9, 17, 17, 6)]
+    return st.builds(attention.arguments, *sizes, seed=st.integers(0, 99), terms=terms)
+
+
+@fuzz
+@given(attention_arguments(), st.booleans(), st.integers(1, 3))
+def test_attention(arguments, key_from_row, num_threads):
+    options = {"key_from_row": key_from_row, "num_threads": num_threads}
+    qkv, _, bias = arguments
+    grad = qkv[..., : qkv.shape[2] // 3].copy()
+    found = relative_attention(*arguments, **options)
+    found = [found, *relative_attention_gradient(grad, *arguments, **options)]
+    del options["num_threads"]
+    wanted = [attention.expected(*arguments, **options)]
+    wanted += attention.expected(*arguments, grad, **options)
+    for one, other in zip(found, wanted, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
+@fuzz
+@given(
+    attention_arguments(),
+    st.sampled_from(
+        "grad qkv relations attn_bias key_from_row dropout seed num_threads".split()
+        + list(Relations._fields)
+    ),
+    anything,
+)
+def test_attention_of_any_kind(arguments, name, value):
+    """A result or a ValueError: nothing else is raised, and nothing crashes."""
+    qkv, relations, bias = arguments
+    arguments = {"qkv": qkv, "relations": relations, "attn_bias": bias}
+    arguments["grad"] = qkv[..., : qkv.shape[2] // 3].copy()
+    if name not in Relations._fields:
+        arguments[name] = value
+    elif relations:
+        arguments["relations"] = relations._replace(**{name: value})
+    if name != "num_threads" or not isinstance(value, int) or value < 9:
+        outcome(relative_attention_gradient, **arguments)
+        del arguments["grad"]
+        outcome(relative_attention, **arguments)
 
 
 @fuzz

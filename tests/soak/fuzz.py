@@ -1,7 +1,7 @@
 """Many damaged files for every reader; the kernels have theirs in tests/cython_ext.
 
     python tests/soak/fuzz.py --inputs 100000 --first 0
-    FUZZ_EXAMPLES=12500 python -m pytest tests/cython_ext/test_fuzz.py    # eight tests
+    FUZZ_EXAMPLES=12500 python -m pytest tests/cython_ext/test_fuzz.py    # twelve tests
 
 `make soak` does both, and kills.py.
 
