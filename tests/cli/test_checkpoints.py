@@ -421,6 +421,7 @@ def changed(state, place, value):
         (("cfg", "model", "_name"), "unheard_of", "'unheard_of', which is not"),
         (("cfg", "model", "encoder_layers"), 3, "is damaged, or of another version"),
         (("cfg", "model", "encoder_layers"), "x", "is damaged, or of another version"),
+        (("cfg", "model", "head_layers"), 2**40, "more than there are weights"),
         (("task_state", "schema", "node_dims"), None, "damaged.* Missing key"),
         (("task_state", "targets"), 3, "is damaged, or of another version"),
         (("task_state", "featuriser"), ["ogb"], "featuriser are not text"),
