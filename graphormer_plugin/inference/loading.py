@@ -114,7 +114,8 @@ def load_model(
         task = ModelTask(checkpoint.schema, checkpoint.targets)
         cfg.model.update(missing_options(cfg.model))
         for name, value in cfg.model.items():  # or a wrong number fills the memory
-            if name.endswith("_layers") and value > len(checkpoint.weights):
+            layers = value if name.endswith("_layers") else None
+            if isinstance(layers, int) and layers > len(checkpoint.weights):
                 raise ValueError(f"{name} {value}, more than there are weights")
         model = build_model(cfg.model, task, from_checkpoint=True)
         if isinstance(model, GraphModel):

@@ -40,6 +40,15 @@ def outcome(function, *args, **kwargs):
         return str(error)
 
 
+def assert_close(found, expected):
+    """Arrays of attentions and their gradients; None where an argument is missing."""
+    for one, other in zip(found, expected, strict=True):
+        if other is None:
+            assert one is None
+        else:
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+
+
 def check_batch(columns, graph_ids, fields, num_threads=1, max_nodes=None, **options):
     threads = {"num_threads": num_threads, "max_nodes": max_nodes}
     found = outcome(build_batch, columns, graph_ids, fields, **threads, **options)
@@ -298,11 +307,7 @@ def test_channels(arguments, num_threads):
     found = [channel_attention(**arguments, **threads)]
     found += channel_attention_gradient(grad, **arguments, **threads)
     expected = reference.channel_attention(grad, **arguments)
-    for one, other in zip(found, expected, strict=True):
-        if other is None:
-            assert one is None
-        else:
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert_close(found, expected)
 
 
 @fuzz
@@ -338,11 +343,7 @@ def test_attention(arguments, key_from_row, num_threads):
     del options["num_threads"]
     wanted = [attention.expected(*arguments, **options)]
     wanted += attention.expected(*arguments, grad, **options)
-    for one, other in zip(found, wanted, strict=True):
-        if other is None:
-            assert one is None
-        else:
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert_close(found, wanted)
 
 
 @fuzz
