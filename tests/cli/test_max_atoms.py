@@ -66,6 +66,7 @@ def test_fragments_that_are_left_out_do_not_count():
         LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
+@pytest.mark.long
 def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
     parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
     assert len(parser("CCC" + ".O" * 4000).x) == 3
