@@ -7,6 +7,7 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
 from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
+from torch.overrides import TorchFunctionMode
 
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.user_code import import_user_data
@@ -117,14 +118,41 @@ def load_model(
             layers = value if name.endswith("_layers") else None
             if isinstance(layers, int) and layers > len(checkpoint.weights):
                 raise ValueError(f"{name} {value}, more than there are weights")
-        model = build_model(cfg.model, task, from_checkpoint=True)
-        if isinstance(model, GraphModel):
-            join_graph_features(model, checkpoint.schema, checkpoint.targets)
+        with _NoLargerThan(sum(w.numel() for w in checkpoint.weights.values())):
+            model = build_model(cfg.model, task, from_checkpoint=True)
+            if isinstance(model, GraphModel):
+                join_graph_features(model, checkpoint.schema, checkpoint.targets)
         dtype = torch.float32
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)
         model.to(dtype).load_state_dict(checkpoint.weights, strict=True)
     return model
+
+
+class _NoLargerThan(TorchFunctionMode):
+    """Refuse a tensor of many more numbers than a model has before it is filled.
+
+    A wrong width, a wrong table and a wrong number of buckets are met alike, also in a
+    user's architecture. PyTorch reserves memory at once, the system at the first write.
+
+    Args:
+        numbers: of all weights together.
+    """
+
+    SPARE = 2**22  # our choice: tables that are no weights, and products of a start
+
+    def __init__(self, numbers: int):
+        super().__init__()
+        self.limit = numbers + self.SPARE
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        made = func(*args, **(kwargs or {}))
+        if isinstance(made, torch.Tensor) and made.numel() > self.limit:
+            raise ValueError(
+                f"options ask for a weight of {made.numel():,} numbers, more than all "
+                "weights have"
+            )
+        return made
 
 
 def _is_ours(component: type | None) -> bool:
