@@ -24,7 +24,7 @@ from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 from graphormer_plugin.data.files import atomic_write
 
 TREES = 500
-SECONDS = "seconds.txt"  # of what a contender read instead of computing it
+SECONDS = ".seconds"  # beside predictions: of what was read instead of computed
 
 
 def targets_of(table: pd.DataFrame) -> list[str]:
@@ -45,7 +45,7 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
         np.savez_compressed(path, seconds=seconds, **found)
         return found
     found = dict(np.load(path))
-    args.output.with_name(SECONDS).write_text(str(found.pop("seconds")))
+    args.output.with_suffix(SECONDS).write_text(str(found.pop("seconds")))
     return found
 
 

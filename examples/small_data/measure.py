@@ -78,7 +78,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     output.parent.mkdir(exist_ok=True)
     command = [HERE / "contenders.py", contender, path, output, "--seed", split]
     command += ["--chemprop", args.chemprop, "--start", args.start]
-    shared = output.with_name(SECONDS)
+    shared = output.with_suffix(SECONDS)
     shared.unlink(missing_ok=True)
     before = cpu_seconds()
     subprocess.run([sys.executable, *map(str, command)], check=True)
