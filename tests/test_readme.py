@@ -87,6 +87,7 @@ WRAPPERS = {
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
             */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
+            */message_passing.py) more=(--batch-size 1 --rounds 1) ;;
             */predict_step.py | */descriptors.py | */featurise.py)
                 more=(--molecules 20 --rounds 1) ;;
             */train_step.py) more=(--batch-size 8 --batches 1 --rounds 1 --threads 1) ;;
