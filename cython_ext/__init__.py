@@ -5,7 +5,8 @@ name, received and expected), allocates its results and calls a compiled kernel 
 runs without the GIL:
 
 - ``batch.py`` and ``_batch.pyx``: the padded arrays of a batch of stored graphs;
-- ``paths.py`` and ``_shortest_path.pyx``: shortest paths of one graph;
+- ``paths.py`` and ``_shortest_path.pyx``: shortest paths of one graph, unweighted or with
+  weights (``floyd_warshall``);
 - ``cycles.py`` and ``_cycles.pyx``: cycles without chords;
 - ``attention.py``, ``_attention.pyx`` and ``_attention.h``: attention with relations,
   and its gradient;
