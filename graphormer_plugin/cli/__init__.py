@@ -8,6 +8,7 @@ from graphormer_plugin.data.errors import is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+RDKIT_WARNINGS = "rdApp.warning"  # such as "not removing hydrogen atom"
 
 Command = Callable[[Sequence[str] | None], int | None]
 

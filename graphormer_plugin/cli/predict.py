@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rdkit import rdBase
 from tqdm import tqdm
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import RDKIT_WARNINGS, command
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parquet_table import pyarrow_parquet
@@ -169,6 +170,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Options may stand between the checkpoints and the files.
     arguments = build_parser().parse_intermixed_args(argv)
     check_arguments(arguments)
+    rdBase.DisableLog(RDKIT_WARNINGS)
     shard = arguments.shard
     output = shard.path(Path(arguments.output))
     if arguments.resume and output.exists() and not part_record(output).exists():

@@ -6,7 +6,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from graphormer_plugin.cli import command
+from rdkit import rdBase
+
+from graphormer_plugin.cli import RDKIT_WARNINGS, command
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.options import MAX_ATOMS, help_of, names_of
 from graphormer_plugin.data.schema import TARGET_KINDS
@@ -127,7 +129,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--arch",
         default=Settings.arch,
-        help=f"architecture without --start (default: {Settings.arch})",
+        help=f"architecture of --model scratch (default: {Settings.arch})",
     )
     add(
         "--ensemble",
@@ -166,6 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
+    rdBase.DisableLog(RDKIT_WARNINGS)
     run_experiment(
         settings_of(arguments),
         say=lambda text: print(text, flush=True),

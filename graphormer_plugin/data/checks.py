@@ -60,7 +60,7 @@ def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
         return ""
     return (
         f"{listed(found)} has only the labels 0 and 1 and is learned as a number; for "
-        "classes give --target-kind binary --criterion binary_logloss"
+        "classes give --target-kind binary"
     )
 
 

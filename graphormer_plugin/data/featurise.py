@@ -309,10 +309,14 @@ def captured_rdkit_log() -> Iterator[list[str]]:
 
     log = logging.getLogger("rdkit")
     before = log.handlers[:], log.propagate
+    status = [line.split(":") for line in rdBase.LogStatus().splitlines()]
     log.handlers, log.propagate = [Collect(logging.ERROR)], False
     rdBase.LogToPythonLogger()
     try:
         yield messages
     finally:
-        rdBase.LogToCppStreams()
+        rdBase.LogToCppStreams()  # which switches all on
+        for name, state in status:
+            if state == "disabled":
+                rdBase.DisableLog(name)
         log.handlers, log.propagate = before

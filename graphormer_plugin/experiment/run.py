@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.experiment import figures
 from graphormer_plugin.experiment.plan import TITLES, Experiment
@@ -43,6 +44,7 @@ from graphormer_plugin.experiment.table import (
     write_molecules,
 )
 from graphormer_plugin.experiment.training import LOG_FILE, Start, read_curves
+from graphormer_plugin.inference.ensemble import usable_device
 from graphormer_plugin.inference.values import Prediction, combined
 
 REPORT_FILE = "report.html"
@@ -68,6 +70,8 @@ def run_experiment(
         OSError, ValueError: One line says what is wrong.
     """
     folder = Path(settings.folder)
+    if settings.device:
+        usable_device(settings.device)
     if settings.trials:
         optuna_module()
     with file_lock(folder, lambda: say(f"another process works in {folder}; waiting")):
@@ -76,12 +80,11 @@ def run_experiment(
         start = find_start(settings)
         claim(folder, identity_of(settings, start))
         warnings = warnings_of(table, splits, settings)
-        targets = ", ".join(table.targets.names[:3])
-        if len(table.targets.names) > 3:
-            targets += f" and {len(table.targets.names) - 3} more"
+        names = table.targets.names
+        targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         say(
             f"{settings.table}: {len(table):,} molecules, SMILES in column "
-            f"{table.smiles_column}, target {targets} ({table.targets.kind})"
+            f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
         say(f"split {split_text(settings, [Run(split) for split in splits])}")
         for text in warnings:

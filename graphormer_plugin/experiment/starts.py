@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from fairseq.models import ARCH_MODEL_REGISTRY
+
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
@@ -14,6 +16,7 @@ from graphormer_plugin.finetune.transfer import (
     read_pretrained,
 )
 from graphormer_plugin.inference.checkpoint import packaged_models
+from graphormer_plugin.models._base import GraphModel
 
 
 def shipped() -> str:
@@ -25,15 +28,16 @@ def find_start(settings: Settings) -> Start | None:
     """The start that the settings name; None trains from scratch.
 
     Raises:
-        OSError, ValueError: There is no such model, or it cannot be read.
+        OSError, ValueError: There is no such model or architecture, or it cannot be read.
     """
+    name = settings.start or shipped()
     if settings.model == SCRATCH:
         if settings.start:
             raise DatasetError("--start does not go with --model scratch")
-        return None
-    name = settings.start or shipped()
+        name = ""
     if not name:
-        if settings.model != AUTO:
+        check_arch(settings.arch)
+        if settings.model not in (AUTO, SCRATCH):
             raise DatasetError(
                 f"--model {settings.model} needs --start, a checkpoint or a published "
                 "name: no pre-trained model ships with this version"
@@ -42,8 +46,26 @@ def find_start(settings: Settings) -> Start | None:
     path = Path(name).expanduser()
     if path.exists() or path.suffix == ".pt":
         path = path.resolve()
-        return _start(("--finetune-from-model", str(path)), read_pretrained(path))
-    return _start(("--pretrained-model-name", name), load_pretrained(name))
+        found = _start(("--finetune-from-model", str(path)), read_pretrained(path))
+    else:
+        found = _start(("--pretrained-model-name", name), load_pretrained(name))
+    if settings.arch not in (Settings.arch, found.arch):
+        raise DatasetError(
+            f"--arch {settings.arch}: the start {name} is a {found.arch}; give --model "
+            "scratch for another architecture"
+        )
+    return found
+
+
+def check_arch(name: str) -> None:
+    """Raise DatasetError for an architecture that this package does not have."""
+    known = sorted(
+        arch
+        for arch, model in ARCH_MODEL_REGISTRY.items()
+        if issubclass(model, GraphModel)
+    )
+    if name not in known:
+        raise DatasetError(f"unknown --arch {name}, expected one of {', '.join(known)}")
 
 
 def _start(flags: tuple[str, ...], found: Pretrained) -> Start:

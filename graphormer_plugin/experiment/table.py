@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import itertools
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.options import DatasetOptions
@@ -27,6 +28,7 @@ from graphormer_plugin.data.splits import (
 from graphormer_plugin.data.table import MISSING, is_number
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.classes import class_word
 
@@ -156,6 +158,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         count = int(np.nanmax(labels[kept], initial=0)) + 1
         targets = dataclasses.replace(targets, num_classes=count)
     check_class_weights(settings.class_weights, targets)
+    check_differences(labels[kept], targets, settings.table)
     return Table(
         smiles=[source.smiles[row] for row in kept],
         smiles_column=options.smiles_column,
@@ -180,8 +183,9 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
     Raises:
         DatasetError: There is none, or more than one.
     """
-    taken = [options.smiles_column, options.split.removeprefix("column:")]
-    taken += [name for name in (options.weight_column, *options.extra_columns) if name]
+    named = (options.weight_column, *options.extra_columns)
+    taken = [options.smiles_column, table.find_split(options.split)]
+    taken += [table.require(name) for name in named if name]
     others = [name for name in table.header if name not in (*taken, "split")]
     found: list[DatasetOptions] = []
     for name in others if len(others) > 1 else ():
@@ -204,16 +208,27 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
     there are words; ``regression`` for numbers, and for many words.
 
     A column with a number has no words but mistakes.
+
+    Raises:
+        DatasetError: A target has more than two words, each twice on average.
     """
     special = [options.smiles_column, table.find_split(options.split)]
     special += [options.weight_column, *options.extra_columns]
     names = table.select(options.target_columns, special)
-    words: list[set[str]] = [set() for _ in names]
+    counts: list[Counter[str]] = [Counter() for _ in names]
     for _, _, cells in table.rows(names):
-        for found, cell in zip(words, cells, strict=True):
+        for found, cell in zip(counts, cells, strict=True):
             if cell.strip().lower() not in MISSING:
-                found.add("" if is_number(cell) else cell.strip())
+                found["" if is_number(cell) else cell.strip()] += 1
+    words = [{*found} for found in counts]
     numbers = any("" in found for found in words)
+    for name, found in zip(names, counts, strict=True):
+        classes = 2 < len(found) <= found.total() / 2 and "" not in found
+        if classes and not options.class_names:
+            raise DatasetError(
+                f"{table.path}: column {name!r} has {len(found)} words "
+                f"({listed(sorted(found))}); for classes give --target-kind multiclass"
+            )
     if not any(found - {""} for found in words) or numbers and not options.class_names:
         return "regression"
     most = len(options.class_names) or max(map(len, words), default=0)
@@ -236,6 +251,15 @@ def check_class_weights(text: str, targets: TargetSchema) -> None:
         given_weights(text, targets)
     except ValueError as error:
         raise DatasetError(str(error)) from None
+
+
+def check_differences(labels: np.ndarray, targets: TargetSchema, path: str) -> None:
+    """Raise DatasetError if no target has two different labels [n, T]."""
+    if all(len(np.unique(column[~np.isnan(column)])) < 2 for column in labels.T):
+        raise DatasetError(
+            f"{path}: all labels of {listed(targets.names)} are equal, there is nothing "
+            "to learn"
+        )
 
 
 def found_kind(labels: np.ndarray, names: Sequence[str], path: str) -> str:
@@ -280,9 +304,12 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         for name in SPLITS:
             labelled = table.labels[split.get(name, np.array([], np.int64))]
             if np.isnan(labelled).all():
+                advice = "give another --split or other --ratios"
+                if table.given_split is not None:
+                    advice = f"mark labelled rows with the word {name}"
                 raise DatasetError(
                     f"{settings.table}: no label in split {name} of --split "
-                    f"{settings.split}; give another --split or other --ratios"
+                    f"{settings.split}; {advice}"
                 )
     return found
 
@@ -292,15 +319,27 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     found: list[str] = []
     if table.failures:
         found.append(
-            f"{len(table.failures):,} rows cannot be parsed and are left out, listed in "
-            "invalid.csv"
+            f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
+            "listed in invalid.csv"
         )
     for number, split in enumerate(splits, 1):
-        for text in warnings_about(table.targets, table.labels, split, table.keys):
+        texts = warnings_about(table.targets, table.labels, split, table.keys)
+        for text in texts + undefined_metrics(table, split):
             if number > 1 and text not in found:
                 text = f"replicate {number}: {text}"
             found += [text] if text not in found else []
     return found
+
+
+def undefined_metrics(table: Table, split: Split) -> list[str]:
+    """Warnings about parts of a split whose main metric has no value."""
+    metric = MAIN[table.targets.kind]
+    return [
+        f"{listed(table.targets.names)} has one class only in {name}, where "
+        f"{metric.name} has no value"
+        for name in ("valid", "test")
+        if not metric.is_defined(table.labels[split[name]])
+    ]
 
 
 def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list[str]:

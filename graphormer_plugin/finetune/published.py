@@ -138,7 +138,7 @@ def download(
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
         raise ValueError(
-            f"unknown --pretrained-model-name {name!r}: there is no {name}.pt in "
+            f"unknown pre-trained model {name!r}: there is no {name}.pt in "
             f"{looked}, and known names are {', '.join([*packaged_models(), *PUBLISHED])}"
         )
     published = PUBLISHED[name]

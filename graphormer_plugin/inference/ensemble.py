@@ -25,7 +25,7 @@ from graphormer_plugin.inference.model_folder import (
     check_agreement,
     read_folder,
 )
-from graphormer_plugin.inference.molecules import Featuriser, parser_of
+from graphormer_plugin.inference.molecules import Featuriser, parser_of, smiles_of
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.values import combined, describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
@@ -323,7 +323,7 @@ class Ensemble:
             mean, std = samples.mean(0), samples.std(0, ddof=1)
         if std is not None:
             std = std * self.spread_scale
-        self.unseen.count(smiles, in_domain)
+        self.unseen.count(smiles_of(smiles, self.predictors[0].featuriser), in_domain)
         if self.targets.kind == "multiclass":
             best = mean.argmax(1)[:, None]
             columns = [best, mean]

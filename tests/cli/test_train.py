@@ -11,10 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import default_folder, main
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import starts, training
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
@@ -224,6 +226,12 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
     start = starts.find_start(Settings("a.csv", "out"))
     assert start.flags[:2] == ("--pretrained-model-name", "small")
     assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
+    with pytest.raises(DatasetError, match="--arch gcn: the start small is a grpe_tin"):
+        starts.find_start(Settings("a.csv", "out", arch="gcn"))
+    with pytest.raises(
+        DatasetError, match="unknown --arch lstm, expected one of cgt, "
+    ):
+        starts.find_start(Settings("a.csv", "out", arch="lstm", model="scratch"))
 
 
 def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsys):
@@ -234,7 +242,7 @@ def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsy
     words = ["classes.csv", "--target-columns", "a/b,c", "--split", "random", *SHORT]
     assert main([*words, "--arch", "grpe_tiny"]) == 0
     captured = capsys.readouterr()
-    assert "24 molecules, SMILES in column smiles, target a/b, c (binary)" in (
+    assert "24 molecules, SMILES in column smiles, targets a/b, c (binary)" in (
         captured.out
     )
     assert "no pre-trained model ships with this version" in captured.err
@@ -291,6 +299,10 @@ def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
         one, other = predictor.predict(["CCO.Cl", "CCO"])
         np.testing.assert_allclose(one, other, rtol=1e-5)
         assert predictor.targets.class_names == [["sweet", "sour", "bitter"]]
+    salt, output = tmp_path / "salt.csv", tmp_path / "of_salt.csv"
+    salt.write_text("smiles\nCCO.[Na+]\n")
+    assert predict.main([str(model), str(salt), str(output)]) == 0
+    assert "no training molecule has" not in capsys.readouterr().err
 
 
 def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
@@ -414,12 +426,22 @@ def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * k},{k}" for k in range(1, 31)]
     (tmp_path / "in.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
+    monkeypatch.setitem(training.LOSSES, "regression", "no_such")
     words = ["in.csv", "--split", "random", *SHORT, "--model", "scratch"]
-    words += ["--arch", "no_such"]
     assert main(words) == 2
     error = capsys.readouterr().err.splitlines()[-1]
     assert "no_such" in error
     assert error.endswith("see in-model/replicate1/scratch1/train.log")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there(tmp_path, capsys):
+    table = tmp_path / "in.csv"
+    table.write_text("smiles,y\nCCO,1\n")
+    out = tmp_path / "model"
+    assert main([str(table), "--out", str(out), "--device", "cuda"]) == 2
+    assert capsys.readouterr().err.startswith("error: --device cuda cannot be used: ")
+    assert not out.exists()
 
 
 def test_default_folder():

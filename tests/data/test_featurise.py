@@ -56,6 +56,18 @@ class TestFeaturise:
         Chem.MolFromSmiles("C1CC")
         assert "unclosed ring" in capfd.readouterr().err
 
+    def test_what_was_switched_off_stays_off(self, capfd):
+        from rdkit import Chem, rdBase
+
+        rdBase.DisableLog("rdApp.error")
+        try:
+            with captured_rdkit_log() as messages:
+                Chem.MolFromSmiles("C1CC")
+            Chem.MolFromSmiles("C1CC")
+        finally:
+            rdBase.EnableLog("rdApp.error")
+        assert "unclosed ring" in " ".join(messages) and not capfd.readouterr().err
+
     @pytest.mark.long  # starts two processes
     def test_workers_give_the_same_in_order(self):
         smiles = (SMILES + ["C1CC"]) * 100

@@ -80,6 +80,47 @@ def test_targets_that_cannot_be_found(write):
         read_table(settings(path))
 
 
+def test_columns_that_are_missing(write):
+    for option in ({"split": "column:fold"}, {"weight_column": "fold"}):
+        with pytest.raises(DatasetError, match="no column 'fold', the header has"):
+            read_table(settings(write(), **option))
+
+
+def test_words_of_more_than_two_classes(write):
+    words = ["low", "mid", "high"] * 2
+    rows = [["C" * k + "O", word] for k, word in enumerate(words, 1)]
+    path = write(rows, ["smiles", "level"])
+    message = "column 'level' has 3 words .high, low, mid.; .*--target-kind multiclass"
+    with pytest.raises(DatasetError, match=message):
+        read_table(settings(path))
+    assert read_table(settings(path, target_kind="multiclass")).targets.num_classes == 3
+
+
+@pytest.mark.parametrize("label", ["1.5", "1"])
+def test_equal_labels_are_refused(write, label):
+    rows = [["C" * k + "O", label] for k in range(1, 9)]
+    with pytest.raises(DatasetError, match="all labels of y are equal"):
+        read_table(settings(write(rows, ["smiles", "y"])))
+
+
+def test_a_split_without_a_class(write):
+    parts = ["train"] * 4 + ["valid"] * 2 + ["test"] * 2
+    labels = [0, 1, 0, 1, 0, 1, 1, 1]
+    rows = [
+        ["C" * k + "O", part, label]
+        for k, (part, label) in enumerate(zip(parts, labels, strict=True), 1)
+    ]
+    asked = settings(write(rows, ["smiles", "part", "y"]), split="column:part")
+    table = read_table(asked)
+    assert warnings_of(table, make_splits(table, asked), asked) == [
+        "y has one class only in test, where roc_auc has no value"
+    ]
+    rows = [row for row in rows if row[1] != "test"]
+    asked = settings(write(rows, ["smiles", "part", "y"]), split="column:part")
+    with pytest.raises(DatasetError, match="mark labelled rows with the word test"):
+        make_splits(read_table(asked), asked)
+
+
 def test_a_split_column(write):
     asked = settings(write(), split="column:part", target_columns=("value",))
     table = read_table(asked)
@@ -127,7 +168,7 @@ def test_molecules_that_cannot_be_parsed(write):
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
     assert warnings_of(table, [], asked) == [
-        "2 rows cannot be parsed and are left out, listed in invalid.csv"
+        "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
 
 
