@@ -30,6 +30,7 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     training_line,
 )
+from graphormer_plugin.finetune.fit_head import unfit_targets
 from graphormer_plugin.inference.kernels import raw_features
 from graphormer_plugin.inference.molecules import smiles_of
 
@@ -79,10 +80,11 @@ class Experiment:
 
     @cached_property
     def heads_fit(self) -> bool:
-        """Whether each target has two different labels in each training split."""
-        labels = [self.table.labels[split["train"]].T for split in self.splits]
-        columns = [column[~np.isnan(column)] for part in labels for column in part]
-        return all(len(np.unique(column)) > 1 for column in columns)
+        """Whether each target has enough different labels in each training split."""
+        labels, kind = self.table.labels, self.table.targets.kind
+        return not any(
+            unfit_targets(labels[split["train"]], kind) for split in self.splits
+        )
 
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""

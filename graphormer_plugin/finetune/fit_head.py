@@ -84,7 +84,7 @@ def fit_head(
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no such block, or a target has
-            fewer than 2 different labels.
+            too few labels, see `unfit_targets`.
     """
     labels = np.asarray(targets, np.float64)
     if labels.ndim == 1:
@@ -184,8 +184,8 @@ def fit_on_features(
         extra_columns: names of the features of the block ``extra``.
 
     Raises:
-        ValueError: there is no such block, or a target has wrong labels or fewer than 2
-            different ones.
+        ValueError: there is no such block, or a target has wrong labels or too few, see
+            `unfit_targets`.
     """
     blocks = list(blocks)
     _check_blocks(blocks)
@@ -334,8 +334,19 @@ def _check(labels: Floats, schema: TargetSchema) -> None:
             raise ValueError(f"target {name} has a label other than 0 and 1")
         if classes and not np.isin(present, range(classes)).all():
             raise ValueError(f"target {name} has a label other than 0 to {classes - 1}")
-        if len(np.unique(present)) < 2:
-            raise ValueError(f"target {name} has fewer than 2 different labels")
+    for target in unfit_targets(labels, schema.kind):
+        raise ValueError(f"target {names[target]} has fewer than 2 different labels")
+
+
+def unfit_targets(labels: Floats, kind: str) -> list[int]:
+    """Targets with too few labels [n, T] for a head: with fewer than two different ones.
+
+    One class is enough for a binary target beside another that has both: its probability
+    is the same for all molecules.
+    """
+    different = [len(np.unique(column[~np.isnan(column)])) for column in labels.T]
+    least = 1 if kind == "binary" and max(different, default=0) > 1 else 2
+    return [target for target, found in enumerate(different) if found < least]
 
 
 def _hyperparameters(
@@ -364,7 +375,9 @@ def _hyperparameters(
     count = len(rows_of)
     if count <= OWN:
         return [fit([target], HYPER_ROWS) for target in range(count)]
-    chosen = rng.choice(count, SHARED_TARGETS, replace=False).tolist()
+    varied = [at for at, rows in enumerate(rows_of) if np.ptp(standard[rows, at]) > 0]
+    most = min(SHARED_TARGETS, len(varied))
+    chosen = rng.choice(varied, most, replace=False).tolist()
     return [fit(chosen, SHARED_ROWS)] * count
 
 

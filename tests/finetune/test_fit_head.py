@@ -276,6 +276,28 @@ def test_classes(rng):
     assert (found.std > 0).all() and (found.std < 0.5).all()
 
 
+@pytest.mark.parametrize("own", [16, 1])  # a kernel per target, or one for both
+def test_one_class_beside_a_target_of_both(rng, own, monkeypatch):
+    monkeypatch.setattr(module, "OWN", own)
+    smiles, raw = features(30, rng, ["vectors"])
+    y = (labels(raw, rng) > 0).astype(float)
+    ones = np.ones_like(y)
+
+    def fit(*columns):
+        names = [f"y{number}" for number in range(len(columns))]
+        schema = TargetSchema(names, "", "binary")
+        both = np.concatenate(columns, axis=1)
+        return fit_on_features(raw, smiles, both, schema, blocks=["vectors"])
+
+    alone = fit(y).predict_features(raw).values
+    found = fit(ones, y).predict_features(raw).values
+    np.testing.assert_allclose(found[:, 1:], alone, rtol=1e-6)
+    np.testing.assert_allclose(found[:, 0], 31 / 32)
+    for columns in ((ones, ones), (np.full_like(y, np.nan), y)):
+        with pytest.raises(ValueError, match="target y0 has fewer than 2 different"):
+            fit(*columns)
+
+
 def test_weights(rng):
     """A label of twice the weight has half the noise; one without weight is missing."""
     smiles, raw = features(40, rng, ["vectors"])
