@@ -24,14 +24,14 @@ TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusio
 
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     """Predictions of the test molecules of all replicates: parity plots for numbers,
-    ROC curves for classes, one panel for each of the first targets."""
+    ROC curves for classes, one panel for each of the first targets that have a metric.
+    """
     if table.targets.kind == "multiclass":
         return confusion_figure(table, runs)
-    names = table.targets.names[:MOST_TARGETS]
-    figure, axes = panels(len(names))
     draw = roc if table.targets.kind == "binary" else parity
     metric = MAIN[table.targets.kind].name
-    for target, (name, axis) in enumerate(zip(names, axes, strict=True)):
+    found = []
+    for target, name in enumerate(table.targets.names):
         pairs = []
         for run in runs:
             rows = run.split["test"]
@@ -39,7 +39,11 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
             pairs.append(
                 (run.predicted.values[rows, target], table.labels[rows, target])
             )
-        values = [score(metric, *pair) for pair in pairs]
+        found.append((name, pairs, [score(metric, *pair) for pair in pairs]))
+    found.sort(key=lambda one: bool(np.isnan(one[2]).all()))  # keeps their order
+    shown = found[:MOST_TARGETS]
+    figure, axes = panels(len(shown))
+    for (name, pairs, values), axis in zip(shown, axes, strict=True):
         axis.set_title(f"{name}: {metric} {spread(values)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
     return figure

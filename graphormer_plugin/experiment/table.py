@@ -158,7 +158,11 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         count = int(np.nanmax(labels[kept], initial=0)) + 1
         targets = dataclasses.replace(targets, num_classes=count)
     check_class_weights(settings.class_weights, targets)
-    check_differences(labels[kept], targets, settings.table)
+    if len(equal_labels(labels[kept], targets)) == len(targets.names):
+        raise DatasetError(
+            f"{settings.table}: all labels of {listed(targets.names)} are equal, there "
+            "is nothing to learn"
+        )
     return Table(
         smiles=[source.smiles[row] for row in kept],
         smiles_column=options.smiles_column,
@@ -253,13 +257,13 @@ def check_class_weights(text: str, targets: TargetSchema) -> None:
         raise DatasetError(str(error)) from None
 
 
-def check_differences(labels: np.ndarray, targets: TargetSchema, path: str) -> None:
-    """Raise DatasetError if no target has two different labels [n, T]."""
-    if all(len(np.unique(column[~np.isnan(column)])) < 2 for column in labels.T):
-        raise DatasetError(
-            f"{path}: all labels of {listed(targets.names)} are equal, there is nothing "
-            "to learn"
-        )
+def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
+    """Names of the targets that do not have two different labels [n, T]."""
+    return [
+        name
+        for name, column in zip(targets.names, labels.T, strict=True)
+        if len(np.unique(column[~np.isnan(column)])) < 2
+    ]
 
 
 def found_kind(labels: np.ndarray, names: Sequence[str], path: str) -> str:
@@ -322,6 +326,8 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
             "listed in invalid.csv"
         )
+    if names := equal_labels(table.labels, table.targets):
+        found.append(f"all labels of {listed(names)} are equal, or missing")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(table.targets, table.labels, split, table.keys)
         for text in texts + undefined_metrics(table, split):

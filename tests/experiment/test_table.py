@@ -101,6 +101,11 @@ def test_equal_labels_are_refused(write, label):
     rows = [["C" * k + "O", label] for k in range(1, 9)]
     with pytest.raises(DatasetError, match="all labels of y are equal"):
         read_table(settings(write(rows, ["smiles", "y"])))
+    rows = [[*row, number % 2] for number, row in enumerate(rows)]
+    both = {"target_columns": ("y", "z"), "target_kind": "regression"}
+    asked = settings(write(rows, ["smiles", "y", "z"]), **both)
+    first, *_ = warnings_of(read_table(asked), [], asked)
+    assert first == "all labels of y are equal, or missing"
 
 
 def test_a_split_without_a_class(write):

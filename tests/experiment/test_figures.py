@@ -1,0 +1,21 @@
+"""Figures of an experiment."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment import figures
+from graphormer_plugin.experiment.results import Run
+from graphormer_plugin.inference.values import Prediction
+
+
+def test_targets_with_a_metric_come_first():
+    names = [f"y{number}" for number in range(9)]
+    labels = np.zeros((4, 9))
+    labels[0, [5, 8]] = 1
+    table = SimpleNamespace(labels=labels, targets=TargetSchema(names, "", "binary"))
+    run = Run({"test": np.arange(4)}, {"head": Prediction(labels)}, chosen="head")
+    titles = [axis.get_title() for axis in figures.test_figure(table, [run]).axes]
+    assert titles[:3] == ["y5: roc_auc 1.000", "y8: roc_auc 1.000", "y0: roc_auc -"]
+    assert len(titles) == 6
