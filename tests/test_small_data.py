@@ -1,5 +1,6 @@
 """examples/small_data: the sets, one small measurement, and the tables."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -65,6 +66,20 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     found = pd.read_csv(folder / "predictions/esol-1-forest.csv").t0
     expected = np.sqrt(np.mean((test.t0.to_numpy() - found) ** 2))
     assert results.value[0] == pytest.approx(expected, abs=1e-5)
+
+
+def test_an_ensemble_is_the_mean_of_five_seeds(tmp_path, monkeypatch):
+    asked = []
+
+    def finetuned(table, kind, args):
+        asked.append(args.output.name)
+        return np.full((2, 1), float(args.seed))
+
+    monkeypatch.setattr(contenders, "finetuned", finetuned)
+    args = argparse.Namespace(seed=3, output=tmp_path / "esol-3-finetuned_5.csv")
+    found = contenders.finetuned_5(pd.DataFrame(), "regression", args)
+    assert found.tolist() == [[203.0], [203.0]]
+    assert len(set(asked)) == 5 and args.seed == 3
 
 
 def test_targets_with_one_class_in_test_do_not_count():

@@ -24,10 +24,11 @@ TITLES = {
     "chemprop_5": "chemprop, ensemble of 5",
     "scratch": "`grpe_small` from scratch",
     "finetuned": "fine-tuned start",
+    "finetuned_5": "fine-tuned start, ensemble of 5",
     "head": "head on the frozen start",
 }
 REFERENCES = ("chemprop", "forest")
-OURS = ("head", "finetuned", "scratch")
+OURS = ("head", "finetuned", "finetuned_5", "scratch")
 SPLITS = 5  # of each set
 METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
 
