@@ -44,8 +44,8 @@ def search(
 ) -> Training:
     """Best options of a training, by its validation metric.
 
-    Trials are kept in a database of the folder, so that a killed search goes on; a trial
-    that was killed counts as none.
+    Trials are kept in a database of the folder, and each has a seed of its own, so that a
+    killed search goes on, also within a training, and finds the same.
 
     Args:
         folder: Of the experiment.
@@ -71,7 +71,7 @@ def search(
         return dataclasses.replace(base, **found)
 
     def objective(trial) -> float:
-        name = f"{TRIALS_FOLDER}/trial{trial.number + 1}"
+        name = f"{TRIALS_FOLDER}/trial{done + 1}"
         train(options(trial), name)
         curve = read_curves(folder / name / LOG_FILE)[metric.name]["valid"]
         for checkpoint in (folder / name).glob("*.pt"):
@@ -84,9 +84,9 @@ def search(
         study_name="trials",
         load_if_exists=True,
         direction="maximize" if metric.rises else "minimize",
-        sampler=optuna.samplers.TPESampler(seed=seed),
     )
     complete = (optuna.trial.TrialState.COMPLETE,)
     while (done := len(study.get_trials(states=complete))) < trials:
-        study.optimize(objective, n_trials=trials - done)
+        study.sampler = optuna.samplers.TPESampler(seed=seed + done)
+        study.optimize(objective, n_trials=1)
     return options(optuna.trial.FixedTrial(study.best_params))

@@ -29,7 +29,7 @@ def train(tmp_path):
             write_log.killed = True
             raise KeyboardInterrupt
         tried.append(options)
-        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
         (tmp_path / name / "checkpoint_best.pt").touch()
         rmse = 1 + options.dropout + options.frozen
         lines = [
@@ -52,6 +52,11 @@ def test_the_best_options_of_all_trials_also_after_a_kill(tmp_path, train):
     assert all(1e-4 <= one.lr <= 1e-2 for one in train.tried)
     assert not list(tmp_path.glob("trials/*/*.pt"))
     assert search(tmp_path, 8, train) == found and len(train.tried) == 8
+    folders = sorted(path.name for path in tmp_path.glob("trials/trial?"))
+    assert folders == [f"trial{number}" for number in range(1, 9)]
+    killed, train.tried[:] = list(train.tried), []
+    (tmp_path / "trials").rename(tmp_path / "before")
+    assert search(tmp_path, 8, train) == found and train.tried == killed
 
 
 def test_what_is_not_varied(tmp_path, train):
