@@ -16,6 +16,7 @@ from graphormer_plugin.experiment.report import png_of, report, split_text
 from graphormer_plugin.experiment.results import (
     FOREST,
     MEAN,
+    RESULTS_FILE,
     Run,
     calibration,
     result_table,
@@ -38,17 +39,32 @@ from graphormer_plugin.experiment.steps import (
     write_commands,
 )
 from graphormer_plugin.experiment.table import (
+    SPLITS,
     make_splits,
     read_table,
     warnings_of,
     write_molecules,
 )
-from graphormer_plugin.experiment.training import LOG_FILE, Start, read_curves
+from graphormer_plugin.experiment.training import (
+    COMMANDS_FILE,
+    LOG_FILE,
+    Start,
+    read_curves,
+)
 from graphormer_plugin.inference.ensemble import usable_device
+from graphormer_plugin.inference.model_folder import MODELS_FILE
 from graphormer_plugin.inference.values import Prediction, combined
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
+WRITTEN = (  # of every finished experiment; what a user removed is written again
+    COMMANDS_FILE,
+    RESULTS_FILE,
+    *(f"predictions_{split}.csv" for split in SPLITS),
+    MODELS_FILE,
+    SUMMARY_FILE,
+    REPORT_FILE,
+)
 PLACES = ("table", "folder", "device")  # settings that results do not depend on
 
 
@@ -89,7 +105,7 @@ def run_experiment(
         say(f"split {split_text(settings, [Run(split) for split in splits])}")
         for text in warnings:
             warn(text)
-        if (folder / REPORT_FILE).exists():
+        if all((folder / name).exists() for name in WRITTEN):
             say(f"{folder} is finished; its results:\n")
             say((folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
             return
@@ -100,7 +116,8 @@ def run_experiment(
                 "no pre-trained model ships with this version: training from random "
                 "weights; name one with --start"
             )
-        with tqdm(unit="step", disable=not progress, smoothing=0.1) as experiment.bar:
+        bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
+        with bar as experiment.bar:
             runs = do_runs(experiment)
         finish(experiment, runs, warnings)
         say("\n" + (folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())

@@ -175,6 +175,14 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     assert kept.stat().st_mtime_ns == before
     for name in ("results.csv", "predictions_test.csv", "models.json"):
         assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
+    for name in (
+        "results.txt",
+        "predictions_valid.csv",
+    ):  # by a user, of a finished one
+        (model / name).unlink()
+        assert main(arguments(tmp_path, checkpoint)) == 0
+        assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
+    assert kept.stat().st_mtime_ns == before
 
 
 def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys):
