@@ -13,13 +13,20 @@ from sklearn.linear_model import LogisticRegression
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import marginal_likelihood
+from graphormer_plugin.finetune.classes import (
+    balance,
+    first_stage,
+    fixed_kernel,
+    has_fixed_kernel,
+    with_scores,
+)
 from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
-from graphormer_plugin.finetune.solver import Solver, sample
+from graphormer_plugin.finetune.solver import Solver, between, sample
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.calibration import KNOTS, isotonic_curve
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
-from graphormer_plugin.inference.head import Head
+from graphormer_plugin.inference.head import SCORES, Head
 from graphormer_plugin.inference.kernels import (
     KERNELS,
     Floats,
@@ -63,7 +70,13 @@ def fit_head(
     most `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
     leave-one-out predictions gives the probability (Platt scaling); these also
     calibrate the spread, by a scale or an isotonic curve. A label of weight w has 1 / w
-    of the noise's variance. All numbers here are our choice.
+    of the noise's variance.
+
+    Two classes of which one is rare, and several targets of two classes, have fixed
+    weights, lengths and noise, since the marginal likelihood of a few labels of one class
+    misleads; both classes weigh the same. Several such targets are fitted twice: what the
+    first process predicts for all targets, leaving out the molecule's own label, is a
+    further block of the kernel of the second. All numbers here are our choice.
 
     Args:
         checkpoint: its weights stay as they are.
@@ -202,10 +215,27 @@ def fit_on_features(
     offset, scale = _moments(labels, rows_of, trust)
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
-    found = _hyperparameters(references, raw, blocks, standard, rows_of, trust, rng)
+    precision, first = trust, None
+    if schema.kind == "binary" and has_fixed_kernel(labels):
+        kernel = fixed_kernel(references, raw, blocks, rng)
+        found = [kernel] * len(rows_of)
+        precision = [
+            weight * balance(labels[rows, target])
+            for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True))
+        ]
+        if len(rows_of) > 1:
+            solver = Solver(references, raw, blocks, found, 1)
+            first, scores = first_stage(solver, kernel, standard, rows_of, precision)
+            blocks = [*blocks, SCORES]
+            raw = {**raw, SCORES: scores}
+            references[SCORES] = Reference(SCORES, scores)
+            kernel = with_scores(kernel)
+            found = [kernel] * len(rows_of)
+    else:
+        found = _hyperparameters(references, raw, blocks, standard, rows_of, trust, rng)
     keys = [
         (id(one), rows.tobytes(), weight.tobytes())
-        for one, rows, weight in zip(found, rows_of, trust, strict=True)
+        for one, rows, weight in zip(found, rows_of, precision, strict=True)
     ]
     solver = Solver(references, raw, blocks, found, len(set(keys)))
     count = len(rows_of)
@@ -222,7 +252,7 @@ def fit_on_features(
     curves = np.ones((count, 2, KNOTS))
     for target in sorted(range(count), key=keys.__getitem__):  # equal ones together
         rows = rows_of[target]
-        solution = solver(rows, found[target], 1 / trust[target], rng)
+        solution = solver(rows, found[target], 1 / precision[target], rng)
         y = standard[rows, target]
         dual[rows, target] = alpha = cho_solve(solution.factor, y)
         spread_of_target[target] = solution.spread
@@ -257,6 +287,7 @@ def fit_on_features(
         curves[:, 0],
         curves[:, 1],
         list(extra_columns),
+        first,
     )
 
 
@@ -311,11 +342,9 @@ def _moments(
 
 
 def _check_blocks(blocks: Sequence[str]) -> None:
-    wrong = [block for block in blocks if block not in KERNELS]
-    if wrong or not blocks:
-        raise ValueError(
-            f"blocks {list(blocks)}, expected some of {', '.join(KERNELS)}"
-        )
+    known = [block for block in KERNELS if block != SCORES]
+    if not blocks or not {*blocks} <= {*known}:
+        raise ValueError(f"blocks {list(blocks)}, expected some of {', '.join(known)}")
 
 
 def _check(labels: Floats, schema: TargetSchema) -> None:
@@ -364,7 +393,7 @@ def _hyperparameters(
     def fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
         rows = sample(labelled, most, rng)
-        compared = [_between(references[name], raw[name], rows) for name in blocks]
+        compared = [between(references[name], raw[name], rows) for name in blocks]
         labels = []
         for target in targets:
             present = np.flatnonzero(np.isin(rows, rows_of[target]))
@@ -379,8 +408,3 @@ def _hyperparameters(
     most = min(SHARED_TARGETS, len(varied))
     chosen = rng.choice(varied, most, replace=False).tolist()
     return [fit(chosen, SHARED_ROWS)] * count
-
-
-def _between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floats:
-    """`Reference.compare` between some training molecules."""
-    return reference.compare(raw[rows])[:, rows]

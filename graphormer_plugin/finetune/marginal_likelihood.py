@@ -53,7 +53,7 @@ def fit(
     """
     count = len(blocks)
     long = np.flatnonzero(has_length)
-    lengths = [np.log(_median_root(compared[block])) for block in long]
+    lengths = [np.log(median_root(compared[block])) for block in long]
     start = np.array([np.log(1 / count)] * count + lengths + [np.log(0.1)])
     limits = [WEIGHT] * count + [LENGTH] * len(long) + [NOISE]
     bounds = np.log(limits)
@@ -139,7 +139,7 @@ def _parts(
     return parts, slopes
 
 
-def _median_root(squares: Floats) -> float:
+def median_root(squares: Floats) -> float:
     """Median distance of pairs, from mean squared differences; 1 if all are equal."""
     found = float(np.sqrt(np.median(squares)))
     return found if found > 1e-6 else 1.0

@@ -26,6 +26,11 @@ def sample(
     return np.sort(rng.choice(rows, most, replace=False))
 
 
+def between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floats:
+    """`Reference.compare` between some training molecules."""
+    return reference.compare(raw[rows])[:, rows]
+
+
 class Solution(NamedTuple):
     """Of the linear system of one target.
 
@@ -95,7 +100,7 @@ class Solver:
         if self.solved and self.solved[0] is one and self.solved[1] == key:
             return self.solved[2]
         self.solved = None  # a factor is large
-        matrix = self._matrix(one)[np.ix_(rows, rows)]
+        matrix = self.matrix_of(one)[np.ix_(rows, rows)]
         at = sample(np.arange(len(rows)), self.most, rng)
         exact = len(at) == len(rows)
         spread = None if exact else spread_of_sample(matrix, at, one.noise * ratio)
@@ -124,7 +129,7 @@ class Solver:
                 for name in self.blocks
             ]
 
-    def _matrix(self, one: Hyperparameters) -> Floats:
+    def matrix_of(self, one: Hyperparameters) -> Floats:
         """Kernel between all training molecules [n, n]."""
         if self.matrix is None or self.matrix[0] is not one:
             self.matrix = None

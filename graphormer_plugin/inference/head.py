@@ -3,8 +3,9 @@
 For each output (a target, or a class of a multiclass target) the prediction is
 ``offset + scale * k(x, X) @ dual``. X are the training molecules, and k is the sum of
 weight x kernel over blocks of features: the checkpoint's vectors, Morgan counts, RDKit's
-descriptors (see `kernels`). A Gaussian process gives a variance too, and a target of
-classes a probability.
+descriptors (see `kernels`), and for several targets of classes the scores that a first
+stage of such machines gives to all of them. A Gaussian process gives a variance too, and a
+target of classes a probability.
 
 The file ``head.npz`` holds arrays only, and reading it runs no code. It names the weights
 that its vectors come from; a head beside another checkpoint is refused.
@@ -38,6 +39,7 @@ from graphormer_plugin.inference.kernels import (
 from graphormer_plugin.inference.values import Prediction
 
 HEAD_FILE = "head.npz"
+SCORES = "scores"
 VERSION = 2
 QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
@@ -55,6 +57,22 @@ _NUMBERS = {
 
 
 @dataclass
+class FirstStage:
+    """Kernel machines with one kernel, whose values for all targets are the features of
+    the block ``scores``.
+
+    Attributes:
+        weights: [B] weight of each other block.
+        lengths: [B] length of its kernel.
+        dual: [n, T], 0 for a molecule without label.
+    """
+
+    weights: Floats
+    lengths: Floats
+    dual: Floats
+
+
+@dataclass
 class Head:
     """Kernel machines, one per output: a target, or a class of a multiclass target.
 
@@ -66,6 +84,7 @@ class Head:
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.
         extra_columns: names of the features of the block ``extra``.
+        first: makes the features of the block ``scores``, if there is one.
         curve_at: [T, K] standard deviations of standardised labels, before calibration.
         curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
         domain: of the training molecules, with their vectors.
@@ -96,6 +115,7 @@ class Head:
     curve_at: Floats
     curve: Floats
     extra_columns: list[str] = field(default_factory=list)
+    first: FirstStage | None = None
     references: dict[str, Reference] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +134,12 @@ class Head:
     @property
     def needs_smiles(self) -> bool:
         """Whether vectors alone are not enough."""
-        return not {*self.blocks} <= {"vectors", "extra"}
+        return not {*self.blocks} <= {"vectors", "extra", SCORES}
+
+    @property
+    def read_blocks(self) -> list[str]:
+        """Those of `blocks` that are not computed by the first stage."""
+        return [block for block in self.blocks if block != SCORES]
 
     def predict(
         self,
@@ -146,7 +171,7 @@ class Head:
         return self._prediction(
             [
                 self._latent(
-                    {name: raw[name][part] for name in [*self.blocks, "vectors"]}
+                    {name: raw[name][part] for name in [*self.read_blocks, "vectors"]}
                 )
                 for part in parts
             ]
@@ -192,7 +217,7 @@ class Head:
         self, vectors: NDArray, smiles: Sequence[str], extra: NDArray
     ) -> dict[str, NDArray]:
         """Features of molecules by block."""
-        blocks = [*self.blocks, "vectors"]
+        blocks = [*self.read_blocks, "vectors"]
         return {block: raw_features(block, vectors, smiles, extra) for block in blocks}
 
     def _pieces(
@@ -222,7 +247,16 @@ class Head:
         """Mean and variance of the standardised latent values [q, T], and the score of
         the domain [q]."""
         vectors = raw["vectors"]
-        compared = [self.references[block].compare(raw[block]) for block in self.blocks]
+        compared = [
+            self.references[block].compare(raw[block]) for block in self.read_blocks
+        ]
+        if self.first is not None:
+            first = self.first
+            similar = weighted_sum(
+                self.read_blocks, compared, first.weights, first.lengths
+            )
+            scores = self.references[SCORES].compare(similar @ first.dual)
+            compared.insert(self.blocks.index(SCORES), scores)
         mean = np.zeros((len(vectors), self.targets.num_outputs))
         variance = np.zeros_like(mean)
         kernels = np.concatenate([self.weights, self.lengths], 1)
@@ -266,6 +300,9 @@ class Head:
         for number, rows in enumerate(self.spread_rows):
             arrays[f"spread_rows_{number}"] = rows
             arrays[f"spread_factor_{number}"] = self.spread_factor[number]
+        if self.first is not None:
+            for name, array in vars(self.first).items():
+                arrays[f"first_{name}"] = array
         if "fingerprint" in arrays:  # most counts are 0
             counts = arrays.pop("fingerprint").reshape(-1)
             arrays["bits_at"] = np.flatnonzero(counts)
@@ -327,6 +364,15 @@ def _taken(reader: ArrayReader) -> Head:
         raise ValueError(f"extra_columns {extra_columns}")
     if "extra" in blocks:
         raw["extra"] = take("extra", (rows, len(extra_columns)), finite=False)
+    first = None
+    if SCORES in blocks:
+        raw[SCORES] = take(SCORES, (rows, count))
+        shape = (len(blocks) - 1,)
+        first = FirstStage(
+            take("first_weights", shape, 0),
+            take("first_lengths", shape, np.finfo(np.float64).tiny),
+            take("first_dual", (rows, count)),
+        )
     spread_of_target = take("spread_of_target", (count,), 0, count - 1, kind="i")
     spreads = range(int(spread_of_target.max()) + 1)
     spread_rows = [
@@ -352,4 +398,5 @@ def _taken(reader: ArrayReader) -> Head:
         take("curve_at", (count, None), 0),
         take("curve", (count, None), 0),
         extra_columns,
+        first,
     )

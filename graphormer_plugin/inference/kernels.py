@@ -21,6 +21,7 @@ KERNELS = {
     "fingerprint": "tanimoto",
     "descriptors": "rbf",
     "extra": "rbf",  # columns of a table
+    "scores": "rbf",  # what a first stage predicts, see `Head`
 }
 RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
 MAX_COUNT = 255  # of a bit of the fingerprint

@@ -8,11 +8,11 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Whi
 
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.finetune import classes, marginal_likelihood, solver
 from graphormer_plugin.finetune import fit_head as module
-from graphormer_plugin.finetune import marginal_likelihood, solver
 from graphormer_plugin.finetune.fit_head import fit_on_features
 from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.kernels import Reference, raw_features
+from graphormer_plugin.inference.kernels import Reference, kernel, raw_features
 
 ALL = module.BLOCKS
 WIDTH = 6
@@ -276,9 +276,85 @@ def test_classes(rng):
     assert (found.std > 0).all() and (found.std < 0.5).all()
 
 
-@pytest.mark.parametrize("own", [16, 1])  # a kernel per target, or one for both
-def test_one_class_beside_a_target_of_both(rng, own, monkeypatch):
-    monkeypatch.setattr(module, "OWN", own)
+def panel(raw, rng):
+    """Three targets of two classes with missing labels; the last shares the first's."""
+    first, second = labels(raw, rng) > 0.8, labels(raw, rng) < -0.5
+    y = np.concatenate([first, second, first ^ (rng.random(first.shape) < 0.1)], 1)
+    y = y.astype(float)
+    y[:5, 0], y[20:, 1] = np.nan, np.nan
+    return y
+
+
+def test_panel_of_classes(rng):
+    """Both stages, straight from their definition."""
+    smiles, raw = features(40, rng)
+    y = panel(raw, rng)
+    train = {name: array[:32] for name, array in raw.items()}
+    schema = TargetSchema(["a", "b", "c"], "", "binary")
+    head = fit_on_features(train, smiles[:32], y[:32], schema, blocks=ALL)
+    assert head.blocks == [*ALL, "scores"]
+
+    def kernel_of(names, values, weights, lengths):
+        total = 0
+        for name, weight, length in zip(names, weights, lengths, strict=True):
+            squares = head.references[name].compare(values[name])
+            total = total + weight * kernel(name, squares, length)[0]
+        return total  # [40, 32]
+
+    def predicted(matrix, target, left_out):
+        """For all molecules, the training ones without themselves if `left_out`."""
+        known = np.flatnonzero(~np.isnan(y[:32, target]))
+        column = y[known, target]
+        share = np.where(column > 0.5, column.mean(), 1 - column.mean())
+        noise = np.diag(
+            classes.CLASS_NOISE / (0.5 / share) + marginal_likelihood.JITTER
+        )
+        standard = (column - column.mean()) / column.std()
+        found = []
+        for row in range(40):
+            kept = known != row if left_out else np.full(len(known), True)
+            rows = known[kept]
+            inside = matrix[np.ix_(rows, rows)] + noise[np.ix_(kept, kept)]
+            solved = np.linalg.solve(inside, standard[kept])
+            found.append(matrix[row, rows] @ solved)
+        return found
+
+    thirds = np.full(3, 1 / 3)
+    lengths = []
+    for name in ALL:
+        squares = head.references[name].compare(train[name])
+        root = np.sqrt(np.median(squares))
+        lengths.append(1.0 if name == "fingerprint" else classes.LENGTH * root)
+    matrix = kernel_of(ALL, raw, thirds, lengths)
+    scores = np.transpose([predicted(matrix, target, True) for target in range(3)])
+    np.testing.assert_allclose(head.raw["scores"], scores[:32], rtol=1e-6, atol=1e-8)
+    values = {**raw, "scores": scores}
+    weights = [*(thirds / 2), classes.SCORES_WEIGHT]
+    names, lengths = head.blocks, [*lengths, classes.SCORES_LENGTH]
+    matrix = kernel_of(names, values, weights, lengths)
+    latent = np.transpose([predicted(matrix, target, False) for target in range(3)])
+    found = head.latent(raw["vectors"][32:], smiles[32:])
+    np.testing.assert_allclose(found, latent[32:], rtol=1e-6, atol=1e-8)
+    again = head.predict_features({name: array[32:] for name, array in raw.items()})
+    np.testing.assert_array_equal(
+        again.values, head.predict(raw["vectors"][32:], smiles[32:]).values
+    )
+
+
+@pytest.mark.parametrize("share, fixed", [(0.1, True), (0.9, True), (0.5, False)])
+def test_kernel_of_a_rare_class_is_not_fitted(rng, share, fixed):
+    smiles, raw = features(60, rng, ["vectors"])
+    y = labels(raw, rng)
+    y = (y < np.quantile(y, share)).astype(float)
+    schema = TargetSchema(["y"], "", "binary")
+    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    assert (head.numbers["noise"][0] == classes.CLASS_NOISE) == fixed
+    assert head.first is None
+    chances = head.predict(raw["vectors"]).values
+    assert chances[y > 0].mean() > chances[y < 1].mean() + 0.1
+
+
+def test_one_class_beside_a_target_of_both(rng):
     smiles, raw = features(30, rng, ["vectors"])
     y = (labels(raw, rng) > 0).astype(float)
     ones = np.ones_like(y)
@@ -289,10 +365,9 @@ def test_one_class_beside_a_target_of_both(rng, own, monkeypatch):
         both = np.concatenate(columns, axis=1)
         return fit_on_features(raw, smiles, both, schema, blocks=["vectors"])
 
-    alone = fit(y).predict_features(raw).values
     found = fit(ones, y).predict_features(raw).values
-    np.testing.assert_allclose(found[:, 1:], alone, rtol=1e-6)
     np.testing.assert_allclose(found[:, 0], 31 / 32)
+    assert found[y[:, 0] > 0, 1].mean() > found[y[:, 0] < 1, 1].mean() + 0.2
     for columns in ((ones, ones), (np.full_like(y, np.nan), y)):
         with pytest.raises(ValueError, match="target y0 has fewer than 2 different"):
             fit(*columns)
@@ -402,11 +477,14 @@ def test_in_domain(rng):
     assert head.domain.unseen(Chem.MolFromSmiles("C" * 40)) == ([], True)
 
 
-def test_saved_and_read(rng, tmp_path):
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_saved_and_read(rng, tmp_path, kind):
     smiles, raw = features(30, rng)
     y = np.concatenate([labels(raw, rng), labels(raw, rng)], 1)
     y[4:9, 1] = np.nan
-    schema = TargetSchema(["a", "b"], "eV")
+    if kind == "binary":
+        y = np.where(np.isnan(y), np.nan, y > 0)
+    schema = TargetSchema(["a", "b"], "eV", kind)
     head = fit_on_features(raw, smiles, y, schema, "abc", blocks=ALL)
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz", "abc")

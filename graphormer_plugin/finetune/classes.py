@@ -1,0 +1,84 @@
+"""Heads of classes whose kernel is not fitted: rare classes, and several targets."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, lapack
+
+from graphormer_plugin.finetune.marginal_likelihood import (
+    JITTER,
+    Hyperparameters,
+    median_root,
+)
+from graphormer_plugin.finetune.solver import Solver, between, sample
+from graphormer_plugin.inference.head import FirstStage
+from graphormer_plugin.inference.kernels import KERNELS, Floats, Reference
+
+RARE = 0.2  # a class of a smaller share is rare
+CLASS_NOISE = 3.0  # of fixed kernels, for classes that weigh the same
+LENGTH = 0.5  # of a fixed kernel, over the median distance of molecules
+SCORES_WEIGHT, SCORES_LENGTH = 0.5, 2.0  # of the block of scores
+SAMPLE = 500  # molecules whose distances give the lengths
+
+
+def has_fixed_kernel(labels: Floats) -> bool:
+    """Whether labels 0 and 1 [n, T] have a kernel that is not fitted."""
+    share = np.nanmean(labels[:, 0])
+    return labels.shape[1] > 1 or min(share, 1 - share) < RARE
+
+
+def balance(labels: Floats) -> Floats:
+    """Weights of labels 0 and 1 [n] that give both classes half of n; 1 for one class."""
+    share = np.where(labels > 0.5, labels.mean(), 1 - labels.mean())
+    return np.ones_like(share) if (share == 1).all() else 0.5 / share
+
+
+def fixed_kernel(
+    references: dict[str, Reference],
+    raw: dict[str, NDArray],
+    blocks: list[str],
+    rng: np.random.Generator,
+) -> Hyperparameters:
+    """The fixed kernel: equal weights, and lengths by the distances of a sample."""
+    rows = sample(np.arange(len(raw["vectors"])), SAMPLE, rng)
+    lengths = [
+        (
+            1.0
+            if KERNELS[name] == "tanimoto"
+            else LENGTH * median_root(between(references[name], raw[name], rows))
+        )
+        for name in blocks
+    ]
+    weights = np.full(len(blocks), 1 / len(blocks))
+    return Hyperparameters(weights, np.array(lengths), CLASS_NOISE)
+
+
+def first_stage(
+    solver: Solver,
+    kernel: Hyperparameters,
+    standard: Floats,
+    rows_of: list[NDArray[np.int64]],
+    precision: list[Floats],
+) -> tuple[FirstStage, Floats]:
+    """Processes with one kernel, and what they predict for the training molecules [n, T],
+    for each from all others."""
+    matrix = solver.matrix_of(kernel)
+    dual, scores = np.zeros_like(standard), np.empty_like(standard)
+    for target, (rows, weight) in enumerate(zip(rows_of, precision, strict=True)):
+        y = standard[rows, target]
+        own = matrix[np.ix_(rows, rows)]
+        own[np.diag_indices(len(rows))] += kernel.noise / weight + JITTER
+        factor = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
+        dual[rows, target] = alpha = cho_solve(factor, y, check_finite=False)
+        scores[:, target] = matrix[:, rows] @ alpha
+        inverse, _ = lapack.dpotri(factor[0], lower=True, overwrite_c=True)
+        scores[rows, target] = y - alpha / np.diag(inverse)
+    return FirstStage(kernel.weights, kernel.lengths, dual), scores
+
+
+def with_scores(kernel: Hyperparameters) -> Hyperparameters:
+    """The kernel with the block of scores as its last one."""
+    return Hyperparameters(
+        np.append((1 - SCORES_WEIGHT) * kernel.weights, SCORES_WEIGHT),
+        np.append(kernel.lengths, SCORES_LENGTH),
+        kernel.noise,
+    )
