@@ -225,7 +225,7 @@ class Head:
     ) -> Any:
         if self.needs_smiles and len(smiles) != len(vectors):
             raise ValueError(
-                f"the head reads {' and '.join(self.blocks)}, so it needs SMILES"
+                f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
             )
         width = self.domain.vectors.shape[1]
         if vectors.ndim != 2 or vectors.shape[1] != width:
