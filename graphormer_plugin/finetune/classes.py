@@ -38,7 +38,8 @@ def fixed_kernel(
     blocks: list[str],
     rng: np.random.Generator,
 ) -> Hyperparameters:
-    """The fixed kernel: equal weights, and lengths by the distances of a sample."""
+    """Equal weights of all blocks, and lengths by the distances of a sample of molecules
+    (our choice; examples/small_data measures it)."""
     rows = sample(np.arange(len(raw["vectors"])), SAMPLE, rng)
     lengths = [
         (
@@ -59,8 +60,19 @@ def first_stage(
     rows_of: list[NDArray[np.int64]],
     precision: list[Floats],
 ) -> tuple[FirstStage, Floats]:
-    """Processes with one kernel, and what they predict for the training molecules [n, T],
-    for each from all others."""
+    """Fit processes with one kernel, and predict each training molecule from all others.
+
+    Args:
+        solver: of the kernel's blocks.
+        kernel: of all targets.
+        standard: standardised labels [n, T].
+        rows_of: molecules with a label, of each target.
+        precision: weight of each of these labels; 1 / weight multiplies the noise.
+
+    Returns:
+        The processes, and the predictions [n, T]: where a molecule has a label, that of
+        a process without it.
+    """
     matrix = solver.matrix_of(kernel)
     dual, scores = np.zeros_like(standard), np.empty_like(standard)
     for target, (rows, weight) in enumerate(zip(rows_of, precision, strict=True)):

@@ -215,7 +215,7 @@ def fit_on_features(
     offset, scale = _moments(labels, rows_of, trust)
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
-    precision, first = trust, None
+    precision, first = trust, None  # precision: of the noise, by label
     if schema.kind == "binary" and has_fixed_kernel(labels):
         kernel = fixed_kernel(references, raw, blocks, rng)
         found = [kernel] * len(rows_of)
