@@ -26,10 +26,17 @@ def has_fixed_kernel(labels: Floats) -> bool:
     return labels.shape[1] > 1 or min(share, 1 - share) < RARE
 
 
-def balance(labels: Floats) -> Floats:
-    """Weights of labels 0 and 1 [n] that give both classes half of n; 1 for one class."""
-    share = np.where(labels > 0.5, labels.mean(), 1 - labels.mean())
-    return np.ones_like(share) if (share == 1).all() else 0.5 / share
+def balanced(
+    labels: Floats, rows_of: list[NDArray[np.int64]], weights: list[Floats]
+) -> list[Floats]:
+    """Weights of the labels 0 and 1 of each target, times what gives both of its classes
+    half of them; as they are for one class."""
+    found = []
+    for target, (rows, weight) in enumerate(zip(rows_of, weights, strict=True)):
+        positive = labels[rows, target] > 0.5
+        share = np.where(positive, positive.mean(), 1 - positive.mean())
+        found.append(weight if (share == 1).all() else weight * 0.5 / share)
+    return found
 
 
 def fixed_kernel(

@@ -14,7 +14,7 @@ from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import marginal_likelihood
 from graphormer_plugin.finetune.classes import (
-    balance,
+    balanced,
     first_stage,
     fixed_kernel,
     has_fixed_kernel,
@@ -217,20 +217,15 @@ def fit_on_features(
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
     precision, first = trust, None  # precision: of the noise, by label
     if schema.kind == "binary" and has_fixed_kernel(labels):
+        precision = balanced(labels, rows_of, trust)
         kernel = fixed_kernel(references, raw, blocks, rng)
-        found = [kernel] * len(rows_of)
-        precision = [
-            weight * balance(labels[rows, target])
-            for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True))
-        ]
         if len(rows_of) > 1:
-            solver = Solver(references, raw, blocks, found, 1)
+            solver = Solver(references, raw, blocks, [kernel], 1)
             first, scores = first_stage(solver, kernel, standard, rows_of, precision)
-            blocks = [*blocks, SCORES]
+            blocks, kernel = [*blocks, SCORES], with_scores(kernel)
             raw = {**raw, SCORES: scores}
             references[SCORES] = Reference(SCORES, scores)
-            kernel = with_scores(kernel)
-            found = [kernel] * len(rows_of)
+        found = [kernel] * len(rows_of)
     else:
         found = _hyperparameters(references, raw, blocks, standard, rows_of, trust, rng)
     keys = [
@@ -238,19 +233,11 @@ def fit_on_features(
         for one, rows, weight in zip(found, rows_of, precision, strict=True)
     ]
     solver = Solver(references, raw, blocks, found, len(set(keys)))
-    count = len(rows_of)
     dual = np.zeros(labels.shape)
-    numbers = {
-        "offset": offset,
-        "scale": scale,
-        "noise": np.array([one.noise for one in found]),
-        "spread_scale": np.ones(count),
-        "slope": np.ones(count),
-        "intercept": np.zeros(count),
-    }
-    spread_of_target = np.zeros(count, np.int64)
-    curves = np.ones((count, 2, KNOTS))
-    for target in sorted(range(count), key=keys.__getitem__):  # equal ones together
+    spread_of_target = np.zeros(len(keys), np.int64)
+    slope, intercept = np.ones(len(keys)), np.zeros(len(keys))
+    spread_scale, curves = np.ones(len(keys)), np.ones((len(keys), 2, KNOTS))
+    for target in sorted(range(len(keys)), key=keys.__getitem__):  # equal ones together
         rows = rows_of[target]
         solution = solver(rows, found[target], 1 / precision[target], rng)
         y = standard[rows, target]
@@ -262,13 +249,21 @@ def fit_on_features(
         left_out = y[at] - alpha[at] / diagonal
         if schema.kind != "regression":
             positive = labels[rows[at], target] > 0.5
-            numbers["slope"][target], numbers["intercept"][target] = platt(
+            slope[target], intercept[target] = platt(
                 left_out, positive, trust[target][at]
             )
         else:
             errors, std = y[at] - left_out, 1 / np.sqrt(diagonal)
-            numbers["spread_scale"][target] = np.sqrt(np.mean((errors / std) ** 2))
+            spread_scale[target] = np.sqrt(np.mean((errors / std) ** 2))
             curves[target] = isotonic_curve(std, errors)
+    numbers = {
+        "offset": offset,
+        "scale": scale,
+        "noise": np.array([one.noise for one in found]),
+        "spread_scale": spread_scale,
+        "slope": slope,
+        "intercept": intercept,
+    }
     mols = [mol_of_any_smiles(text) for text in smiles]
     return Head(
         schema,
