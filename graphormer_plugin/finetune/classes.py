@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cho_solve, cholesky, lapack
 
 from graphormer_plugin.finetune.marginal_likelihood import (
     JITTER,
@@ -86,11 +86,11 @@ def first_stage(
         y = standard[rows, target]
         own = matrix[np.ix_(rows, rows)]
         own[np.diag_indices(len(rows))] += kernel.noise / weight + JITTER
-        factor = cho_factor(own, lower=True, overwrite_a=True, check_finite=False)
-        dual[rows, target] = alpha = cho_solve(factor, y, check_finite=False)
+        factor = cholesky(own, lower=True, overwrite_a=True, check_finite=False)
+        dual[rows, target] = alpha = cho_solve((factor, True), y, check_finite=False)
         scores[:, target] = matrix[:, rows] @ alpha
-        inverse, _ = lapack.dpotri(factor[0], lower=True, overwrite_c=True)
-        scores[rows, target] = y - alpha / np.diag(inverse)
+        root, _ = lapack.dtrtri(factor, lower=True, overwrite_c=True)
+        scores[rows, target] = y - alpha / np.einsum("ij,ij->j", root, root)
     return FirstStage(kernel.weights, kernel.lengths, dual), scores
 
 
