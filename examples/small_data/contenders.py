@@ -8,6 +8,7 @@
 import argparse
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from sets import SETS
+from sklearn.metrics import roc_auc_score
 
 import graphormer_plugin
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
@@ -29,6 +31,29 @@ SECONDS = ".seconds"  # beside predictions: of what was read instead of computed
 
 def targets_of(table: pd.DataFrame) -> list[str]:
     return [name for name in table if name not in ("smiles", "split")]
+
+
+def score(
+    table: pd.DataFrame, predicted: pd.DataFrame, kind: str, split: str = "test"
+) -> tuple[float, int]:
+    """RMSE, or the mean ROC-AUC of the targets that have both classes in the split.
+
+    Returns:
+        The figure, and the number of targets that count.
+    """
+    rows = table[table.split == split]
+    if len(rows) != len(predicted):
+        raise SystemExit(f"error: {len(predicted)} predictions of {len(rows)} rows")
+    found = []
+    for name in targets_of(table):
+        truth, value = rows[name].to_numpy(), predicted[name].to_numpy()
+        known = ~np.isnan(truth)
+        truth, value = truth[known], value[known]
+        if kind == "regression":
+            found.append(float(np.sqrt(np.mean((truth - value) ** 2))))
+        elif 0 < truth.sum() < len(truth):
+            found.append(float(roc_auc_score(truth, value)))
+    return float(np.mean(found)), len(found)
 
 
 def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -107,13 +132,19 @@ def chemprop_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.n
     return chemprop(table, kind, args, members=5)
 
 
-def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """Gaussian processes on frozen vectors of the start, on train and valid."""
+def head(
+    table: pd.DataFrame,
+    kind: str,
+    args: argparse.Namespace,
+    learns: Sequence[str] = ("train", "valid"),
+    predicts: str = "test",
+) -> np.ndarray:
+    """Gaussian processes on frozen vectors of the start."""
     from graphormer_plugin import hub
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 
-    learn, smiles = (table.split != "test").to_numpy(), table.smiles.to_numpy()
+    learn, smiles = table.split.isin(learns).to_numpy(), table.smiles.to_numpy()
     names = targets_of(table)
     raw = {"vectors": hub.load(args.start).embed(smiles.tolist())}
     raw |= features(table, args)
@@ -124,8 +155,10 @@ def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
         TargetSchema(names, kind=kind),
         seed=args.seed,
     )
-    test = {name: values[~learn] for name, values in raw.items()}
-    return fitted.predict_features(test).values
+    wanted = (table.split == predicts).to_numpy()
+    return fitted.predict_features(
+        {name: values[wanted] for name, values in raw.items()}
+    ).values
 
 
 def train(
@@ -198,21 +231,50 @@ def finetuned_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.
     return np.mean(found, 0)
 
 
+def parts(table: pd.DataFrame) -> list[str]:
+    """What ``graphormer-train`` makes of a table by itself."""
+    from graphormer_plugin.experiment.settings import MANY_MOLECULES
+
+    many = (table.split == "train").sum() >= MANY_MOLECULES
+    return ["head", "finetuned"] if many else ["head"]
+
+
+def auto(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """The better one of its parts on valid, as ``graphormer-train`` chooses; their
+    predictions are read."""
+    folder, start = args.output.parent, Path(args.start).stem
+    paths = [folder / f"{args.table.stem}-{part}{start}.csv" for part in parts(table)]
+    chosen = 0
+    if len(paths) > 1:
+        names = targets_of(table)
+        of_valid = head(table, kind, args, learns=("train",), predicts="valid")
+        args.output.with_suffix(SECONDS).unlink(missing_ok=True)  # those of `head`
+        of_valid = pd.DataFrame(of_valid, columns=names)
+        of_head, _ = score(table, of_valid, kind, "valid")
+        metric = "rmse" if kind == "regression" else "roc_auc"
+        log = (paths[1].with_suffix("") / "log").read_text()
+        line = rf"valid on 'valid' subset \|.* {metric} ([-+.\de]+)"
+        epochs = [float(value) for value in re.findall(line, log)]
+        better = (
+            min(epochs) < of_head if kind == "regression" else max(epochs) > of_head
+        )
+        chosen = int(better)
+    return pd.read_csv(paths[chosen]).to_numpy()
+
+
 Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]
 CONTENDERS: dict[str, Contender] = {
     "forest": forest,
     "chemprop": chemprop,
     "chemprop_5": chemprop_5,
+    "auto": auto,
     "head": head,
     "finetuned": finetuned,
     "finetuned_5": finetuned_5,
     "scratch": scratch,
 }
-STARTED = {
-    "head",
-    "finetuned",
-    "finetuned_5",
-}  # those that begin with a pre-trained model
+# Those that begin with a pre-trained model.
+STARTED = {"auto", "head", "finetuned", "finetuned_5"}
 
 
 def main() -> None:

@@ -15,6 +15,7 @@ from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
 from graphormer_plugin.experiment.settings import (
+    MANY_MOLECULES,
     MODELS,
     Settings,
     parse_ratios,
@@ -116,9 +117,9 @@ def build_parser() -> argparse.ArgumentParser:
         choices=MODELS,
         default=Settings.model,
         help="head: a Gaussian process on the frozen vectors of --start; finetune: train "
-        "its weights; scratch: start from random weights; auto: head, and with options "
-        "of a training, such as --epochs, head or finetune, whichever is better in "
-        "validation (default)",
+        "its weights; scratch: start from random weights; auto: head, and from "
+        f"{MANY_MOLECULES:,} training molecules on, or with options of a training such as "
+        "--epochs, head or finetune, whichever is better in validation (default)",
     )
     add(
         "--start",

@@ -19,6 +19,7 @@ from graphormer_plugin.experiment.settings import (
     AUTO_TRAINED,
     FINETUNE,
     HEAD,
+    MANY_MOLECULES,
     SCRATCH,
     Settings,
     Training,
@@ -74,7 +75,8 @@ class Experiment:
             return [self.settings.model]
         if self.start is None:
             return [SCRATCH]
-        if self.settings.training_flags or not self.heads_fit:
+        many = max(len(split["train"]) for split in self.splits) >= MANY_MOLECULES
+        if many or self.settings.training_flags or not self.heads_fit:
             return list(AUTO_TRAINED)
         return list(AUTO_MODELS)
 

@@ -8,7 +8,13 @@ import pytest
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Settings
+from graphormer_plugin.experiment.settings import (
+    FINETUNE,
+    HEAD,
+    MANY_MOLECULES,
+    SCRATCH,
+    Settings,
+)
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.inference.values import Prediction
 
@@ -61,7 +67,8 @@ def test_the_better_model_by_validation(experiment):
 
 
 def test_what_auto_makes(experiment):
-    """A head; with options of a training, or where no head can be fitted, both."""
+    """A head; both with options of a training, for many molecules, or where no head can
+    be fitted."""
     assert experiment.models == [HEAD, FINETUNE]
     experiment.settings = Settings("a.csv", "out")
     assert experiment.models == [HEAD]
@@ -72,6 +79,12 @@ def test_what_auto_makes(experiment):
         "lr": 1.0,
     }.items():
         assert Settings("a.csv", "out", **{name: value}).training_flags == [f"--{name}"]
+    many = np.arange(MANY_MOLECULES) % 8
+    experiment.splits = [SPLIT, SPLIT | {"train": many[1:]}]
+    assert experiment.models == [HEAD]
+    experiment.splits = [SPLIT, SPLIT | {"train": many}]
+    assert experiment.models == [HEAD, FINETUNE]
+    experiment.splits = [SPLIT]
     experiment.table.labels = np.ones((12, 1))
     del experiment.heads_fit
     assert experiment.models == [HEAD, FINETUNE]
