@@ -16,6 +16,8 @@ import measure  # noqa: E402
 import sets  # noqa: E402
 import tables  # noqa: E402
 
+from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
+
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
 
@@ -82,60 +84,26 @@ def test_an_ensemble_is_the_mean_of_five_seeds(tmp_path, monkeypatch):
     assert len(set(asked)) == 5 and args.seed == 3
 
 
-@pytest.mark.parametrize("kind", ["regression", "binary"])
-@pytest.mark.parametrize("trained", [0.25, 0.75])
-def test_auto_takes_the_better_one_on_valid(tmp_path, monkeypatch, kind, trained):
-    """The head's RMSE or ROC-AUC there is 0.5; those of epochs are in the log."""
-    split = ["train", "train", "valid", "valid", "valid", "test"]
-    table = pd.DataFrame({"smiles": "C", "split": split, "t0": [0, 1, 0, 1, 1, 0.0]})
-
-    def head(table, kind, args, learns, predicts):
-        assert (learns, predicts) == (("train",), "valid")
-        off = [0.5, 0.5, 0.5] if kind == "regression" else [0, -1, -1]
-        return table.t0[table.split == "valid"].to_numpy()[:, None] + [[x] for x in off]
-
-    monkeypatch.setattr(contenders, "head", head)
-    output = tmp_path / "esol-1-autostart.csv"
-    for name, value in (("head", 1), ("finetuned", 2)):
-        pd.DataFrame({"t0": [value]}).to_csv(
-            tmp_path / f"esol-1-{name}start.csv", index=False
-        )
-    metric, worse = ("rmse", 0.9) if kind == "regression" else ("roc_auc", 0.1)
-    (tmp_path / "esol-1-finetunedstart").mkdir()
-    (tmp_path / "esol-1-finetunedstart/log").write_text(
-        "".join(
-            f"| valid | epoch 001 | valid on 'valid' subset | loss 3 | {metric} {value} "
-            f"| wps 0.01 | best_{metric} 0.0\n"
-            for value in (worse, trained, worse)
-        )
-    )
-    args = argparse.Namespace(output=output, table=Path("esol-1.csv"), start="start.pt")
-    lower = kind == "regression"
-    chosen = 2 if (trained < 0.5) == lower else 1
-    monkeypatch.setattr("graphormer_plugin.experiment.settings.MANY_MOLECULES", 2)
-    assert contenders.auto(table, kind, args) == [[chosen]]
-    monkeypatch.setattr("graphormer_plugin.experiment.settings.MANY_MOLECULES", 3)
-    assert contenders.auto(table, kind, args) == [[1]]
-
-
-def test_auto_is_measured_with_its_parts(data, tmp_path, monkeypatch):
-    asked = []
+def test_the_command_learns_the_same_split(tmp_path, monkeypatch):
+    split = ["train", "train", "valid", "test"]
+    table = pd.DataFrame({"smiles": "C", "split": split, "t0": 1.0, "t1": 0.0})
 
     def run(command, **_):
-        words = [str(word) for word in command]
-        asked.append(words[2])
-        pd.DataFrame({"t0": np.zeros(3)}).to_csv(words[4], index=False)
+        name, *words = command
+        assert name == "graphormer-train"
+        given = settings_of(build_parser().parse_args(words))
+        assert given.split == "column:split" and given.seed == 3
+        assert given.target_kind == "binary" and given.target_columns == ("t0", "t1")
+        assert pd.read_csv(given.table).equals(table)
+        path = Path(given.folder) / "predictions_test.csv"
+        path.parent.mkdir()
+        columns = {"t1_predicted": [0.2], "t0_predicted": [0.8], "t0_forest": [0.5]}
+        pd.DataFrame(columns).to_csv(path, index=False)
 
-    monkeypatch.setattr(measure.subprocess, "run", run)
-    monkeypatch.setattr(measure, "commit", lambda: "0")
-    monkeypatch.setattr(measure, "parts", lambda table: ["head", "finetuned"])
-    seconds = iter([0, 3, 10, 15, 20, 21])
-    monkeypatch.setattr(measure, "cpu_seconds", lambda: next(seconds))
-    words = [str(tmp_path / "out"), "--data", str(data), "--sets", "esol"]
-    measure.main([*words, "--splits", "1", "--contenders", "auto"])
-    assert asked == ["head", "finetuned", "auto"]
-    results = tables.read(tmp_path / "out/results.tsv")
-    assert results.seconds.tolist() == [3, 5, 9]
+    monkeypatch.setattr(contenders.subprocess, "run", run)
+    output = tmp_path / "bbbp-3-auto.csv"
+    args = argparse.Namespace(output=output, seed=3, start="grpe_small_descriptors")
+    assert contenders.auto(table, "binary", args).tolist() == [[0.8, 0.2]]
 
 
 def test_targets_with_one_class_in_test_do_not_count():

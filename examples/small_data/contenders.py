@@ -8,7 +8,6 @@
 import argparse
 import math
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -19,7 +18,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from sets import SETS
-from sklearn.metrics import roc_auc_score
 
 import graphormer_plugin
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
@@ -31,29 +29,6 @@ SECONDS = ".seconds"  # beside predictions: of what was read instead of computed
 
 def targets_of(table: pd.DataFrame) -> list[str]:
     return [name for name in table if name not in ("smiles", "split")]
-
-
-def score(
-    table: pd.DataFrame, predicted: pd.DataFrame, kind: str, split: str = "test"
-) -> tuple[float, int]:
-    """RMSE, or the mean ROC-AUC of the targets that have both classes in the split.
-
-    Returns:
-        The figure, and the number of targets that count.
-    """
-    rows = table[table.split == split]
-    if len(rows) != len(predicted):
-        raise SystemExit(f"error: {len(predicted)} predictions of {len(rows)} rows")
-    found = []
-    for name in targets_of(table):
-        truth, value = rows[name].to_numpy(), predicted[name].to_numpy()
-        known = ~np.isnan(truth)
-        truth, value = truth[known], value[known]
-        if kind == "regression":
-            found.append(float(np.sqrt(np.mean((truth - value) ** 2))))
-        elif 0 < truth.sum() < len(truth):
-            found.append(float(roc_auc_score(truth, value)))
-    return float(np.mean(found)), len(found)
 
 
 def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndarray]:
@@ -132,19 +107,13 @@ def chemprop_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.n
     return chemprop(table, kind, args, members=5)
 
 
-def head(
-    table: pd.DataFrame,
-    kind: str,
-    args: argparse.Namespace,
-    learns: Sequence[str] = ("train", "valid"),
-    predicts: str = "test",
-) -> np.ndarray:
-    """Gaussian processes on frozen vectors of the start."""
+def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """Gaussian processes on frozen vectors of the start, on train and valid."""
     from graphormer_plugin import hub
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 
-    learn, smiles = table.split.isin(learns).to_numpy(), table.smiles.to_numpy()
+    learn, smiles = (table.split != "test").to_numpy(), table.smiles.to_numpy()
     names = targets_of(table)
     raw = {"vectors": hub.load(args.start).embed(smiles.tolist())}
     raw |= features(table, args)
@@ -155,10 +124,8 @@ def head(
         TargetSchema(names, kind=kind),
         seed=args.seed,
     )
-    wanted = (table.split == predicts).to_numpy()
-    return fitted.predict_features(
-        {name: values[wanted] for name, values in raw.items()}
-    ).values
+    test = {name: values[~learn] for name, values in raw.items()}
+    return fitted.predict_features(test).values
 
 
 def train(
@@ -231,35 +198,24 @@ def finetuned_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.
     return np.mean(found, 0)
 
 
-def parts(table: pd.DataFrame) -> list[str]:
-    """What ``graphormer-train`` makes of a table by itself."""
-    from graphormer_plugin.experiment.settings import MANY_MOLECULES
-
-    many = (table.split == "train").sum() >= MANY_MOLECULES
-    return ["head", "finetuned"] if many else ["head"]
-
-
 def auto(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """The better one of its parts on valid, as ``graphormer-train`` chooses; their
-    predictions are read."""
-    folder, start = args.output.parent, Path(args.start).stem
-    paths = [folder / f"{args.table.stem}-{part}{start}.csv" for part in parts(table)]
-    chosen = 0
-    if len(paths) > 1:
-        names = targets_of(table)
-        of_valid = head(table, kind, args, learns=("train",), predicts="valid")
-        args.output.with_suffix(SECONDS).unlink(missing_ok=True)  # those of `head`
-        of_valid = pd.DataFrame(of_valid, columns=names)
-        of_head, _ = score(table, of_valid, kind, "valid")
-        metric = "rmse" if kind == "regression" else "roc_auc"
-        log = (paths[1].with_suffix("") / "log").read_text()
-        line = rf"valid on 'valid' subset \|.* {metric} ([-+.\de]+)"
-        epochs = [float(value) for value in re.findall(line, log)]
-        better = (
-            min(epochs) < of_head if kind == "regression" else max(epochs) > of_head
-        )
-        chosen = int(better)
-    return pd.read_csv(paths[chosen]).to_numpy()
+    """``graphormer-train`` with its defaults, but for the trees of the random forest beside
+    it."""
+    folder = args.output.with_suffix("")
+    folder.mkdir(parents=True, exist_ok=True)
+    path, names = folder / "table.csv", targets_of(table)
+    table.to_csv(path, index=False)
+    command = ["graphormer-train", path, "--out", folder / "model"]
+    command += ["--start", args.start, "--device", "cpu"]
+    command += ["--split", "column:split", "--seed", args.seed]
+    command += ["--target-columns", ",".join(names), "--target-kind", kind]
+    command += ["--trees", 1]
+    with open(folder / "log", "a") as log:
+        text = [str(part) for part in command]
+        subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
+    found = pd.read_csv(folder / "model/predictions_test.csv")
+    shutil.rmtree(folder / "model")
+    return found[[f"{name}_predicted" for name in names]].to_numpy()
 
 
 Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]

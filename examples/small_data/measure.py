@@ -19,14 +19,37 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
-from contenders import CONTENDERS, SECONDS, STARTED, parts, score
+from contenders import CONTENDERS, SECONDS, STARTED, targets_of
 from sets import SETS, write_splits
+from sklearn.metrics import roc_auc_score
 
 COLUMNS = (
     "set split contender start metric value targets train valid test seconds commit"
 ).split()
 HERE = Path(__file__).resolve().parent
+
+
+def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[float, int]:
+    """RMSE, or the mean ROC-AUC of the targets that have both classes in test.
+
+    Returns:
+        The figure, and the number of targets that count.
+    """
+    test = table[table.split == "test"]
+    if len(test) != len(predicted):
+        raise SystemExit(f"error: {len(predicted)} predictions of {len(test)} rows")
+    found = []
+    for name in targets_of(table):
+        truth, value = test[name].to_numpy(), predicted[name].to_numpy()
+        known = ~np.isnan(truth)
+        truth, value = truth[known], value[known]
+        if kind == "regression":
+            found.append(float(np.sqrt(np.mean((truth - value) ** 2))))
+        elif 0 < truth.sum() < len(truth):
+            found.append(float(roc_auc_score(truth, value)))
+    return float(np.mean(found)), len(found)
 
 
 def cpu_seconds() -> float:
@@ -39,26 +62,18 @@ def commit() -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
-def measured(results: Path) -> dict[tuple[str, ...], float]:
-    """Seconds by set, split, contender and start."""
-    if not results.exists():
-        return {}
-    with open(results, newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    names = ("set", "split", "contender", "start")
-    return {tuple(row[name] for name in names): float(row["seconds"]) for row in rows}
-
-
 def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None:
     """One figure, unless the table has it."""
     results = args.folder / "results.tsv"
+    done = set()
+    if results.exists():
+        with open(results, newline="") as file:
+            rows = csv.DictReader(file, delimiter="\t")
+            done = {(r["set"], r["split"], r["contender"], r["start"]) for r in rows}
     start = Path(args.start).stem if contender in STARTED else ""
-    if (name, str(split), contender, start) in measured(results):
+    if (name, str(split), contender, start) in done:
         return
     path = write_splits(args.data, args.folder / "splits", name, args.splits)[split - 1]
-    others = parts(pd.read_csv(path)) if contender == "auto" else []
-    for other in others:
-        run(args, name, split, other)
     output = args.folder / "predictions" / f"{name}-{split}-{contender}{start}.csv"
     output.parent.mkdir(exist_ok=True)
     command = [HERE / "contenders.py", contender, path, output, "--seed", split]
@@ -70,8 +85,6 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     seconds = cpu_seconds() - before
     if shared.exists():
         seconds += float(shared.read_text())
-    done = measured(results)
-    seconds += sum(done[name, str(split), other, start] for other in others)
     table, kind = pd.read_csv(path), SETS[name].kind
     value, targets = score(table, pd.read_csv(output), kind)
     metric = "rmse" if kind == "regression" else "roc_auc"

@@ -37,6 +37,7 @@ from graphormer_plugin.inference.molecules import smiles_of
 
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
+TOGETHER = " + "  # between the titles of models that predict together
 
 
 @dataclass

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.plan import TITLES, Experiment
+from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import png_of, report, split_text
 from graphormer_plugin.experiment.results import (
@@ -53,7 +53,7 @@ from graphormer_plugin.experiment.training import (
 )
 from graphormer_plugin.inference.ensemble import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
-from graphormer_plugin.inference.values import Prediction, combined
+from graphormer_plugin.inference.values import Prediction
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
@@ -161,9 +161,10 @@ def do_runs(experiment: Experiment) -> list[Run]:
         shape = (len(table.labels), len(of_mean))
         run.predictions[MEAN] = Prediction(np.broadcast_to(of_mean, shape))
         run.predictions[FOREST] = forest(experiment, number)
+        members = {}
         for model in experiment.models:
             try:
-                members = [
+                members[model] = [
                     model_predictions(experiment, number, model, member)
                     for member in range(experiment.members(model))
                 ]
@@ -171,9 +172,7 @@ def do_runs(experiment: Experiment) -> list[Run]:
                 if model != HEAD or len(experiment.models) == 1:
                     raise
                 experiment.warn(f"replicate {number + 1} has no head: {error}")
-                continue
-            run.predictions[TITLES[model]] = combined(members)
-        choose(experiment, run, number)
+        choose(experiment, run, number, members)
         runs.append(run)
     return runs
 

@@ -7,7 +7,7 @@ import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.experiment.plan import TITLES, Experiment
+from graphormer_plugin.experiment.plan import TITLES, TOGETHER, Experiment
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import (
     Run,
@@ -27,7 +27,7 @@ from graphormer_plugin.finetune.fit_head import (
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import read_checkpoint, slim
 from graphormer_plugin.inference.head import HEAD_FILE, Head
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.inference.values import Prediction, combined
 
 PREDICTIONS = "predictions.npz"
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
@@ -164,27 +164,41 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     return found
 
 
-def choose(experiment: Experiment, run: Run, number: int) -> None:
-    """Choose the model of a run by its validation metric."""
+def choose(
+    experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
+) -> None:
+    """Choose what predicts in a run by its validation metric: a kind of models, or all
+    together, the mean of whose predictions counts.
+
+    Args:
+        experiment: What is done.
+        run: Gets the predictions of each kind, and the choice.
+        number: Of the run.
+        members: Predictions of the models of each kind.
+    """
     kind, labels = experiment.table.targets.kind, experiment.table.labels
     metric, valid = MAIN[kind], run.split["valid"]
-    found = {
-        model: main_score(
-            kind, run.predictions[TITLES[model]].values[valid], labels[valid]
-        )
-        for model in experiment.models
-        if TITLES[model] in run.predictions
-    }
+    candidates = {TITLES[model]: [model] for model in members}
+    if len(members) > 1:
+        candidates[TOGETHER.join(candidates)] = list(members)
+    found = {}
+    for title, models in candidates.items():
+        predictions = [one for model in models for one in members[model]]
+        run.predictions[title] = combined(predictions)
+        values = run.predictions[title].values[valid]
+        found[title] = main_score(kind, values, labels[valid])
     best, *others = found
-    for model in others:
-        if metric.is_better(found[model], found[best]):
-            best = model
-    run.chosen = TITLES[best]
-    run.calibrates = best != HEAD
+    for title in others:
+        if metric.is_better(found[title], found[best]):
+            best = title
+    run.chosen = best
+    run.calibrates = candidates[best] != [HEAD]
     run.checkpoints = [
-        f"{experiment.save_dir(number, best, member)}/{BEST}"
-        for member in range(experiment.members(best))
+        f"{experiment.save_dir(number, model, member)}/{BEST}"
+        for model in candidates[best]
+        for member in range(len(members[model]))
     ]
-    run.reason = f"{run.chosen}, valid {metric.name} {found[best]:.3f}"
-    for model in found.keys() - {best}:
-        run.reason += f" ({TITLES[model]}: {found[model]:.3f})"
+    rest = [f"{title}: {score:.3f}" for title, score in found.items() if title != best]
+    run.reason = f"{best}, valid {metric.name} {found[best]:.3f}"
+    if rest:
+        run.reason += f" ({', '.join(rest)})"

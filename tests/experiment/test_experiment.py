@@ -1,5 +1,6 @@
 """The steps of an experiment, without trainings."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -59,11 +60,27 @@ def test_the_better_model_by_validation(experiment):
     (run,) = running.do_runs(experiment)
     assert run.chosen == "fine-tuned" and run.calibrates
     assert run.checkpoints == ["replicate1/finetune1/checkpoint_best.pt"]
-    assert run.reason == "fine-tuned, valid rmse 0.250 (head: 0.500)"
+    assert run.reason == (
+        "fine-tuned, valid rmse 0.250 (head: 0.500, head + fine-tuned: 0.375)"
+    )
     assert run.predictions["mean"].values[0] == pytest.approx(LABELS[:10].mean())
     experiment.errors[HEAD] = 0.1
     (run,) = running.do_runs(experiment)
     assert run.chosen == "head" and not run.calibrates
+
+
+def test_head_and_training_together(experiment):
+    """They count as the members of one ensemble."""
+    experiment.settings = dataclasses.replace(experiment.settings, ensemble=2)
+    experiment.errors[HEAD] = -0.44
+    (run,) = running.do_runs(experiment)
+    assert run.chosen == "head + fine-tuned" and run.calibrates
+    assert run.predicted.values == pytest.approx(LABELS + 0.02)
+    assert run.predicted.std == pytest.approx(np.full((12, 1), 0.69 / 3**0.5))
+    assert run.checkpoints == [
+        f"replicate1/{name}/checkpoint_best.pt"
+        for name in ("head1", "finetune1", "finetune2")
+    ]
 
 
 def test_what_auto_makes(experiment):
