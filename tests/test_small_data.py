@@ -70,21 +70,8 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     assert results.value[0] == pytest.approx(expected, abs=1e-5)
 
 
-def test_an_ensemble_is_the_mean_of_five_seeds(tmp_path, monkeypatch):
-    asked = []
-
-    def finetuned(table, kind, args):
-        asked.append(args.output.name)
-        return np.full((2, 1), float(args.seed))
-
-    monkeypatch.setattr(contenders, "finetuned", finetuned)
-    args = argparse.Namespace(seed=3, output=tmp_path / "esol-3-finetuned_5.csv")
-    found = contenders.finetuned_5(pd.DataFrame(), "regression", args)
-    assert found.tolist() == [[203.0], [203.0]]
-    assert len(set(asked)) == 5 and args.seed == 3
-
-
-def test_the_command_learns_the_same_split(tmp_path, monkeypatch):
+@pytest.mark.parametrize("members", [1, 5])
+def test_the_command_learns_the_same_split(tmp_path, monkeypatch, members):
     split = ["train", "train", "valid", "test"]
     table = pd.DataFrame({"smiles": "C", "split": split, "t0": 1.0, "t1": 0.0})
 
@@ -93,6 +80,7 @@ def test_the_command_learns_the_same_split(tmp_path, monkeypatch):
         assert name == "graphormer-train"
         given = settings_of(build_parser().parse_args(words))
         assert given.split == "column:split" and given.seed == 3
+        assert given.ensemble == members and (given.model, given.trees) == ("auto", 1)
         assert given.target_kind == "binary" and given.target_columns == ("t0", "t1")
         assert pd.read_csv(given.table).equals(table)
         path = Path(given.folder) / "predictions_test.csv"
@@ -103,7 +91,8 @@ def test_the_command_learns_the_same_split(tmp_path, monkeypatch):
     monkeypatch.setattr(contenders.subprocess, "run", run)
     output = tmp_path / "bbbp-3-auto.csv"
     args = argparse.Namespace(output=output, seed=3, start="grpe_small_descriptors")
-    assert contenders.auto(table, "binary", args).tolist() == [[0.8, 0.2]]
+    contender = contenders.CONTENDERS["auto" if members == 1 else "auto_5"]
+    assert contender(table, "binary", args).tolist() == [[0.8, 0.2]]
 
 
 def test_targets_with_one_class_in_test_do_not_count():

@@ -187,20 +187,11 @@ def finetuned(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.nd
     return train(table, kind, args, "finetune", [flag, args.start])
 
 
-def finetuned_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """The mean of five, with the seeds that ``graphormer-train --ensemble 5`` gives."""
-    found = []
-    for member in range(5):
-        own = argparse.Namespace(**vars(args))
-        own.seed += 100 * member
-        own.output = args.output.with_name(f"{args.output.stem}-{member}.csv")
-        found.append(finetuned(table, kind, own))
-    return np.mean(found, 0)
-
-
-def auto(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+def auto(
+    table: pd.DataFrame, kind: str, args: argparse.Namespace, members: int = 1
+) -> np.ndarray:
     """``graphormer-train`` with its defaults, but for the trees of the random forest beside
-    it."""
+    it, or with an ensemble."""
     folder = args.output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     path, names = folder / "table.csv", targets_of(table)
@@ -209,7 +200,7 @@ def auto(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
     command += ["--start", args.start, "--device", "cpu"]
     command += ["--split", "column:split", "--seed", args.seed]
     command += ["--target-columns", ",".join(names), "--target-kind", kind]
-    command += ["--trees", 1]
+    command += ["--trees", 1, "--ensemble", members]
     with open(folder / "log", "a") as log:
         text = [str(part) for part in command]
         subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
@@ -218,19 +209,24 @@ def auto(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
     return found[[f"{name}_predicted" for name in names]].to_numpy()
 
 
+def auto_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """The same, with five trainings."""
+    return auto(table, kind, args, members=5)
+
+
 Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]
 CONTENDERS: dict[str, Contender] = {
     "forest": forest,
     "chemprop": chemprop,
     "chemprop_5": chemprop_5,
     "auto": auto,
+    "auto_5": auto_5,
     "head": head,
     "finetuned": finetuned,
-    "finetuned_5": finetuned_5,
     "scratch": scratch,
 }
 # Those that begin with a pre-trained model.
-STARTED = {"auto", "head", "finetuned", "finetuned_5"}
+STARTED = {"auto", "auto_5", "head", "finetuned"}
 
 
 def main() -> None:
