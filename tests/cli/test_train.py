@@ -22,6 +22,7 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
+from graphormer_plugin.inference.model_folder import load_any, write_folder
 from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
 
@@ -201,12 +202,13 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
     assert [(line["model"], line["chosen"]) for line in lines] == [
         ("head", "yes"),
         ("fine-tuned", "no"),
+        ("head + fine-tuned", "no"),
     ]
-    head, tuned = (float(line["value"]) for line in lines)
-    assert head < tuned
-    assert f"head, valid rmse {head:.3f} (fine-tuned: {tuned:.3f})" in (
-        (model / "report.html").read_text()
-    )
+    head, tuned, both = (float(line["value"]) for line in lines)
+    assert head < both < tuned
+    reason = f"fine-tuned: {tuned:.3f}, head + fine-tuned: {both:.3f}"
+    page = (model / "report.html").read_text()
+    assert f"head, valid rmse {head:.3f} ({reason})" in page
     # The head that is kept has seen the validation molecules too, and reads back.
     head = read_head(model / "replicate1/head1/head.npz")
     assert len(head) == 27 and head.targets.names == ["gap"]
@@ -219,6 +221,17 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
             column[:, 0], rel=1e-4
         )
     assert [float(line["in_domain"]) for line in found] == pytest.approx(in_domain)
+    # What both say together is what a folder of both predicts.
+    write_folder(model, [listed[0], "replicate1/finetune1/checkpoint_best.pt"])
+    errors = load_any(model).predict(smiles)[:, 0]
+    errors -= [float(line["gap"]) for line in found]
+    (together,) = (
+        float(line["value"])
+        for line in rows(model / "results.csv")
+        if (line["model"], line["split"], line["metric"])
+        == ("head + fine-tuned", "test", "rmse")
+    )
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(together, rel=1e-4)
 
 
 @pytest.fixture
