@@ -119,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
         help="head: a Gaussian process on the frozen vectors of --start; finetune: train "
         "its weights; scratch: start from random weights; auto: head, and from "
         f"{MANY_MOLECULES:,} training molecules on, or with options of a training such as "
-        "--epochs, head, finetune or the mean of both, whichever is better in "
+        "--epochs, the head or its mean with finetune, whichever is better in "
         "validation (default)",
     )
     add(

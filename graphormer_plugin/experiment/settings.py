@@ -17,8 +17,8 @@ from graphormer_plugin.data.splits import RATIOS, Ratios
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
 MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
 # What auto makes with a start, and what it makes for many molecules or with options of a
-# training, where the better one by validation is chosen in each run, or the mean of both.
-# Which is better for how many molecules is measured in examples/small_data.
+# training, where the head or the mean of both is chosen in each run, by validation. Which is
+# better for how many molecules is measured in examples/small_data.
 AUTO_MODELS = (HEAD,)
 AUTO_TRAINED = (HEAD, FINETUNE)
 MANY_MOLECULES = 2000  # of a training split

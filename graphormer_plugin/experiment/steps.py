@@ -170,6 +170,10 @@ def choose(
     """Choose what predicts in a run by its validation metric: a kind of models, or all
     together, the mean of whose predictions counts.
 
+    Trainings are not chosen without the head beside them: validation molecules flatter the
+    checkpoints that they have selected, and on test molecules the mean of both is better
+    (examples/small_data).
+
     Args:
         experiment: What is done.
         run: Gets the predictions of each kind, and the choice.
@@ -187,7 +191,11 @@ def choose(
         run.predictions[title] = combined(predictions)
         values = run.predictions[title].values[valid]
         found[title] = main_score(kind, values, labels[valid])
-    best, *others = found
+    best, *others = [
+        title
+        for title, models in candidates.items()
+        if HEAD in models or HEAD not in members
+    ]
     for title in others:
         if metric.is_better(found[title], found[best]):
             best = title

@@ -58,10 +58,13 @@ def experiment(tmp_path, monkeypatch):
 
 def test_the_better_model_by_validation(experiment):
     (run,) = running.do_runs(experiment)
-    assert run.chosen == "fine-tuned" and run.calibrates
-    assert run.checkpoints == ["replicate1/finetune1/checkpoint_best.pt"]
+    assert run.chosen == "head + fine-tuned" and run.calibrates
+    assert run.checkpoints == [
+        "replicate1/head1/checkpoint_best.pt",
+        "replicate1/finetune1/checkpoint_best.pt",
+    ]
     assert run.reason == (
-        "fine-tuned, valid rmse 0.250 (head: 0.500, head + fine-tuned: 0.375)"
+        "head + fine-tuned, valid rmse 0.375 (head: 0.500, fine-tuned: 0.250)"
     )
     assert run.predictions["mean"].values[0] == pytest.approx(LABELS[:10].mean())
     experiment.errors[HEAD] = 0.1
