@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.data.files import atomic_write
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,7 @@ def report_invalid(
     if not failures:
         file.unlink(missing_ok=True)
         return
-    with atomic_write(file, "w", newline="", encoding="utf-8") as handle:
-        writer = csv.writer(handle, lineterminator="\n")
-        writer.writerow(["row", "smiles", "reason"])
-        writer.writerows(failures)
+    write_csv(file, [("row", "smiles", "reason"), *failures])
     if not skip:
         raise invalid_error(len(failures), path)
     logger.warning(

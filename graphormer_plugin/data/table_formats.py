@@ -12,6 +12,7 @@ from typing import IO, Any
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
 
+from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.parquet_table import ParquetTable, write_parquet
@@ -183,9 +184,7 @@ def write_table(
             with atomic_write(output, "w", encoding="utf-8") as out:
                 write_sdf(rows, header, out, table, column, first)
         else:
-            with atomic_write(output, "w", encoding="utf-8", newline="") as out:
-                writer = csv.writer(out, delimiter="\t", lineterminator="\n")
-                writer.writerows([header, *rows])
+            write_csv(output, itertools.chain([header], rows), delimiter="\t")
 
 
 def write_sdf(

@@ -1,6 +1,5 @@
 """Predictions and metrics of an experiment, as files."""
 
-import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
@@ -232,12 +232,6 @@ def write_models(
         [path for run in runs for path in run.checkpoints],
         {name: factor for name, factor in factors.items() if factor != 1},
     )
-
-
-def write_csv(path: Path, lines: Any) -> None:
-    """A CSV file, which is there when it is complete."""
-    with atomic_write(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 def save_prediction(path: Path, prediction: Prediction) -> None:

@@ -1,10 +1,9 @@
 """The molecules of an experiment: read, checked, split, and written for fairseq-train."""
 
-import csv
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,11 +11,11 @@ import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
-from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
@@ -365,20 +364,17 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
             words[split[name], number] = name
     extra = [place for place, name in enumerate(table.extra_names) if name != "smiles"]
     header = ["smiles", *table.targets.names, *columns]
-    with atomic_write(
-        folder / MOLECULES_FILE, "w", encoding="utf-8", newline=""
-    ) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(header + [table.extra_names[place] for place in extra])
+
+    def lines() -> Iterator[list[str]]:
+        yield header + [table.extra_names[place] for place in extra]
         for row, (smiles, split, cells) in enumerate(
             zip(table.smiles, words.tolist(), table.extras, strict=True)
         ):
             labels = table.label_cells(row)
-            writer.writerow([smiles, *labels, *split, *(cells[at] for at in extra)])
+            yield [smiles, *labels, *split, *(cells[at] for at in extra)]
+
+    write_csv(folder / MOLECULES_FILE, lines())
     if table.failures:
-        with atomic_write(
-            folder / "invalid.csv", "w", encoding="utf-8", newline=""
-        ) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerows([["row", "smiles", "reason"], *table.failures])
+        rows = [("row", "smiles", "reason"), *table.failures]
+        write_csv(folder / "invalid.csv", rows)
     return columns

@@ -1,6 +1,5 @@
 """Predictions of a split as files: a CSV, and OGB's format for hidden labels."""
 
-import csv
 import logging
 import os
 from collections.abc import Iterable, Sequence
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
@@ -119,8 +119,7 @@ def write_predictions(
                 label = target[node : node + 1]
                 yield [*first, node, *_cells(value, label, targets, words)]
 
-    with atomic_write(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines())
+    write_csv(path, lines())
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:

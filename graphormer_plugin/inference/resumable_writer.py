@@ -1,7 +1,6 @@
 """Files that are written block by block, so that a killed run can be resumed."""
 
 import contextlib
-import csv
 import fcntl
 import io
 import json
@@ -13,6 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
+from graphormer_plugin.data.csv_lines import write_lines
 from graphormer_plugin.data.files import atomic_write, named_in_errors
 
 
@@ -186,5 +186,5 @@ def _part(path: Path) -> Path:
 
 def _csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    write_lines(text, rows)
     return text.getvalue().encode()

@@ -96,6 +96,16 @@ def test_prediction_in_every_format(folder, checkpoint, tmp_path, suffix, capsys
     ]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
+def test_cells_with_ends_of_lines(checkpoint, tmp_path, suffix):
+    table, output = tmp_path / "in.csv", tmp_path / f"out.{suffix}"
+    table.write_bytes(b'smiles,note\nCCO,"old\rmac"\nCCN,"a\r\nb"\n')
+    assert predict([checkpoint, str(table), str(output), "--quiet"]) == 0
+    cells = [cells for *_, cells in open_table(output).rows(["smiles", "note"])]
+    notes = ["old mac", "a b"] if suffix == "sdf" else ["old\rmac", "a\r\nb"]
+    assert cells == [["CCO", notes[0]], ["CCN", notes[1]]]
+
+
 def test_explanation_of_a_salt(folder, checkpoint, tmp_path, capsys):
     (tmp_path / "in.tsv").write_text(f"title\tsmiles\nacetate\t{SALTS[0]}\n")
     out = tmp_path / "page.html"

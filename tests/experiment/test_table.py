@@ -202,6 +202,18 @@ def test_the_file_for_fairseq(write, tmp_path):
     assert "C1CC" in (tmp_path / "invalid.csv").read_text()
 
 
+def test_cells_with_ends_of_lines(write, tmp_path):
+    asked = settings(
+        write([[row[0], "old\rmac", *row[2:]] for row in ROWS]),
+        split="column:part",
+        target_columns=("value",),
+    )
+    table = read_table(asked)
+    write_molecules(tmp_path, table, make_splits(table, asked))
+    rows = list(CsvTable(tmp_path / "molecules.csv").rows(["smiles", "name"]))
+    assert [cells for *_, cells in rows] == [[row[0], "old\rmac"] for row in ROWS]
+
+
 WORDS = [
     ["CCO.Cl", "active", "sweet", "2"],
     ["C1CC1CC", "inactive", "bitter", "0"],
