@@ -17,6 +17,7 @@ def warnings_about(
     target: np.ndarray,
     splits: Mapping[str, np.ndarray],
     molecules: Sequence[int],
+    extra: np.ndarray | None = None,
 ) -> list[str]:
     """All warnings about a table of molecules, one line each.
 
@@ -25,13 +26,16 @@ def warnings_about(
         target: Float [G, C], NaN = missing.
         splits: Numbers of the molecules by split name.
         molecules: `molecule_key` of each molecule [G].
+        extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
+    equal = groups if extra is None else equal_rows(groups, extra)
+    duplicates = len(np.unique(equal)) == len(np.unique(groups))
     found = [
         classes_as_regression(targets, target),
-        contradicting_labels(targets, target, groups),
-        shared_molecules(splits, groups),
+        contradicting_labels(targets, target, equal),
+        shared_molecules(splits, groups, duplicates),
     ]
     return [text for text in found if text]
 
@@ -62,6 +66,21 @@ def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
         f"{listed(found)} has only the labels 0 and 1 and is learned as a number; for "
         "classes give --target-kind binary"
     )
+
+
+def equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:
+    """Number of what a model sees of each row [G]: equal ones have the same.
+
+    Args:
+        groups: Number of the molecule of each row [G], from 0.
+        extra: Float [G, K], NaN = missing.
+    """
+    result, seen = groups.copy(), dict[tuple[int, bytes], int]()
+    counts = np.bincount(groups)
+    for row in np.flatnonzero(counts[groups] > 1).tolist():
+        key = int(groups[row]), extra[row].tobytes()
+        result[row] = seen.setdefault(key, len(counts) + len(seen))
+    return result
 
 
 def contradicting_labels(
@@ -101,13 +120,16 @@ def contradicting_labels(
     )
 
 
-def shared_molecules(splits: Mapping[str, np.ndarray], groups: np.ndarray) -> str:
+def shared_molecules(
+    splits: Mapping[str, np.ndarray], groups: np.ndarray, duplicates: bool = True
+) -> str:
     """Warning about molecules of the training split that another split has too; else
     empty.
 
     Args:
         splits: Row numbers by split name.
         groups: Number of the molecule of each row [G], from 0.
+        duplicates: Whether rows of a molecule are equal for a model.
     """
     if TRAIN not in splits:
         return ""
@@ -125,9 +147,10 @@ def shared_molecules(splits: Mapping[str, np.ndarray], groups: np.ndarray) -> st
     ]
     if not shared:
         return ""
+    advice = "drop the duplicates, or give" if duplicates else "give"
     return (
         f"{' and '.join(shared)} are molecules that train has too, so that metrics look "
-        "better than they are; drop the duplicates, or give --split scaffold"
+        f"better than they are; {advice} --split scaffold"
     )
 
 

@@ -14,9 +14,9 @@ def write_lines(
 ) -> None:
     r"""Write rows that end in ``\n``.
 
-    Readers end a row at ``\r`` too, unless it is quoted. Before version 3.13, Python
-    quotes the characters of its own line terminator only, hence ``\r\n`` here, of which
-    ``\n`` is left.
+    Readers end a row at ``\r`` too, unless it is quoted. Before February 2024 (gh-67044),
+    Python quoted the characters of its own line terminator only, hence ``\r\n`` here, of
+    which ``\n`` is left.
 
     Args:
         file: Open with ``newline=""``.

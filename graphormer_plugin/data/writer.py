@@ -290,7 +290,9 @@ class StoreWriter:
             "files": files,
         }
         if molecules is not None and target is not None:
-            manifest["warnings"] = warnings_about(targets, target, splits, molecules)
+            manifest["warnings"] = warnings_about(
+                targets, target, splits, molecules, graph_values
+            )
         manifest["fingerprint"] = fingerprint_of(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
         with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:

@@ -328,7 +328,9 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     if names := equal_labels(table.labels, table.targets):
         found.append(f"all labels of {listed(names)} are equal, or missing")
     for number, split in enumerate(splits, 1):
-        texts = warnings_about(table.targets, table.labels, split, table.keys)
+        texts = warnings_about(
+            table.targets, table.labels, split, table.keys, table.extra
+        )
         for text in texts + undefined_metrics(table, split):
             if number > 1 and text not in found:
                 text = f"replicate {number}: {text}"

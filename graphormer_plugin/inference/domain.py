@@ -28,6 +28,9 @@ VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 IN_DOMAIN = "in_domain"  # column of the scores
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
+# Distance below which two vectors are those of one molecule: float32 rounds differently
+# from batch to batch.
+SAME = 1e-4
 
 
 @dataclass
@@ -37,11 +40,13 @@ class Domain:
     The distance of two molecules is the root of the mean squared difference of their
     standardised vectors. A molecule's score is the share of training molecules whose
     nearest neighbour in the training set is at least as far away as its own: 0.5 is as
-    typical as a training molecule, 0 is farther out than any.
+    typical as a training molecule, 0 is farther out than any. A molecule may have several
+    rows, which are no neighbours of each other.
 
     Attributes:
         vectors: of the training molecules [n, D].
-        nearest: distance of each training molecule to the nearest other one, ascending.
+        nearest: distance of each training molecule to the nearest other one, ascending;
+            0 if there is no other.
         elements: atomic numbers that occur in training.
         atoms: heavy atoms of the smallest and of the largest training molecule.
     """
@@ -60,7 +65,7 @@ class Domain:
         """Domain of training molecules.
 
         Args:
-            vectors: of the molecules [n, D], n >= 2.
+            vectors: of the molecules [n, D], n >= 1.
             mols: the molecules (RDKit).
         """
         elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
@@ -68,6 +73,7 @@ class Domain:
         vectors = np.asarray(vectors, np.float32)
         scaled = Reference("vectors", vectors).scaled
         nearest = np.sort(nearest_distances(scaled, scaled, others=True))
+        nearest[np.isinf(nearest)] = 0  # all of them
         return cls(vectors, nearest, sorted(elements), (min(sizes), max(sizes)))
 
     def score(self, vectors: NDArray) -> Floats:
@@ -171,16 +177,16 @@ def _molecules(count: int) -> str:
 
 
 def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
-    """Distance of each row of ``a`` to the nearest of ``b``; with ``others``, where both
-    are the same rows, to the nearest other one."""
+    """Distance of each row of ``a`` to the nearest of ``b``, 0 below `SAME`; with
+    ``others`` to the nearest one that is not the `SAME`, inf if there is none."""
     found = []
     for start in range(0, len(a), CHUNK):
         squares = mean_squared_differences(a[start : start + CHUNK], b)
         if others:
-            rows = np.arange(len(squares))
-            squares[rows, start + rows] = np.inf
+            squares[squares < SAME**2] = np.inf
         found.append(squares.min(1))
-    return np.sqrt(np.concatenate([np.empty(0), *found]))
+    distances = np.sqrt(np.concatenate([np.empty(0), *found]))
+    return np.where(distances < SAME, 0.0, distances)
 
 
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:

@@ -12,10 +12,10 @@ SPLITS = {"train": np.array([0, 1, 2, 3]), "valid": np.array([4]), "test": [5]}
 NAN = float("nan")
 
 
-def warnings(columns, molecules=range(6), splits=SPLITS, **targets):
+def warnings(columns, molecules=range(6), splits=SPLITS, extra=None, **targets):
     target = np.array(columns, dtype=float).T
-    names = [f"y{number}" for number in range(len(columns))]
-    return warnings_about(TargetSchema(names, **targets), target, splits, molecules)
+    schema = TargetSchema([f"y{number}" for number in range(len(columns))], **targets)
+    return warnings_about(schema, target, splits, molecules, extra)
 
 
 def test_nothing_to_say():
@@ -52,13 +52,24 @@ def test_same_molecule_in_train_and_elsewhere():
     (text,) = warnings([[1, 2, 3, 4, 1, 6]], [1, 2, 3, 4, 1, 6])
     assert text.startswith("1 of 1 rows of valid are molecules that train has too")
     assert "test" not in text.split(",")[0]
+    assert text.endswith("; drop the duplicates, or give --split scaffold")
+
+
+def test_rows_of_a_molecule_with_other_columns():
+    molecules, same = [7, 7, 7, 8, 8, 9], {"train": np.arange(6)}
+    extra = np.array([[20, NAN], [40, NAN], [20, NAN], [20, 1], [20, 2], [20, 1]])
+    assert warnings([[1, 2, 1, 5, 6, 6]], molecules, same, extra) == []
+    (text,) = warnings([[1, 2, 4, 5, 6, 6]], molecules, same, extra)
+    assert text.startswith("1 molecule with several rows and contradicting labels (2 ")
+    (text,) = warnings([[1, 2, 3, 4, 1, 6]], [1, 2, 3, 4, 1, 6], extra=np.eye(6))
+    assert text.endswith(" better than they are; give --split scaffold")
 
 
 @pytest.fixture
 def prepared(tmp_path):
-    def make(*rows, **changes):
+    def make(*rows, header="smiles,y", **changes):
         path = tmp_path / "table.csv"
-        path.write_text("\n".join(["smiles,y", *rows]) + "\n")
+        path.write_text("\n".join([header, *rows]) + "\n")
         options = dict(data_root=str(tmp_path), workers=0, progress=False, **changes)
         return get_store(DatasetOptions(name=str(path), **options))
 
@@ -70,6 +81,9 @@ def test_molecules_are_compared_not_strings(prepared):
     store = prepared(*rows)
     assert any("1 molecule with several rows" in text for text in store.warnings)
     assert store.warnings == prepared(*rows).warnings  # an open store says it again
+    changes = {"target_columns": ("y",), "extra_columns": ("T",)}
+    rows = [f"{row},{number}" for number, row in enumerate(rows)]
+    assert prepared(*rows, header="smiles,y,T", **changes).warnings == []
 
 
 def test_task_logs_them(prepared, tmp_path, caplog):

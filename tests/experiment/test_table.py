@@ -1,6 +1,7 @@
 """The molecules of an experiment."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
@@ -139,6 +140,10 @@ def test_a_split_column(write):
     first, second = warnings_of(table, [split], asked)
     assert first.startswith("1 molecule with several rows and contradicting labels")
     assert second.startswith("1 of 2 rows of test are molecules that train has too")
+    asked = dataclasses.replace(asked, extra_columns=("active",))
+    (only,) = warnings_of(read_table(asked), [split], asked)
+    assert only.startswith("1 of 2 rows of test are molecules that train has too")
+    assert "duplicates" not in only
 
 
 def test_splits_by_seed_and_fold(write, rng):

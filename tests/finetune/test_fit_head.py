@@ -11,6 +11,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import classes, marginal_likelihood, solver
 from graphormer_plugin.finetune import fit_head as module
 from graphormer_plugin.finetune.fit_head import fit_on_features
+from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.kernels import Reference, kernel, raw_features
 
@@ -454,6 +455,22 @@ def test_further_columns(rng, tmp_path):
         ValueError, match=r"extra has shape \[5, 0\], expected \[5, 2\]"
     ):
         again.predict(new[0])
+
+
+def test_in_domain_of_several_rows(rng):
+    """Rows of a molecule, and what float32 rounds, change nothing."""
+    smiles, raw = features(30, rng, ["vectors"])
+    mols = [Chem.MolFromSmiles(one) for one in smiles]
+    vectors, other = raw["vectors"], rng.normal(size=(50, WIDTH)).astype(np.float32)
+    noise = 1e-6 * rng.normal(size=(60, WIDTH))
+    once = Domain.of(vectors, mols)
+    twice = Domain.of(np.tile(vectors, (2, 1)) + noise, mols * 2)
+    np.testing.assert_allclose(twice.nearest[::2], once.nearest, rtol=1e-4)
+    np.testing.assert_allclose(twice.score(other), once.score(other), atol=0.02)
+    assert 0 < once.score(other).mean() < 1
+    assert (twice.score(vectors) == 1).all() and (once.score(vectors) == 1).all()
+    alone = Domain.of(vectors[:1], mols[:1])
+    assert alone.score(vectors[:3]).tolist() == [1, 0, 0]
 
 
 def test_in_domain(rng):
