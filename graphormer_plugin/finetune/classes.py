@@ -29,12 +29,13 @@ def has_fixed_kernel(labels: Floats) -> bool:
 def balanced(
     labels: Floats, rows_of: list[NDArray[np.int64]], weights: list[Floats]
 ) -> list[Floats]:
-    """Weights of the labels 0 and 1 of each target, times what gives both of its classes
-    half of them; as they are for one class."""
+    """Weights of the labels 0 and 1 of each target, times what gives each of its classes
+    half of their sum; as they are for one class."""
     found = []
     for target, (rows, weight) in enumerate(zip(rows_of, weights, strict=True)):
         positive = labels[rows, target] > 0.5
-        share = np.where(positive, positive.mean(), 1 - positive.mean())
+        of_one = np.average(positive, weights=weight)
+        share = np.where(positive, of_one, 1 - of_one)
         found.append(weight if (share == 1).all() else weight * 0.5 / share)
     return found
 

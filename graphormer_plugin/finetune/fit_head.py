@@ -87,7 +87,8 @@ def fit_head(
         seed: of the samples of rows and targets.
         names: of the targets; by default target_0, target_1, ...
         unit: of the targets.
-        weights: of the molecules [n] or of the labels [n, T], >= 0.
+        weights: of the molecules [n] or of the labels [n, T], >= 0; only their ratios
+            count.
         layers: last layers whose vectors are concatenated.
         batch_size: molecules per batch.
         predictor: the checkpoint's model, if it is loaded already.
@@ -96,8 +97,9 @@ def fit_head(
             need them too.
 
     Raises:
-        ValueError: RDKit refuses a molecule, there is no such block, or a target has
-            too few labels, see `unfit_targets`.
+        ValueError: RDKit refuses a molecule, there is no such block, ``weights`` or
+            ``extra`` do not fit the molecules, or a target has too few labels, see
+            `unfit_targets`.
     """
     labels = np.asarray(targets, np.float64)
     if labels.ndim == 1:
@@ -107,10 +109,14 @@ def fit_head(
         schema = TargetSchema(names, unit, "binary" if classes else "regression")
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
-    if weights is not None:
-        weights = np.asarray(weights, np.float64).reshape(len(labels), -1)
-        weights = np.broadcast_to(weights, labels.shape)
+    weights = None if weights is None else _weights_of_labels(weights, labels.shape)
     extra = extra or {}
+    for name, column in extra.items():
+        if np.shape(column) != (len(smiles),):
+            raise ValueError(
+                f"column {name} of extra has shape {list(np.shape(column))}, expected "
+                f"[{len(smiles)}]"
+            )
     blocks = [*blocks, "extra"] if extra else list(blocks)
     _check_blocks(blocks)
     _check(labels, schema)
@@ -193,6 +199,9 @@ def fit_on_features(
         labels: [n, T].
         schema: of the targets.
         digest: `weights_digest` of the checkpoint.
+        blocks: of `KERNELS`, each with its features in ``raw``.
+        seed: of the samples of rows and targets.
+        layers: last layers whose vectors ``raw`` has.
         weights: of the labels [n, T], >= 0.
         extra_columns: names of the features of the block ``extra``.
 
@@ -229,7 +238,7 @@ def fit_on_features(
     else:
         found = _hyperparameters(references, raw, blocks, standard, rows_of, trust, rng)
     keys = [
-        (id(one), rows.tobytes(), weight.tobytes())
+        (found.index(one), rows.tobytes(), weight.tobytes())
         for one, rows, weight in zip(found, rows_of, precision, strict=True)
     ]
     solver = Solver(references, raw, blocks, found, len(set(keys)))
@@ -239,7 +248,8 @@ def fit_on_features(
     spread_scale, curves = np.ones(len(keys)), np.ones((len(keys), 2, KNOTS))
     for target in sorted(range(len(keys)), key=keys.__getitem__):  # equal ones together
         rows = rows_of[target]
-        solution = solver(rows, found[target], 1 / precision[target], rng)
+        ratio = 1 / precision[target]
+        solution = solver(rows, found[target], ratio, rng)
         y = standard[rows, target]
         dual[rows, target] = alpha = cho_solve(solution.factor, y)
         spread_of_target[target] = solution.spread
@@ -255,7 +265,9 @@ def fit_on_features(
         else:
             errors, std = y[at] - left_out, 1 / np.sqrt(diagonal)
             spread_scale[target] = np.sqrt(np.mean((errors / std) ** 2))
-            curves[target] = isotonic_curve(std, errors)
+            # Both as of a label of weight 1, which a prediction stands for.
+            usual = np.sqrt(std**2 + found[target].noise * (1 - ratio[at]))
+            curves[target] = isotonic_curve(usual, errors * (usual / std))
     numbers = {
         "offset": offset,
         "scale": scale,
@@ -289,7 +301,18 @@ def fit_on_features(
 def platt(
     values: Floats, positive: NDArray[np.bool_], weights: Floats | None = None
 ) -> tuple[float, float]:
-    """Slope (>= 0) and intercept of the logit of a probability, by maximum likelihood."""
+    """Slope and intercept of the logit of a probability, by maximum likelihood.
+
+    Args:
+        values: predictions [n] of molecules that the model was not fitted to.
+        positive: whether their class is 1 [n].
+        weights: of the molecules [n]; None: equal ones.
+
+    Returns:
+        Slope >= 0 and intercept. The slope is 0, and the probability the share of class
+        1, where the predictions are not better than chance. With one class alone, that
+        share counts one more molecule of each class.
+    """
     share = np.average(positive, weights=weights)
     if positive.all() or not positive.any():
         share = (positive.sum() + 1) / (len(positive) + 2)
@@ -311,6 +334,24 @@ def training_sample(labels: Floats, seed: int) -> NDArray[np.int64]:
             f"{len(labels):,}",
         )
     return kept
+
+
+def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
+    """Weights of molecules [n] or of labels, as those of labels [n, T].
+
+    Raises:
+        ValueError: they have another shape, or one is negative or not finite.
+    """
+    given = np.asarray(weights, np.float64)
+    found = given[:, None] if given.ndim == 1 else given
+    if found.shape not in (shape, (shape[0], 1)):
+        raise ValueError(
+            f"weights have shape {list(given.shape)}, expected [{shape[0]}] or "
+            f"{list(shape)}"
+        )
+    if not ((found >= 0) & (found < np.inf)).all():
+        raise ValueError("weights must be finite numbers >= 0")
+    return np.broadcast_to(found, shape)
 
 
 def _relative_weights(
@@ -392,6 +433,8 @@ def _hyperparameters(
         labels = []
         for target in targets:
             present = np.flatnonzero(np.isin(rows, rows_of[target]))
+            if not len(present):
+                continue
             ratio = 1 / trust[target][np.isin(rows_of[target], rows)]
             labels.append((present, standard[rows[present], target], ratio))
         return marginal_likelihood.fit(blocks, compared, labels, has_length)

@@ -93,7 +93,7 @@ class Solver:
         Args:
             rows: its molecules.
             one: its kernel.
-            ratio: variance of the noise of each label over that of the kernel.
+            ratio: variance of the noise of each label over `one.noise`.
             rng: draws samples.
         """
         key = rows.tobytes() + ratio.tobytes()
@@ -143,7 +143,9 @@ class Solver:
         return self.matrix[1]
 
 
-def spread_of_sample(matrix: Floats, at: NDArray[np.int64], noise: float) -> Floats:
+def spread_of_sample(
+    matrix: Floats, at: NDArray[np.int64], noise: float | Floats
+) -> Floats:
     """W [m, r] of `Head`, with a sample of molecules as inducing points.
 
     The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz

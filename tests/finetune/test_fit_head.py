@@ -11,6 +11,8 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import classes, marginal_likelihood, solver
 from graphormer_plugin.finetune import fit_head as module
 from graphormer_plugin.finetune.fit_head import fit_on_features
+from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
+from graphormer_plugin.inference import calibration
 from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.kernels import Reference, kernel, raw_features
@@ -274,7 +276,73 @@ def test_classes(rng):
     assert (0 < found.values).all() and (found.values < 1).all()
     truth = other[:, 0] > 0.3
     assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
-    assert (found.std > 0).all() and (found.std < 0.5).all()
+    # By sampling the latent value, which the probability is a logistic function of.
+    mean, variance, _ = head._latent({"vectors": other[:4]})
+    latent = mean + np.sqrt(variance) * rng.normal(size=(4, 100_000))
+    numbers = head.numbers
+    sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))
+    np.testing.assert_allclose(found.std[:4, 0], sampled.std(1), rtol=0.03)
+
+
+def test_equal_seeds_give_equal_heads(rng, monkeypatch):
+    """Wherever the kernels lie in memory; the seed draws the molecules of a variance."""
+    monkeypatch.setattr(solver, "SPREAD_ROWS", 15)
+    _, raw = features(40, rng, ["vectors"])
+    y = np.concatenate([labels(raw, rng) for _ in range(3)], 1)
+    schema = TargetSchema(["a", "b", "c"])
+
+    def fitted(seed, falling):
+        ones = np.ones(1)
+        kernels = [Hyperparameters(ones, ones, 0.1) for _ in range(3)]
+        kernels.sort(key=id, reverse=falling)
+        monkeypatch.setattr(marginal_likelihood, "fit", lambda *_: kernels.pop(0))
+        smiles = molecules(40)
+        head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"], seed=seed)
+        assert head.spread_of_target.tolist() == [0, 1, 2]
+        return head.predict(raw["vectors"]).std
+
+    first = fitted(1, False)
+    np.testing.assert_array_equal(fitted(1, True), first)
+    assert (fitted(2, False) != first).any()
+
+
+def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
+    """They do not count: LAPACK prints a line on stderr for each empty matrix."""
+    monkeypatch.setattr(module, "OWN", 1)
+    monkeypatch.setattr(module, "SHARED_ROWS", 20)
+    _, raw = features(60, rng, ["vectors"])
+    y = np.tile(labels(raw, rng), (1, 3))
+    y[2:, 1:] = np.nan
+    fit, counts = marginal_likelihood.fit, []
+
+    def count(blocks, compared, given, has_length):
+        counts.extend(len(rows) for rows, _, _ in given)
+        return fit(blocks, compared, given, has_length)
+
+    monkeypatch.setattr(marginal_likelihood, "fit", count)
+    schema = TargetSchema(["a", "b", "c"])
+    for seed in range(3):
+        head = fit_on_features(
+            raw, molecules(60), y, schema, blocks=["vectors"], seed=seed
+        )
+        assert np.isfinite(head.predict(raw["vectors"]).values).all()
+    assert 3 <= len(counts) < 9 and min(counts) > 0
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"weights": [1.0, 2]}, r"weights have shape \[2\], expected \[3\] or \[3, 2\]"),
+        ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
+        ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
+        ({"extra": {"pH": [7.0] * 6}}, r"column pH of extra has shape \[6\], expected"),
+        ({"extra": {"pH": [7.0] * 2}}, r"column pH of extra has shape \[2\], expected"),
+    ],
+)
+def test_inputs_that_do_not_fit_the_molecules(options, message):
+    labels = [[1.0, 2], [2, 3], [3, 5]]
+    with pytest.raises(ValueError, match=message):
+        module.fit_head("unread.pt", ["C", "CC", "CCC"], labels, **options)
 
 
 def panel(raw, rng):
@@ -394,6 +462,26 @@ def test_weights(rng):
     expected = np.linalg.solve(matrix + np.diag(noise), standard)
     np.testing.assert_allclose(head.dual[kept, 0], expected, rtol=1e-6, atol=1e-8)
     assert not head.dual[~kept].any()
+    # The spread is calibrated with spreads of new labels of weight 1.
+    usual = []
+    for left in range(len(matrix)):
+        rest = np.arange(len(matrix)) != left
+        inside = (matrix + np.diag(noise))[np.ix_(rest, rest)]
+        solved = np.linalg.solve(inside, matrix[rest, left])
+        usual.append(matrix[left, left] - matrix[left, rest] @ solved)
+    usual = np.sqrt(np.add(usual, head.numbers["noise"][0]))
+    at = np.quantile(usual, np.linspace(0, 1, calibration.KNOTS))
+    np.testing.assert_allclose(head.curve_at[0], at, rtol=1e-6)
+
+
+def test_classes_weigh_the_same_whatever_weights_are_given(rng):
+    """As with --class-weights balanced, or with weights of molecules."""
+    y = (np.arange(60) < 6).astype(float)[:, None]
+    for given in (np.ones(60), np.where(y[:, 0], 5, 1), rng.uniform(0.1, 2, 60)):
+        (found,) = classes.balanced(y, [np.arange(60)], [given])
+        assert found[:6].sum() == pytest.approx(found[6:].sum())
+        assert found.sum() == pytest.approx(given.sum())
+        np.testing.assert_allclose(found[:6] / found[0], given[:6] / given[0])
 
 
 def test_weights_of_classes(rng):
