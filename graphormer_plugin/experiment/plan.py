@@ -148,9 +148,11 @@ class Experiment:
             self.bar.update(epoch - done)
             done = epoch
 
-        run_training(self.folder, words, on_epoch)
-        self.bar.total -= epochs - done  # it stopped early
-        self.bar.refresh()
+        try:
+            run_training(self.folder, words, on_epoch)
+        finally:
+            self.bar.total -= epochs - done  # it stopped early
+            self.bar.refresh()
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: those of the molecules, times those of the

@@ -1,7 +1,9 @@
 """Search of learning rate, dropout and depth of freezing with Optuna."""
 
+import contextlib
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -37,6 +39,7 @@ def search(
     trials: int,
     metric: Metric,
     train: Callable[[Training, str], None],
+    begin: Callable[[int], None],
     *,
     seed: int,
     keep_lr: bool,
@@ -45,7 +48,8 @@ def search(
     """Best options of a training, by its validation metric.
 
     Trials are kept in a database of the folder, and each has a seed of its own, so that a
-    killed search goes on, also within a training, and finds the same.
+    killed search goes on, also within a training, and finds the same. A trial whose
+    training fails, or whose metric is never finite, is the worst.
 
     Args:
         folder: Of the experiment.
@@ -53,11 +57,16 @@ def search(
         trials: How many to make in all.
         metric: Of the log, as it selects the checkpoint.
         train: Trains with some options into a folder of that name.
+        begin: Called with the number of trials that are left.
         seed: Of the search.
         keep_lr: Do not vary the learning rate.
         freezes: Vary the share of layers that are frozen.
+
+    Raises:
+        DatasetError: All trials failed.
     """
     optuna = optuna_module()
+    worst = -math.inf if metric.rises else math.inf
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     (folder / TRIALS_FOLDER).mkdir(exist_ok=True)
 
@@ -72,12 +81,15 @@ def search(
 
     def objective(trial) -> float:
         name = f"{TRIALS_FOLDER}/trial{done + 1}"
-        train(options(trial), name)
-        curve = read_curves(folder / name / LOG_FILE)[metric.name]["valid"]
+        points: Sequence[tuple[float, float]] = []
+        with contextlib.suppress(DatasetError):  # its log says why it failed
+            train(options(trial), name)
+            curves = read_curves(folder / name / LOG_FILE)
+            points = curves.get(metric.name, {}).get("valid", [])
         for checkpoint in (folder / name).glob("*.pt"):
             checkpoint.unlink()
-        values = [value for _, value in curve]
-        return max(values) if metric.rises else min(values)
+        values = [value for _, value in points if math.isfinite(value)]
+        return (max if metric.rises else min)(values, default=worst)
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder.resolve() / TRIALS_FOLDER}/trials.db",
@@ -86,7 +98,15 @@ def search(
         direction="maximize" if metric.rises else "minimize",
     )
     complete = (optuna.trial.TrialState.COMPLETE,)
-    while (done := len(study.get_trials(states=complete))) < trials:
+    finished = len(study.get_trials(states=complete))
+    begin(max(0, trials - finished))
+    for done in range(finished, trials):
         study.sampler = optuna.samplers.TPESampler(seed=seed + done)
         study.optimize(objective, n_trials=1)
+    if study.best_value == worst:
+        place = folder / TRIALS_FOLDER
+        raise DatasetError(
+            f"all {trials} trials failed, see {place / 'trial1' / LOG_FILE}; remove "
+            f"{place} to search again"
+        )
     return options(optuna.trial.FixedTrial(study.best_params))

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.experiment.plan import TITLES, TOGETHER, Experiment
 from graphormer_plugin.experiment.references import forest_predictions
@@ -38,13 +39,19 @@ def search_options(experiment: Experiment) -> Training:
     settings = experiment.settings
     model = SCRATCH if experiment.start is None else FINETUNE
     base = settings.training(model)
-    experiment.bar.total += settings.trials * base.epochs
+
+    def begin(trials: int) -> None:
+        experiment.bar.total += trials * base.epochs
 
     def train(options: Training, name: str) -> None:
         experiment.bar.set_description(name.replace("/", ", "))
         words = experiment.line(0, model, 0, options)
         words[words.index("--save-dir") + 1] = name
-        experiment.train(words, options.epochs)
+        try:
+            experiment.train(words, options.epochs)
+        except DatasetError as error:
+            experiment.warn(f"{name} failed: {error}")
+            raise
 
     return search(
         experiment.folder,
@@ -52,6 +59,7 @@ def search_options(experiment: Experiment) -> Training:
         settings.trials,
         experiment.metric(0),
         train,
+        begin,
         seed=settings.seed,
         keep_lr=settings.lr is not None,
         freezes=model == FINETUNE,

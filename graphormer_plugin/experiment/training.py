@@ -1,6 +1,8 @@
 """Lines of fairseq-train, and running one with its progress."""
 
 import ctypes
+import functools
+import glob
 import json
 import os
 import re
@@ -19,6 +21,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.experiment.table import MOLECULES_FILE
+from graphormer_plugin.finetune.transfer import flag, preset_options
 
 LOG_FILE = "train.log"
 BEST = "checkpoint_best.pt"
@@ -41,7 +44,7 @@ class Start:
 
     Attributes:
         flags: Of fairseq-train.
-        path: Checkpoint of this package.
+        path: Checkpoint of this package, or of the code that published it.
         arch: Its architecture.
         layers: Number of its layers.
     """
@@ -80,27 +83,28 @@ def training_line(
     steps = -(-train_rows // training.batch_size)
     total = steps * training.epochs
     folder = Path(graphormer_plugin.__file__).resolve().parent
+    arch = start.arch if start else settings.arch
     words = [
         *("--user-dir", folder, "--task", "graph_prediction"),
         *("--dataset-name", MOLECULES_FILE, "--data-root", "data"),
-        *("--target-columns", ",".join(targets.names)),
         *("--target-kind", targets.kind, "--split", f"column:{split_column}"),
     ]
-    if targets.unit:
-        words += ["--target-unit", targets.unit]
-    if names := class_names_flag(settings, targets):
-        words += ["--class-names", ",".join(names)]
-    if settings.weight_column:
-        words += ["--weight-column", settings.weight_column]
+    texts = {
+        "target_columns": ",".join(map(column_pattern, targets.names)),
+        "target_unit": targets.unit,
+        "class_names": ",".join(class_names_flag(settings, targets)),
+        "weight_column": settings.weight_column,
+        "extra_columns": ",".join(settings.extra_columns),
+    }
+    # One word each: a text such as -logKow would be taken for a flag.
+    words += [f"{flag(name)}={text}" for name, text in texts.items() if text]
     if settings.largest_fragment:
         words.append("--largest-fragment")
-    if settings.extra_columns:
-        words += ["--extra-columns", ",".join(settings.extra_columns)]
     if settings.descriptors:
         words.append("--descriptors")
     if settings.max_atoms != Settings.max_atoms:
         words += ["--max-atoms", settings.max_atoms]
-    words += ["--arch", start.arch if start else settings.arch]
+    words += ["--arch", arch]
     if start:
         words += start.flags
         if training.frozen:
@@ -109,8 +113,9 @@ def training_line(
         if training.lr_decay != 1:
             words += ["--layerwise-lr-decay", training.lr_decay]
     if training.dropout is not None:
-        for name in ("dropout", "attention-dropout", "act-dropout"):
-            words += [f"--{name}", training.dropout]
+        known = preset_options(arch)
+        for name in ("dropout", "attention_dropout", "act_dropout"):
+            words += [flag(name), training.dropout] if name in known else []
     words += [
         *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
         *("--num-workers", 0, "--distributed-world-size", 1, "--seed", seed),
@@ -128,6 +133,11 @@ def training_line(
     if settings.device == "cpu":
         words.append("--cpu")
     return [str(word) for word in words]
+
+
+def column_pattern(name: str) -> str:
+    """A name, or if it has a comma, which separates names, a pattern that fits it."""
+    return glob.escape(name).replace(",", "?") if "," in name else name
 
 
 def class_names_flag(settings: Settings, targets: TargetSchema) -> Sequence[str]:
@@ -192,7 +202,7 @@ def run_training(
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
-            preexec_fn=_end_with_parent,
+            preexec_fn=functools.partial(_end_with, os.getpid()),
         )
         try:
             with open(log_path, encoding="utf-8", errors="replace") as lines:
@@ -218,16 +228,15 @@ def _report_epochs(text: str, on_epoch: Callable[[int], None]) -> None:
         on_epoch(int(epoch))
 
 
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
 
 
-def _end_with_parent() -> None:
+def _end_with(parent: int) -> None:
     """In a new process: ask the kernel for SIGTERM when the parent dies."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() == 1:
-            os._exit(1)
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has died already
+        os._exit(1)
 
 
 def reason_of(log: str, code: int) -> str:

@@ -295,7 +295,7 @@ def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
     assert "accuracy  balanced_accuracy  log_loss" in out
     model = tmp_path / "model"
     script = (model / "commands.sh").read_text()
-    for flag in ("class-names sweet,sour,bitter", "weight-column trust"):
+    for flag in ("class-names=sweet,sour,bitter", "weight-column=trust"):
         assert f"--{flag} " in script
     assert "--class-weights balanced" in script and "--largest-fragment" in script
     assert (model / "confusion.png").exists()
@@ -341,7 +341,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
     assert main(words) == 0
     model = tmp_path / "model"
     script = (model / "commands.sh").read_text()
-    assert "--extra-columns pH" in script and "--descriptors" in script
+    assert "--extra-columns=pH" in script and "--descriptors" in script
     capsys.readouterr()
     for name in ("head1", "finetune1"):
         path = model / f"replicate1/{name}/checkpoint_best.pt"

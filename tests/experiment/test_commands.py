@@ -1,22 +1,30 @@
 """Lines of fairseq-train and their logs."""
 
+import argparse
+import os
 from pathlib import Path
 
 import numpy as np
 
+from graphormer_plugin.data.options import names_of
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.experiment.training import (
     Start,
+    _end_with,
     read_curves,
     reason_of,
     selecting_metric,
     shell_lines,
     training_line,
 )
+from support.training import forked
 
-START = Start(("--finetune-from-model", "/a b/start.pt"), Path("start.pt"), "gin", 12)
+START = Start(
+    ("--finetune-from-model", "/a b/start.pt"), Path("start.pt"), "grpe_tiny", 12
+)
 
 
 def line(start=START, settings=None, kind="regression", targets=None, **training):
@@ -36,14 +44,15 @@ def line(start=START, settings=None, kind="regression", targets=None, **training
 
 
 def value(words, flag):
-    return words[words.index(flag) + 1]
+    texts = [word.partition("=")[2] for word in words if word.startswith(f"{flag}=")]
+    return texts[0] if texts else words[words.index(flag) + 1]
 
 
 def test_line():
     words = line(frozen=0.5, lr_decay=0.9, dropout=0.2)
     assert value(words, "--target-columns") == "y one,z"
     assert value(words, "--finetune-from-model") == "/a b/start.pt"
-    assert value(words, "--arch") == "gin"
+    assert value(words, "--arch") == "grpe_tiny"
     assert value(words, "--freeze-encoder-layers") == "6"
     assert value(words, "--layerwise-lr-decay") == "0.9"
     assert value(words, "--act-dropout") == "0.2"
@@ -54,6 +63,39 @@ def test_line():
     assert "--layerwise-lr-decay" not in words
     assert "--maximize-best-checkpoint-metric" in words
     assert value(words, "--criterion") == "binary_logloss"
+
+
+def test_dropout_of_models_that_have_few_kinds():
+    words = line(None, Settings("a.csv", "out", arch="gat"), dropout=0.2)
+    assert value(words, "--dropout") == value(words, "--attention-dropout") == "0.2"
+    assert "--act-dropout" not in words
+
+
+def test_names_that_look_like_flags_or_lists(tmp_path):
+    """The line means the column, and no other."""
+    names = ["-logKow", "logS, [mol/L]"]
+    path = tmp_path / "molecules.csv"
+    path.write_text('smiles,-logKow,logS; m,"logS, [mol/L]",split1\nC,1,2,3,train\n')
+    words = line(targets=TargetSchema(names, "-x"))
+    parser = argparse.ArgumentParser()
+    for flag in ("--target-columns", "--target-unit"):
+        parser.add_argument(flag)
+    parsed, _ = parser.parse_known_args(words)
+    assert parsed.target_unit == "-x"
+    asked = names_of(parsed.target_columns, "target_columns")
+    assert open_table(path).select(asked, ["smiles", "split1"]) == names
+
+
+def test_a_training_ends_with_its_parent():
+    """Also if that has the number 1, as in a container."""
+
+    def ending(parent):
+        child = forked(_end_with, parent)
+        child.join()
+        return child.exitcode
+
+    assert ending(os.getpid()) == 0
+    assert ending(os.getppid()) == 1  # another parent: the own one has died
 
 
 def test_line_of_classes():
@@ -82,7 +124,7 @@ def test_line_of_classes():
 def test_script():
     text = shell_lines([line(), line(None)])
     assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
-    assert " \\\n    --target-columns 'y one,z' \\\n" in text
+    assert " \\\n    '--target-columns=y one,z' \\\n" in text
     assert "'/a b/start.pt'" in text
 
 
