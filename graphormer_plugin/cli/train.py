@@ -149,8 +149,8 @@ def build_parser() -> argparse.ArgumentParser:
         type=int,
         default=0,
         metavar="N",
-        help="search learning rate, dropout and depth of freezing in N trainings, with "
-        "Optuna",
+        help="search learning rate, dropout and depth of freezing in N trainings on the "
+        "first split, with Optuna; test molecules of other splits take part in it",
     )
     add(
         "--trees",

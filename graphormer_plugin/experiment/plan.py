@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.criterions.class_weights import class_weights
@@ -31,13 +30,19 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     training_line,
 )
-from graphormer_plugin.finetune.fit_head import unfit_targets
+from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
+from graphormer_plugin.inference.ensemble import usable_device
 from graphormer_plugin.inference.kernels import raw_features
 from graphormer_plugin.inference.molecules import smiles_of
 
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
 TOGETHER = " + "  # between the titles of models that predict together
+
+
+def fitted_rows(split: Split) -> np.ndarray:
+    """Molecules that models without early stopping are fitted to."""
+    return np.concatenate([split["train"], split["valid"]])
 
 
 @dataclass
@@ -80,6 +85,27 @@ class Experiment:
         if many or self.settings.training_flags or not self.heads_fit:
             return list(AUTO_TRAINED)
         return list(AUTO_MODELS)
+
+    def warnings(self) -> list[str]:
+        """What its results suffer from, one line each."""
+        found = []
+        if self.start is None and self.settings.model == AUTO:
+            found.append(
+                "no pre-trained model ships with this version: training from random "
+                "weights; name one with --start"
+            )
+        fitted = [fitted_rows(split) for split in self.splits]
+        most = max(map(len, fitted))
+        if HEAD in self.models and most > MAX_ROWS:
+            found.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
+        if self.settings.trials and any(
+            np.isin(split["test"], fitted[0]).any() for split in self.splits
+        ):
+            found.append(
+                "--trials searches on the first split, with test molecules of others "
+                "among its train and valid: test metrics of those flatter the options"
+            )
+        return found
 
     @cached_property
     def heads_fit(self) -> bool:
@@ -192,7 +218,5 @@ class Experiment:
         return [self.table.smiles[row] for row in rows]
 
     def on_device(self, predictor: hub.Predictor) -> hub.Predictor:
-        """A predictor on a GPU if there is one."""
-        if torch.cuda.is_available() and self.settings.device != "cpu":
-            return predictor.to("cuda")
-        return predictor
+        """A predictor on the device of the settings."""
+        return predictor.to(usable_device(self.settings.device))

@@ -10,7 +10,7 @@ from tqdm import tqdm
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.plan import Experiment
+from graphormer_plugin.experiment.plan import Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import png_of, report, split_text
 from graphormer_plugin.experiment.results import (
@@ -26,13 +26,12 @@ from graphormer_plugin.experiment.results import (
 )
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.search import optuna_module
-from graphormer_plugin.experiment.settings import AUTO, HEAD, Settings, claim
+from graphormer_plugin.experiment.settings import HEAD, Settings, claim
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.steps import (
     FOREST_STEPS,
     PREDICTIONS,
     choose,
-    fitted_rows,
     forest,
     model_predictions,
     search_options,
@@ -86,8 +85,7 @@ def run_experiment(
         OSError, ValueError: One line says what is wrong.
     """
     folder = Path(settings.folder)
-    if settings.device:
-        usable_device(settings.device)
+    usable_device(settings.device)  # or an error, before anything is computed
     if settings.trials:
         optuna_module()
     with file_lock(folder, lambda: say(f"another process works in {folder}; waiting")):
@@ -95,7 +93,8 @@ def run_experiment(
         splits = make_splits(table, settings)
         start = find_start(settings)
         claim(folder, identity_of(settings, start))
-        warnings = warnings_of(table, splits, settings)
+        experiment = Experiment(settings, table, splits, [], start, warn)
+        warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         say(
@@ -109,13 +108,7 @@ def run_experiment(
             say(f"{folder} is finished; its results:\n")
             say((folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
             return
-        columns = write_molecules(folder, table, splits)
-        experiment = Experiment(settings, table, splits, columns, start, warn)
-        if start is None and settings.model == AUTO:
-            warn(
-                "no pre-trained model ships with this version: training from random "
-                "weights; name one with --start"
-            )
+        experiment.split_columns = write_molecules(folder, table, splits)
         bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
         with bar as experiment.bar:
             runs = do_runs(experiment)
@@ -168,10 +161,11 @@ def do_runs(experiment: Experiment) -> list[Run]:
                     model_predictions(experiment, number, model, member)
                     for member in range(experiment.members(model))
                 ]
-            except ValueError as error:
+            except (ValueError, MemoryError) as error:
                 if model != HEAD or len(experiment.models) == 1:
                     raise
-                experiment.warn(f"replicate {number + 1} has no head: {error}")
+                reason = str(error) or "not enough memory"
+                experiment.warn(f"replicate {number + 1} has no head: {reason}")
         choose(experiment, run, number, members)
         runs.append(run)
     return runs

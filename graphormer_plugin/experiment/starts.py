@@ -1,13 +1,17 @@
 """The pre-trained model that an experiment starts from."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
-from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.finetune.importers import checkpoint_of, import_published
+from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
 from graphormer_plugin.finetune.transfer import (
     SIZES,
     Pretrained,
@@ -15,7 +19,11 @@ from graphormer_plugin.finetune.transfer import (
     preset_options,
     read_pretrained,
 )
-from graphormer_plugin.inference.checkpoint import packaged_models
+from graphormer_plugin.inference.checkpoint import (
+    packaged_models,
+    read_checkpoint,
+    slim,
+)
 from graphormer_plugin.models._base import GraphModel
 
 
@@ -48,7 +56,10 @@ def find_start(settings: Settings) -> Start | None:
         path = path.resolve()
         found = _start(("--finetune-from-model", str(path)), read_pretrained(path))
     else:
-        found = _start(("--pretrained-model-name", name), load_pretrained(name))
+        pretrained = load_pretrained(name)
+        found = _start(("--pretrained-model-name", name), pretrained)
+        if pretrained.progress is None:
+            found = dataclasses.replace(found, published=PUBLISHED[name])
     if settings.arch not in (Settings.arch, found.arch):
         raise DatasetError(
             f"--arch {settings.arch}: the start {name} is a {found.arch}; give --model "
@@ -57,7 +68,21 @@ def find_start(settings: Settings) -> Start | None:
     return found
 
 
-def check_arch(name: str) -> None:
+def start_state(start: Start) -> dict[str, Any]:
+    """A start as a checkpoint of this package, without the state of its training.
+
+    Raises:
+        OSError, ValueError: It cannot be read.
+    """
+    published = start.published
+    if published is None:
+        return slim(read_checkpoint(start.path).state)
+    imported = import_published(start.path, published.source, published.config)
+    names = [f"output {number}" for number in range(imported.num_outputs)]
+    return checkpoint_of(imported, TargetSchema(names), published.source)
+
+
+def check_arch(name: str, where: str = "") -> None:
     """Raise DatasetError for an architecture that this package does not have."""
     known = sorted(
         arch
@@ -65,11 +90,15 @@ def check_arch(name: str) -> None:
         if issubclass(model, GraphModel)
     )
     if name not in known:
-        raise DatasetError(f"unknown --arch {name}, expected one of {', '.join(known)}")
+        raise DatasetError(
+            f"{where}unknown --arch {name}, expected one of {', '.join(known)}"
+        )
 
 
 def _start(flags: tuple[str, ...], found: Pretrained) -> Start:
-    options, preset = found.options, preset_options(found.options["_name"])
+    options = found.options
+    check_arch(options["_name"], f"{found.path}: ")
+    preset = preset_options(options["_name"])
     for name in SIZES:
         if name in options and options[name] != preset.get(name):
             flags += (flag(name), str(options[name]))

@@ -8,25 +8,31 @@ import torch
 from graphormer_plugin import hub
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.experiment.plan import TITLES, TOGETHER, Experiment
+from graphormer_plugin.experiment.plan import (
+    TITLES,
+    TOGETHER,
+    Experiment,
+    fitted_rows,
+)
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import (
     Run,
     read_prediction,
+    save_arrays,
     save_prediction,
 )
 from graphormer_plugin.experiment.scores import MAIN, main_score
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
-from graphormer_plugin.experiment.table import Split
+from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
     fit_on_features,
     save_training_domain,
+    training_sample,
 )
 from graphormer_plugin.inference.array_file import weights_digest
-from graphormer_plugin.inference.checkpoint import read_checkpoint, slim
 from graphormer_plugin.inference.head import HEAD_FILE, Head
 from graphormer_plugin.inference.values import Prediction, combined
 
@@ -76,11 +82,6 @@ def write_commands(experiment: Experiment) -> None:
         file.write(shell_lines(lines, comments))
 
 
-def fitted_rows(split: Split) -> np.ndarray:
-    """Molecules that models without early stopping are fitted to."""
-    return np.concatenate([split["train"], split["valid"]])
-
-
 def forest(experiment: Experiment, run: int) -> Prediction:
     """Predictions of the random forest, computed or read."""
     folder, table = experiment.folder, experiment.table
@@ -120,8 +121,11 @@ def model_predictions(
             experiment.bar.set_description(f"{title} {member + 1}")
             words = experiment.line(run, model, member)
             experiment.train(words, experiment.options(model).epochs)
-            smiles = experiment.smiles(experiment.splits[run]["train"])
-            save_training_domain(save_dir / BEST, smiles)
+            save_training_domain(
+                save_dir / BEST,
+                experiment.smiles(experiment.splits[run]["train"]),
+                predictor=experiment.on_device(hub.load(save_dir / BEST)),
+            )
             predictor = experiment.on_device(hub.load(save_dir / BEST))
             table = experiment.table
             found = predictor.estimate(table.smiles, extra=table.extra)
@@ -136,22 +140,33 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     of the latter come from one that is fitted to the training molecules alone.
     """
     table, split, start = experiment.table, experiment.splits[run], experiment.start
-    predictor = experiment.on_device(hub.load(start.path, head=None))
-    checkpoint = read_checkpoint(start.path)
-    if predictor.featuriser not in ("ogb", "ogb_largest_fragment"):
+    seed = experiment.settings.seed + run
+    state = start_state(start)
+    task_state = state["task_state"]
+    if task_state.get("featuriser") not in ("ogb", "ogb_largest_fragment"):
         raise ValueError(f"{start.path} reads other features than those of OGB")
-    predictor.featuriser = table.featuriser
-    raw = {"vectors": predictor.embed(table.smiles), **experiment.features()}
+    task_state["featuriser"] = table.featuriser
+    state["cfg"]["task"]["max_atoms"] = experiment.settings.max_atoms
+    save_dir.mkdir(parents=True, exist_ok=True)
+    with atomic_write(save_dir / BEST) as file:
+        torch.save(state, file)
+    vectors = experiment.folder / "data/vectors.npz"  # all replicates have them
+    if not vectors.exists():
+        predictor = experiment.on_device(hub.load(save_dir / BEST, head=None))
+        save_arrays(vectors, {"vectors": predictor.embed(table.smiles)})
+    with np.load(vectors) as arrays:
+        raw = {**arrays, **experiment.features()}
 
     def fit(rows: np.ndarray) -> Head:
+        rows = rows[training_sample(table.labels[rows], seed)]
         weights = experiment.label_weights(rows)
         return fit_on_features(
             {name: values[rows] for name, values in raw.items()},
             [experiment.molecules[row] for row in rows],
             table.labels[rows],
             table.targets,
-            weights_digest(checkpoint.weights),
-            seed=experiment.settings.seed + run,
+            weights_digest(state["model"]),
+            seed=seed,
             weights=None if weights is None else weights[rows],
             blocks=[*BLOCKS, "extra"] if table.extra_columns else BLOCKS,
             extra_columns=table.extra_columns,
@@ -163,11 +178,6 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     of_valid = first.predict_features({name: all_[valid] for name, all_ in raw.items()})
     for all_rows, rows in zip(found, of_valid, strict=True):
         all_rows[valid] = rows
-    save_dir.mkdir(parents=True, exist_ok=True)
-    state = slim(checkpoint.state)
-    state["task_state"]["featuriser"] = table.featuriser
-    with atomic_write(save_dir / BEST) as file:
-        torch.save(state, file)
     head.save(save_dir / HEAD_FILE)
     return found
 

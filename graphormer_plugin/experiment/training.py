@@ -21,6 +21,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.experiment.table import MOLECULES_FILE
+from graphormer_plugin.finetune.published import Published
 from graphormer_plugin.finetune.transfer import flag, preset_options
 
 LOG_FILE = "train.log"
@@ -47,12 +48,14 @@ class Start:
         path: Checkpoint of this package, or of the code that published it.
         arch: Its architecture.
         layers: Number of its layers.
+        published: What it is, if it is of another code.
     """
 
     flags: tuple[str, ...]
     path: Path
     arch: str
     layers: int
+    published: Published | None = None
 
 
 def training_line(

@@ -1,5 +1,6 @@
 """graphormer-train: from a table to a folder with a model."""
 
+import dataclasses
 import json
 import re
 import shlex
@@ -17,12 +18,14 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import default_folder, main
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment import starts, training
+from graphormer_plugin.experiment import plan, starts, training
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.finetune import fit_head
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.model_folder import load_any, write_folder
+from support.published_weights import random_state
 from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
 
@@ -234,6 +237,38 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(together, rel=1e-4)
 
 
+def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
+    """Fitted to a sample of the molecules; the limit of atoms stays."""
+    monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path))
+    weights = {"model": random_state()}
+    torch.save(weights, tmp_path / "checkpoint_best_pcqm4mv2.pt")
+    for module in (fit_head, plan):
+        monkeypatch.setattr(module, "MAX_ROWS", 20)
+    model = tmp_path / "model"
+    words = [str(folder / "table.csv"), "--out", str(model), "--split", "random"]
+    words += ["--start", "pcqm4mv2_graphormer_base", "--max-atoms", "40"]
+    words += "--replicates 2 --trees 5 --device cpu --quiet".split()
+    assert main(words) == 0
+    assert "warning: heads are fitted to 20 of 27 molecules\n" in (
+        capsys.readouterr().err
+    )
+    page = (model / "report.html").read_text()
+    assert "Warning: heads are fitted to 20 of 27 molecules." in page
+    for number in (1, 2):
+        kept = model / f"replicate{number}/head1"
+        assert len(read_head(kept / "head.npz")) == 20
+        predictor = hub.load(kept / "checkpoint_best.pt")
+        assert predictor.max_atoms == 40
+        test = [
+            line
+            for line in rows(model / "predictions_test.csv")
+            if line["replicate"] == str(number)
+        ]
+        values = predictor.predict([line["SMILES"] for line in test])[:, 0]
+        written = [float(line["gap_predicted"]) for line in test]
+        assert written == pytest.approx(values, rel=1e-4)
+
+
 @pytest.fixture
 def nothing_ships(monkeypatch):
     monkeypatch.setattr(starts, "packaged_models", dict)
@@ -249,6 +284,10 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
     assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
     with pytest.raises(DatasetError, match="--arch gcn: the start small is a grpe_tin"):
         starts.find_start(Settings("a.csv", "out", arch="gcn"))
+    other = dataclasses.replace(read_pretrained(path), options={"_name": "mixer"})
+    monkeypatch.setattr(starts, "load_pretrained", lambda name: other)
+    with pytest.raises(DatasetError, match=r"\.pt: unknown --arch mixer, expected one"):
+        starts.find_start(Settings("a.csv", "out"))
     with pytest.raises(
         DatasetError, match="unknown --arch lstm, expected one of cgt, "
     ):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment import plan
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.settings import (
@@ -52,7 +53,7 @@ def experiment(tmp_path, monkeypatch):
 
     monkeypatch.setattr(running, "model_predictions", predictions)
     monkeypatch.setattr(running, "forest", lambda *_: Prediction(LABELS))
-    result.warnings = warnings
+    result.warned = warnings
     return result
 
 
@@ -112,13 +113,55 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [SCRATCH]
 
 
+def test_what_flatters_or_misses_something(experiment, monkeypatch):
+    assert experiment.warnings() == []
+    monkeypatch.setattr(plan, "MAX_ROWS", 9)
+    experiment.settings = Settings("a.csv", "out", trials=2)
+    assert experiment.warnings() == ["heads are fitted to 9 of 10 molecules"]
+    experiment.splits = [SPLIT, SPLIT]  # with two seeds of the models
+    assert len(experiment.warnings()) == 1
+    experiment.splits = [SPLIT, SPLIT | {"test": np.array([8])}]
+    assert experiment.warnings()[1].startswith("--trials searches on the first split, ")
+    experiment.start = None
+    assert [text[:12] for text in experiment.warnings()] == [
+        "no pre-train",
+        "--trials sea",
+    ]
+
+
+def test_weights_of_labels(experiment):
+    """Those of molecules times those of classes, which the fitted rows give."""
+    experiment.table.weights = None
+    assert experiment.label_weights(np.arange(4)) is None
+    experiment.table.labels = np.array([[0, 1.0], [0, 0], [0, np.nan], [1, 1]])
+    experiment.table.targets = TargetSchema(["y", "z"], kind="binary")
+    experiment.table.weights = np.array([1.0, 2, 3, 0])
+    expected = np.array([[1, 1], [2, 2], [3, 3], [0, 0]])
+    assert (experiment.label_weights(np.arange(4)) == expected).all()
+    experiment.settings = Settings("a.csv", "out", class_weights="1,5")
+    expected[0, 1] = 5
+    found = experiment.label_weights(np.arange(4))
+    known = ~np.isnan(experiment.table.labels)
+    assert found[known] == pytest.approx(expected[known])
+    experiment.table.weights = None
+    experiment.settings = Settings("a.csv", "out", class_weights="balanced")
+    found = experiment.label_weights(np.arange(4))
+    assert found[3, 0] / found[0, 0] == pytest.approx(3)
+    found = experiment.label_weights(np.array([0, 3]))
+    assert found[3, 0] == pytest.approx(found[0, 0])
+
+
 def test_a_head_that_cannot_be_fitted(experiment):
     experiment.errors[HEAD] = ValueError("target y has fewer than 2 different labels")
     (run,) = running.do_runs(experiment)
     assert run.chosen == "fine-tuned" and "head" not in run.predictions
-    assert experiment.warnings == [
+    assert experiment.warned == [
         "replicate 1 has no head: target y has fewer than 2 different labels"
     ]
-    experiment.errors[FINETUNE] = ValueError("no memory")
-    with pytest.raises(ValueError, match="no memory"):
+    experiment.errors[HEAD] = MemoryError()
+    (run,) = running.do_runs(experiment)
+    assert run.chosen == "fine-tuned"
+    assert experiment.warned[1] == "replicate 1 has no head: not enough memory"
+    experiment.errors[FINETUNE] = ValueError("no data")
+    with pytest.raises(ValueError, match="no data"):
         running.do_runs(experiment)
