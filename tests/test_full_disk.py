@@ -3,6 +3,7 @@
 import contextlib
 import os
 import subprocess
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -149,7 +150,7 @@ def test_predictions(disk):
     def block(first):
         rows = np.arange(first, first + 100)
         cells = [[str(row)] for row in rows]
-        return cells, [np.repeat(rows[:, None], 64, 1)], 0
+        return cells, [np.repeat(rows[:, None], 64, 1)], 0, Counter()
 
     files = writer(False)
     with pytest.raises(OSError, match=f"cannot write {folder}.*No space left"):
@@ -171,4 +172,4 @@ def test_predictions_without_room_for_a_row(disk):
     folder = disk(16)
     with fill(folder, 0), pytest.raises(OSError, match="No space left"):
         files = ResumableWriter(folder / "out.csv", ["y"] * 3000, {}, "key", False)
-        files.append([["1"] * 3000], [], 0)
+        files.append([["1"] * 3000], [], 0, Counter())

@@ -12,7 +12,6 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rdkit import rdBase
 from tqdm import tqdm
 
@@ -23,11 +22,12 @@ from graphormer_plugin.data.parquet_table import pyarrow_parquet
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.data.table_formats import WRITABLE, open_table, write_table
-from graphormer_plugin.inference.domain import domain_file
+from graphormer_plugin.inference.domain import domain_file, unlike_warnings
 from graphormer_plugin.inference.ensemble import (
     BLOCK_ROWS,
     REASON,
     Ensemble,
+    PredictedBlock,
     Vectors,
     blocks,
     free_names,
@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=0,
         metavar="K",
         help="predict K times with dropout switched on, and write mean and standard "
-        "deviation",
+        "deviation, which the spread_scale of a folder does not change",
     )
     add("--seed", type=int, default=1, help="seed of --mc-dropout (default: 1)")
     add(
@@ -222,7 +222,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 rows = (begin + first, end, size)
                 for found in predicted(model, table, column, rows, workers, pool):
                     files.append(*found)
-                    bar.update(len(found[0]))
+                    bar.update(len(found.rows))
             files.finish()
         except BaseException:
             if files.rows:
@@ -236,7 +236,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(
         f"{output}: {total:,} rows{failed}; {model.description}; {rate:,.0f} molecules/s"
     )
-    for line in model.unseen.warnings():
+    for line in unlike_warnings(files.unlike, model.domains):
         print(f"warning: {line}", file=sys.stderr)
     if total and files.failed == total:
         print(
@@ -254,7 +254,7 @@ def predicted(
     rows: tuple[int, int, int],
     workers: int,
     pool: ProcessPoolExecutor | None,
-) -> Iterator[tuple[list[list[str]], list[np.ndarray], int]]:
+) -> Iterator[PredictedBlock]:
     """Yield what `Ensemble` returns, block after block.
 
     Args:
@@ -266,9 +266,7 @@ def predicted(
         pool: those that predict; None: they read SMILES only.
     """
     if pool is not None:
-        for found in predicted_blocks(pool, workers, table, column, *rows):
-            model.unseen.add(found.unseen)
-            yield found.rows, found.arrays, found.failed
+        yield from predicted_blocks(pool, workers, table, column, *rows)
         return
     more = (model.featuriser, workers, model.extra_columns)
     row = rows[0]

@@ -76,7 +76,7 @@ def parity(
     """Predicted against measured values."""
     for predicted, labels in pairs:
         axis.plot(labels, predicted, ".", markersize=4, alpha=0.6)
-    low, high = (limit for limit in _limits(pairs))
+    low, high = _limits(pairs)
     axis.plot([low, high], [low, high], color="0.5", linewidth=0.8)
     unit = f" ({unit})" if unit else ""
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")

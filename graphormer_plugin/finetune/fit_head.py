@@ -123,7 +123,7 @@ def fit_head(
     kept = training_sample(labels, seed)
     smiles, labels = [smiles[row] for row in kept], labels[kept]
     weights = None if weights is None else weights[kept]
-    predictor = predictor or load(checkpoint, head=None)
+    predictor = predictor or load(checkpoint, head=None, domain=False)
     vectors = predictor.embed(smiles, layers, batch_size=batch_size)
     smiles = smiles_of(smiles, predictor.featuriser)
     columns = np.empty((len(labels), 0))
@@ -149,11 +149,7 @@ def fit_head(
 
 
 def save_training_domain(
-    checkpoint: str | os.PathLike[str],
-    smiles: Sequence[str],
-    *,
-    seed: int = 1,
-    predictor: Predictor | None = None,
+    checkpoint: str | os.PathLike[str], smiles: Sequence[str]
 ) -> Path:
     """Write beside a checkpoint without head which molecules it was trained on, so that
     predictions say how like them a molecule is (see `Domain`).
@@ -161,15 +157,13 @@ def save_training_domain(
     Args:
         checkpoint: the file.
         smiles: training molecules; of more than `MAX_ROWS` a sample.
-        seed: of the sample.
-        predictor: the checkpoint's model, if it is loaded already.
 
     Returns:
-        Path of the file.
+        Path of the file; one of an earlier training is replaced.
     """
-    rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(seed))
+    rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     smiles = [smiles[row] for row in rows]
-    predictor = predictor or load(checkpoint, head=None)
+    predictor = load(checkpoint, head=None, domain=False)
     smiles = smiles_of(smiles, predictor.featuriser)
     mols = [mol_of_any_smiles(text) for text in smiles]
     path = domain_file(checkpoint)

@@ -131,5 +131,6 @@ def check_owner(path: str | os.PathLike[str], found: str, expected: str | None) 
     """
     if expected is not None and found != expected:
         raise ValueError(
-            f"{path} belongs to another checkpoint than the one that it is used with"
+            f"{path} belongs to another checkpoint than the one that it is used with; "
+            "remove it, or make it again"
         )

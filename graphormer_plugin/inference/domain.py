@@ -28,6 +28,7 @@ VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 IN_DOMAIN = "in_domain"  # column of the scores
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
+FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
 # Distance below which two vectors are those of one molecule: float32 rounds differently
 # from batch to batch.
 SAME = 1e-4
@@ -118,58 +119,55 @@ class Domain:
         )
 
 
-class Unseen:
-    """Counts molecules that are unlike those of the training.
+def unlike_training(
+    domains: Sequence[Domain], smiles: Sequence[str], in_domain: Floats
+) -> Counter[str]:
+    """Count molecules that are unlike those of the training.
 
     Args:
-        domains: of the models; a molecule counts if it is unlike one of them.
+        domains: of the models; an element and a size count if one of the models has not
+            seen them.
+        smiles: the molecules.
+        in_domain: their scores, mean over the models.
+
+    Returns:
+        Molecules whose score is below `OUTSIDE` (`FAR`), that are smaller or larger than
+        all of the training (`SIZE`), and that have an unseen element, by its symbol.
     """
+    symbol = Chem.GetPeriodicTable().GetElementSymbol
+    counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
+    for mol in map(mol_of_any_smiles, smiles):
+        found = [domain.unseen(mol) for domain in domains]
+        elements = {number for numbers, _ in found for number in numbers}
+        counts.update(symbol(number) for number in sorted(elements))
+        counts[SIZE] += any(outside for _, outside in found)
+    return counts
 
-    def __init__(self, domains: Sequence[Domain]) -> None:
-        self.domains = domains
-        self.far = self.sizes = 0
-        self.elements: Counter[int] = Counter()
 
-    def count(self, smiles: Sequence[str], in_domain: Floats | None) -> None:
-        """Add molecules with their scores."""
-        if not self.domains or in_domain is None:
-            return
-        self.far += int((in_domain < OUTSIDE).sum())
-        for mol in map(mol_of_any_smiles, smiles):
-            found = [domain.unseen(mol) for domain in self.domains]
-            elements = {number for numbers, _ in found for number in numbers}
-            self.elements.update(elements)
-            self.sizes += any(outside for _, outside in found)
-
-    def add(self, other: "Unseen") -> None:
-        """Add the molecules that another one has counted."""
-        self.far += other.far
-        self.sizes += other.sizes
-        self.elements.update(other.elements)
-
-    def warnings(self) -> list[str]:
-        """One line for each kind; empty if all molecules resemble the training ones."""
-        lines = []
-        if self.elements:
-            symbol = Chem.GetPeriodicTable().GetElementSymbol
-            counts = [
-                f"{symbol(number)} (in {_molecules(count)})"
-                for number, count in self.elements.most_common()
-            ]
-            lines.append(f"no training molecule has {', '.join(counts)}")
-        if self.sizes:
-            low = max(domain.atoms[0] for domain in self.domains)
-            high = min(domain.atoms[1] for domain in self.domains)
-            lines.append(
-                f"{_molecules(self.sizes)} smaller or larger than all training "
-                f"molecules, which have {low} to {high} heavy atoms"
-            )
-        if self.far:
-            lines.append(
-                f"{_molecules(self.far)} with {IN_DOMAIN} < {OUTSIDE}: farther from the "
-                f"training molecules than {1 - OUTSIDE:.0%} of these from each other"
-            )
-        return lines
+def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
+    """One line for each kind of `unlike_training`; empty if all molecules resemble the
+    training ones."""
+    lines = []
+    elements = [
+        f"{symbol} (in {_molecules(count)})"
+        for symbol, count in counts.most_common()
+        if symbol not in (FAR, SIZE)
+    ]
+    if elements:
+        lines.append(f"no training molecule has {', '.join(elements)}")
+    if counts[SIZE]:
+        low = max(domain.atoms[0] for domain in domains)
+        high = min(domain.atoms[1] for domain in domains)
+        lines.append(
+            f"{_molecules(counts[SIZE])} smaller or larger than all training molecules, "
+            f"which have {low} to {high} heavy atoms"
+        )
+    if counts[FAR]:
+        lines.append(
+            f"{_molecules(counts[FAR])} with {IN_DOMAIN} < {OUTSIDE}: farther from the "
+            f"training molecules than {1 - OUTSIDE:.0%} of these from each other"
+        )
+    return lines
 
 
 def _molecules(count: int) -> str:

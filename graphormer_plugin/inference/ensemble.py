@@ -1,10 +1,11 @@
 """Predictions and vectors of one or several models for a table of molecules."""
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,17 +18,18 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.classes import ClassWords, class_labels
-from graphormer_plugin.inference.domain import IN_DOMAIN, Unseen
+from graphormer_plugin.inference.domain import IN_DOMAIN, unlike_training
 from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
 from graphormer_plugin.inference.loading import BESIDE, load
 from graphormer_plugin.inference.model_folder import (
+    EnsemblePredictor,
     ModelFolder,
     check_agreement,
     read_folder,
 )
 from graphormer_plugin.inference.molecules import Featuriser, parser_of, smiles_of
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.values import combined, describe
+from graphormer_plugin.inference.values import describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
@@ -52,6 +54,22 @@ class Block:
     chunk: GraphChunk | None
     reasons: dict[int, str]
     extra: np.ndarray
+
+
+class PredictedBlock(NamedTuple):
+    """What a block becomes.
+
+    Attributes:
+        rows: of the output.
+        arrays: for the files of `Ensemble.arrays`.
+        failed: number of rows without prediction.
+        unlike: see `unlike_training`.
+    """
+
+    rows: list[list[str]]
+    arrays: list[np.ndarray]
+    failed: int
+    unlike: Counter[str]
 
 
 def blocks(
@@ -147,7 +165,7 @@ class Ensemble:
     Attributes:
         names: names of the predicted columns.
         numbers: whether each of them has numbers.
-        unseen: counts of molecules unlike those of the training.
+        domains: of the models that have one.
         description: targets and units, for people.
         featuriser: makes graphs that all models can read.
         extra_columns: numbers that the models need beside the molecules.
@@ -166,9 +184,8 @@ class Ensemble:
         seed: int = 1,
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
-        spread_scale: np.ndarray | float = 1.0,
+        spread_scale: np.ndarray | None = None,
     ) -> None:
-        self.spread_scale = spread_scale
         self.predictors = [predictor for _, predictor in predictors]
         self.batch_size = batch_size
         self.mc_dropout = mc_dropout
@@ -177,6 +194,7 @@ class Ensemble:
         for path, predictor in predictors:
             self._check(path, predictor)
             check_agreement(predictors[0], (path, predictor))
+        self.together = EnsemblePredictor(self.predictors, spread_scale)
         first = self.predictors[0]
         self.featuriser = Featuriser(
             first.featuriser,
@@ -191,16 +209,13 @@ class Ensemble:
             or mc_dropout > 0
             or any(member.head is not None for member in members)
         )
-        self.has_domain = any(member.domain is not None for member in members)
-        self.unseen = Unseen(
-            [member.domain for member in members if member.domain is not None]
-        )
+        self.domains = [one.domain for one in members if one.domain is not None]
         names = list(self.targets.names)
         if self.has_spread:
             names = [name + end for name in names for end in ("", "_std")]
         if self.targets.kind == "multiclass":
             names += [f"{names[0]}_probability_{c}" for c in class_labels(self.targets)]
-        if self.has_domain:
+        if self.domains:
             names.append(IN_DOMAIN)
         self.words = ClassWords(self.targets, step=2 if self.has_spread else 1)
         self.names = names + self.words.names
@@ -252,18 +267,12 @@ class Ensemble:
             result[path.with_suffix(".count.npy")] = (np.int64, ())
         return result
 
-    def __call__(
-        self, block: Block, first: int
-    ) -> tuple[list[list[str]], list[np.ndarray], int]:
+    def __call__(self, block: Block, first: int) -> PredictedBlock:
         """Predict a block.
 
         Args:
             block: molecules.
             first: row of the input at which it starts.
-
-        Returns:
-            Rows of the output, arrays for the files of `arrays`, and the number of rows
-            without prediction.
 
         Raises:
             ValueError: not enough memory.
@@ -271,9 +280,11 @@ class Ensemble:
         predicted: dict[int, list[str]] = {}
         rows = [] if block.chunk is None else block.chunk.row.tolist()
         arrays: list[np.ndarray] = []
+        unlike: Counter[str] = Counter()
         try:
             if rows:
-                for row, values in zip(rows, self._predict(block)):
+                found, unlike = self._predict(block)
+                for row, values in zip(rows, found):
                     if row in block.reasons:
                         continue
                     if np.isfinite(values).all():
@@ -297,21 +308,19 @@ class Ensemble:
             [*cells, *predicted.get(row, empty), block.reasons.get(row, "")]
             for row, cells in enumerate(block.cells)
         ]
-        return table, arrays, len(block.cells) - len(predicted)
+        failed = len(block.cells) - len(predicted)
+        return PredictedBlock(table, arrays, failed, unlike)
 
-    def _predict(self, block: Block) -> np.ndarray:
-        """float64 [graphs, len(names)]."""
+    def _predict(self, block: Block) -> tuple[np.ndarray, Counter[str]]:
+        """float64 [graphs, len(names)], and what is unlike the training."""
         smiles = [block.smiles[row] for row in block.chunk.row]
         extra = block.extra[block.chunk.row]
         mean, std, in_domain = np.empty(0), None, None
-        if self.has_domain or not self.mc_dropout:
-            mean, std, in_domain = combined(
-                [
-                    predictor.estimate(block.chunk, self.batch_size, smiles, extra)
-                    for predictor in self.predictors
-                ]
+        if self.domains or not self.mc_dropout:
+            mean, std, in_domain = self.together.estimate(
+                block.chunk, self.batch_size, smiles, extra
             )
-        if self.mc_dropout:
+        if self.mc_dropout:  # whose spread is not calibrated
             sequence = np.random.SeedSequence(self.seed)
             seeds = sequence.generate_state(len(self.predictors)).tolist()
             samples = np.concatenate(
@@ -321,9 +330,6 @@ class Ensemble:
                 ]
             )
             mean, std = samples.mean(0), samples.std(0, ddof=1)
-        if std is not None:
-            std = std * self.spread_scale
-        self.unseen.count(smiles_of(smiles, self.predictors[0].featuriser), in_domain)
         if self.targets.kind == "multiclass":
             best = mean.argmax(1)[:, None]
             columns = [best, mean]
@@ -333,9 +339,12 @@ class Ensemble:
             columns = [mean]
         else:
             columns = [np.stack([mean, std], 2).reshape(len(mean), -1)]
+        unlike: Counter[str] = Counter()
         if in_domain is not None:
             columns.append(in_domain[:, None])
-        return np.concatenate(columns, 1)
+            read = smiles_of(smiles, self.predictors[0].featuriser)
+            unlike = unlike_training(self.domains, read, in_domain)
+        return np.concatenate(columns, 1), unlike
 
     def _width(self) -> int:
         return self.vectors.layers * self.predictors[0].model.embed_dim
@@ -396,7 +405,7 @@ def load_ensemble(
     if bfloat16:
         for _, member in members:
             member.bfloat16()
-    scale = folder.scales(members[0][1].targets) if folder else 1.0
+    scale = folder.scales(members[0][1].targets) if folder else None
     return Ensemble(members, spread_scale=scale, **options)
 
 

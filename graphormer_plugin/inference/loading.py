@@ -35,6 +35,7 @@ def load(
     path: str | os.PathLike[str],
     user_data_dir: str | os.PathLike[str] | None = None,
     head: str | os.PathLike[str] | None = BESIDE,
+    domain: bool = True,
 ) -> Predictor:
     """Load a checkpoint that was trained or converted with this package.
 
@@ -47,11 +48,13 @@ def load(
             names is not imported.
         head: file of a head on its vectors; ``beside`` takes ``head.npz`` beside the
             checkpoint if there is one, None takes none.
+        domain: whether to read the file of `domain_file` beside a checkpoint without
+            head, if there is one.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint of this package, the head is not its own, or
-            the folder cannot be imported.
+        ValueError: it is not a checkpoint of this package, the head or the domain is not
+            its own, or the folder cannot be imported.
     """
     if user_data_dir is not None:
         import_user_data(user_data_dir)
@@ -63,8 +66,9 @@ def load(
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
     head = head_file(path, head)
     beside = domain_file(path)
+    has_domain = domain and head is None and beside.exists()
     owner = ""
-    if head is not None or beside.exists():
+    if head is not None or has_domain:
         owner = weights_digest(checkpoint.weights)
     return Predictor(
         model,
@@ -73,7 +77,7 @@ def load(
         featuriser,
         max_atoms,
         head=None if head is None else read_head(head, owner),
-        domain=read_domain(beside, owner) if head is None and owner else None,
+        domain=read_domain(beside, owner) if has_domain else None,
         arch=checkpoint.arch,
     )
 

@@ -97,7 +97,7 @@ class EnsemblePredictor:
 
     Args:
         members: at least one; they predict the same targets.
-        spread_scale: calibration of the spread [C].
+        spread_scale: calibration of the spread [C]; None: 1.
 
     Attributes:
         targets: what is predicted.

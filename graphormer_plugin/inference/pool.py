@@ -8,27 +8,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
-import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
 from graphormer_plugin.data.featurise import in_order, start_worker
 from graphormer_plugin.data.table import Table
-from graphormer_plugin.inference.domain import Unseen
-from graphormer_plugin.inference.ensemble import Ensemble, blocks
+from graphormer_plugin.inference.ensemble import Ensemble, PredictedBlock, blocks
 
 BlockRows = list[tuple[int, int, list[str]]]  # as `Table.rows` yields them
-
-
-class PredictedBlock(NamedTuple):
-    """What `Ensemble` returns for a block, and what was unlike the training."""
-
-    rows: list[list[str]]
-    arrays: list[np.ndarray]
-    failed: int
-    unseen: Unseen
 
 
 class _MemoryTable(Table):
@@ -127,7 +115,6 @@ def _predict(
     header: list[str], column: str, first: int, rows: BlockRows
 ) -> PredictedBlock:
     ensemble = _ensemble
-    ensemble.unseen = Unseen(ensemble.unseen.domains)
     (block,) = blocks(
         _MemoryTable(header, rows),
         column,
@@ -138,7 +125,4 @@ def _predict(
         0,
         ensemble.extra_columns,
     )
-    cells, arrays, failed = ensemble(block, first)
-    counts = Unseen(())  # without the training vectors, which are large
-    counts.add(ensemble.unseen)
-    return PredictedBlock(cells, arrays, failed, counts)
+    return ensemble(block, first)

@@ -5,6 +5,7 @@ import fcntl
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -34,6 +35,7 @@ class ResumableWriter:
     Attributes:
         rows: rows written.
         failed: how many of them have no prediction.
+        unlike: how many of them are unlike the training, see `unlike_training`.
 
     Raises:
         ValueError: a file exists already; files of an interrupted run exist and are not
@@ -55,6 +57,7 @@ class ResumableWriter:
         self.record = part_record(table)
         self.key = key
         self.rows = self.failed = 0
+        self.unlike: Counter[str] = Counter()
         self.files: dict[Path, BinaryIO] = {}
         if self.record.exists():
             self._resume(resume)
@@ -69,10 +72,14 @@ class ResumableWriter:
             if path in self.arrays:
                 self.files[path].write(bytes(NPY_HEADER_BYTES))
         self.files[table].write(_csv_lines([header]))
-        self._save(0, 0)
+        self._save(0, 0, self.unlike)
 
     def append(
-        self, rows: Sequence[Sequence[str]], arrays: Sequence[np.ndarray], failed: int
+        self,
+        rows: Sequence[Sequence[str]],
+        arrays: Sequence[np.ndarray],
+        failed: int,
+        unlike: Counter[str],
     ) -> None:
         """Append rows to the table, and their entries to each array."""
         contents = [_csv_lines(rows)]
@@ -82,7 +89,7 @@ class ResumableWriter:
         for path, content in zip(self.paths, contents, strict=True):
             with named_in_errors(_part(path)):
                 self.files[path].write(content)
-        self._save(self.rows + len(rows), self.failed + failed)
+        self._save(self.rows + len(rows), self.failed + failed, self.unlike + unlike)
 
     def finish(self) -> None:
         """Give the complete files their final names."""
@@ -127,7 +134,9 @@ class ResumableWriter:
             state = json.loads(self.record.read_text(encoding="utf-8"))
             key, sizes = state["key"], list(map(int, state["bytes"]))
             self.rows, self.failed = int(state["rows"]), int(state["failed"])
-        except (ValueError, TypeError, KeyError):
+            unlike = {name: int(count) for name, count in state["unlike"].items()}
+            self.unlike = Counter(unlike)
+        except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
                 f"{self.record} is damaged; remove it to start again"
             ) from None
@@ -159,7 +168,7 @@ class ResumableWriter:
         file.seek(size)
         self.files[path] = file
 
-    def _save(self, rows: int, failed: int) -> None:
+    def _save(self, rows: int, failed: int, unlike: Counter[str]) -> None:
         for path, file in self.files.items():
             with named_in_errors(_part(path)):
                 file.flush()
@@ -168,11 +177,12 @@ class ResumableWriter:
             "key": self.key,
             "rows": rows,
             "failed": failed,
+            "unlike": unlike,
             "bytes": [self.files[path].tell() for path in self.paths],
         }
         with atomic_write(self.record, "w", encoding="utf-8") as file:
             json.dump(state, file)
-        self.rows, self.failed = rows, failed
+        self.rows, self.failed, self.unlike = rows, failed, unlike
 
 
 def part_record(table: Path) -> Path:

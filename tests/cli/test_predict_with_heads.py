@@ -151,6 +151,12 @@ def test_folder(folder, checkpoint):
     ensemble = hub.load(".")
     np.testing.assert_allclose(ensemble.predict(["CCCCN"])[0], mean, rtol=1e-5)
     np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)
+    # The calibration is not that of samples of dropout.
+    more = ["--mc-dropout", "3", "--quiet"]
+    assert main([".", "in.csv", "out2.csv", *more]) == 0
+    write_folder(".", ["member1/checkpoint_best.pt", "member2/best.pt"])
+    assert main([".", "in.csv", "out3.csv", *more]) == 0
+    assert rows("out2.csv") == rows("out3.csv")
     assert repr(ensemble) == (
         "<EnsemblePredictor: a, b (K); 2 models (grpe_tiny, head: Gaussian process on "
         "vectors + fingerprint of 24 molecules | grpe_tiny, head: Gaussian process on "
@@ -311,4 +317,31 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     save_domain(domain, domain_file(path), "another")
     capsys.readouterr()
     assert main([path, "in.csv", "out3.csv", "--quiet"]) == 2
-    assert "domain.npz belongs to another checkpoint" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "domain.npz belongs to another checkpoint" in err and "remove it" in err
+    # What makes the files of this training is not stopped by one of another.
+    fit_head(path, TRAIN, LABELS, blocks=["vectors"])
+    save_training_domain(path, TRAIN[:1])
+    assert hub.load(path).estimate(TRAIN[:2]).in_domain.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_warnings_of_a_resumed_run(folder, monkeypatch, capsys, workers):
+    lines = ["smiles", *["CCBr"] * 600, *["CCCN"] * 600]
+    Path("in.csv").write_text("\n".join(lines) + "\n")
+    command = ["member1/checkpoint_best.pt", "in.csv", "out.csv", "--quiet"]
+    command += ["--workers", workers]
+    append, done = predict.ResumableWriter.append, []
+
+    def interrupted(self, *arguments):
+        if len(done) == 2:
+            raise KeyboardInterrupt
+        done.append(append(self, *arguments))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(predict.ResumableWriter, "append", interrupted)
+        assert main(command) == 130
+    capsys.readouterr()
+    assert main([*command, "--resume"]) == 0
+    err = capsys.readouterr().err
+    assert err.startswith("warning: no training molecule has Br (in 600 molecules)\n")
