@@ -29,7 +29,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from graphormer_plugin.cli import command
 from graphormer_plugin.cli.preprocess import kind_of_argument
-from graphormer_plugin.criterions.metrics import average_precision, roc_auc
+from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.build import hash_of_rows
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
@@ -39,14 +39,17 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.splits import scaffold_split
+from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.experiment.scores import pairs, score
 
 BENCHMARKS = {"ogbg-molhiv": MOLHIV, "ogbg-molpcba": MOLPCBA}
 MOST_NEGATIVES, NEGATIVES_PER_POSITIVE = 50_000, 20
 ROWS = 10_000  # molecules at once, whose counts become bits
 
 
-def load(options: DatasetOptions) -> tuple[str, DatasetSource]:
-    """Name for the table, and SMILES, targets and splits of a dataset.
+def load(options: DatasetOptions) -> tuple[str, DatasetSource, str]:
+    """Name for the table, SMILES, targets and splits of a dataset, and what a file is
+    split by.
 
     Raises:
         DatasetError: it cannot be read, or has no list of SMILES.
@@ -57,12 +60,14 @@ def load(options: DatasetOptions) -> tuple[str, DatasetSource]:
         if missing:
             raise DatasetError(f"{options.name} is not there: no {missing[0]}")
         source = dataclasses.replace(benchmark, graphs=benchmark.smiles).load(options)
-        return options.name.removeprefix("ogbg-"), source
+        return options.name.removeprefix("ogbg-"), source, ""
     source = csv_dataset(options)
     if source.splits is None:
         scaffolds = [murcko_scaffold(mol_of_any_smiles(s)) for s in source.smiles]
         source = dataclasses.replace(source, splits=scaffold_split(scaffolds))
-    return source.label, source
+    column = open_table(Path(options.name).expanduser()).find_split(options.split)
+    split = f"column:{column}" if column else f"{options.split or 'random'} split"
+    return source.label, source, split
 
 
 def morgan_bits(smiles: Sequence[str]) -> np.ndarray:
@@ -115,22 +120,13 @@ def scores(forest, bits: np.ndarray) -> np.ndarray:
     return chances[:, 1]
 
 
-def metric(name: str, scores: np.ndarray, targets: np.ndarray) -> float:
-    """[n, C] and [n, C] with NaN for missing -> the mean over the targets."""
-    if name in ("roc_auc", "ap"):
-        return (roc_auc if name == "roc_auc" else average_precision)(scores, targets)
-    return float(np.sqrt(np.nanmean((scores - targets) ** 2, 0)).mean())  # rmse
-
-
 @command
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option in dataclasses.fields(DatasetConfig):
         flag = "--" + option.name.removeprefix("prepare_").replace("_", "-")
-        help = option.metadata["help"]
-        parser.add_argument(
-            flag, dest=option.name, help=help, **kind_of_argument(option)
-        )
+        settings = {"dest": option.name, "help": option.metadata["help"]}
+        parser.add_argument(flag, **settings, **kind_of_argument(option))
     parser.add_argument("--seed", type=int, default=1, help="of forest and split")
     parser.add_argument("--trees", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1, help="threads")
@@ -144,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.target_kind == "multiclass":
         raise DatasetError("a forest here is for regression or binary targets")
     try:
-        name, source = load(options)
+        name, source, split_by = load(options)
     except DatasetError as error:
         if options.name not in BENCHMARKS:
             raise
@@ -173,16 +169,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         nodes += sum(tree.tree_.node_count for tree in forest.estimators_)
         for split, columns in found.items():
             columns.append(scores(forest, bits[parts[split]]))
-    values = {
-        split: metric(measured, np.stack(columns, 1), targets[parts[split]])
-        for split, columns in found.items()
-    }
+    values = {}
+    for split, columns in found.items():
+        both = pairs(kind, np.stack(columns, 1), targets[parts[split]])
+        values[split] = mean_of_defined([score(measured, *pair) for pair in both])
     row = dict.fromkeys(record.summarise.COLUMNS, "") | {
         "recipe": f"{name}/random_forest",
         "dataset": options.name if options.name in BENCHMARKS else name,
-        "source": (
-            "" if options.name in BENCHMARKS else f"{options.split or 'random'} split"
-        ),
+        "source": split_by,
         "fingerprint": hash_of_rows(source.smiles)[:12],
         "commit": record.commit(),
         "arch": "random_forest",

@@ -107,6 +107,16 @@ def test_scores_beyond_the_training_rows():
     np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("smiles", ["CCO.CCN", "CC(C)O.CCCO", "CC(=O)[O-].CC(=O)O"])
+def test_the_order_of_fragments_does_not_count(smiles):
+    one, other = smiles.split(".")
+    found, turned = (
+        prepare.constitution(Chem.MolFromSmiles(text))
+        for text in (smiles, f"{other}.{one}")
+    )
+    assert found == turned
+
+
 def test_too_few_molecules(tmp_path):
     Path(tmp_path / "one.smi").write_text("CCO\n")
     with pytest.raises(SystemExit, match="1 molecules are too few for two splits"):

@@ -9,9 +9,10 @@ same command is typed again: finished parts stay in the folder ``parts``.
 
 Our choices:
 
-- Two molecules are the same if their largest fragments have the same constitution: the
-  first block of the InChIKey, which does not depend on stereo, isotopes, counter-ions
-  or protonation. The first of equal molecules is kept. Those of --leave-out are not.
+- Two molecules are the same if their largest fragments (`choose_fragment`) have the same
+  constitution: the first block of the InChIKey, which does not depend on stereo,
+  isotopes, counter-ions or protonation. The first of equal molecules is kept. Those of
+  --leave-out are not.
 - Descriptors become normal scores: the standard normal quantile of the share of
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
@@ -40,9 +41,8 @@ from typing import Any
 
 import numpy as np
 from rdkit import Chem, RDLogger, rdBase
-from scipy.special import ndtri
 
-from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.datasets.smiles import choose_fragment, mol_of_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
@@ -50,12 +50,14 @@ from graphormer_plugin.data.descriptors import (
 )
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table import CsvTable
+from graphormer_plugin.inference.kernels import mid_ranks
 
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
 MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
 MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
 COMPARED = 20_000  # training rows, the first ones, for that correlation
 PART = 1000  # molecules that a process computes at a time
+KEYS = "2"  # version of `constitution`; a part of another version is computed again
 
 
 # ----------------------------------------------------------------- molecules
@@ -77,8 +79,7 @@ def constitution(mol: Chem.Mol) -> str:
 
     Where InChI refuses the fragment: its canonical SMILES without stereo and isotopes.
     """
-    fragments = Chem.GetMolFrags(mol, asMols=True, sanitizeFrags=False)
-    largest = max(fragments, key=lambda part: part.GetNumHeavyAtoms(), default=mol)
+    largest = choose_fragment(mol)
     key = Chem.MolToInchiKey(largest)
     return key[:14] or Chem.MolToSmiles(largest, isomericSmiles=False)
 
@@ -103,7 +104,7 @@ def compute(smiles: list[str], folder: Path) -> Path:
         ``refused``), and the seconds that it took.
     """
     RDLogger.DisableLog("rdApp.*")
-    text = "\n".join([rdBase.rdkitVersion, *DESCRIPTORS, *smiles])
+    text = "\n".join([rdBase.rdkitVersion, KEYS, *DESCRIPTORS, *smiles])
     digest = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     path = folder / f"{digest}.npz"
     if path.exists():
@@ -172,9 +173,7 @@ def normal_scores(values: np.ndarray, train: np.ndarray) -> np.ndarray:
         train: bool [n].
     """
     finite = np.isfinite(values)
-    known, counts = np.unique(values[finite & train], return_counts=True)
-    shares = (np.cumsum(counts) - counts / 2) / counts.sum()
-    scores = np.interp(np.where(finite, values, np.nan), known, ndtri(shares))
+    scores = np.interp(np.where(finite, values, np.nan), *mid_ranks(values[train]))
     return np.where(finite, scores, np.nan)
 
 

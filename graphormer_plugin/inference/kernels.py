@@ -91,7 +91,7 @@ class Reference:
             self.total = self.raw.sum(1, dtype=np.float64)
             return
         if self.block in RANKED:
-            self.scores = [_mid_ranks(column) for column in self.raw.T]
+            self.scores = [mid_ranks(column) for column in self.raw.T]
         else:
             raw = self.raw.astype(np.float64)
             spread = raw.std(0)
@@ -185,7 +185,7 @@ def _unary(counts: NDArray) -> tuple[NDArray, NDArray]:
     return rows, bits * MAX_COUNT + np.arange(len(bits)) - starts
 
 
-def _mid_ranks(column: Floats) -> tuple[Floats, Floats]:
+def mid_ranks(column: Floats) -> tuple[Floats, Floats]:
     """Distinct finite values, and the normal scores of their mid-ranks."""
     known, counts = np.unique(column[np.isfinite(column)], return_counts=True)
     shares = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
