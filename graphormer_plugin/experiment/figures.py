@@ -105,10 +105,10 @@ def spread_figure(
     if table.targets.kind == "multiclass":
         return None
     rows = [run.split["test"] for run in runs]
-    spreads = [run.predicted.std for run in runs]
+    spreads = [run.std(scale) for run in runs]
     std = None
     if all(spread is not None for spread in spreads):
-        std = np.concatenate([spread[at] for spread, at in zip(spreads, rows)]) * scale
+        std = np.concatenate([spread[at] for spread, at in zip(spreads, rows)])
     return calibration_figure(
         np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
         std,

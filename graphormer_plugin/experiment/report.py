@@ -66,10 +66,10 @@ def report(
             f"<p>Mean ± standard deviation over {len(runs)} "
             f"{'folds' if settings.folds else 'replicates'}.</p>"
         )
-    reasons = {
-        f"Replicate {number}: {run.reason}" for number, run in enumerate(runs, 1)
-    }
-    lines += [f"<p>{text(reason)}.</p>" for reason in sorted(reasons)]
+    lines += [
+        f"<p>Replicate {number}: {text(run.reason)}.</p>"
+        for number, run in enumerate(runs, 1)
+    ]
     for name, picture in pictures.items():
         data = base64.b64encode(picture).decode()
         lines.append(f"<h2>{text(name)}</h2>")

@@ -17,6 +17,7 @@ from graphormer_plugin.experiment.table import SPLITS, Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
 from graphormer_plugin.inference.classes import class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN
+from graphormer_plugin.inference.ensemble import free_names
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.values import Prediction, format_value
 
@@ -49,6 +50,15 @@ class Run:
     def predicted(self) -> Prediction:
         """Predictions of the chosen model."""
         return self.predictions[self.chosen]
+
+    def std(self, scale: np.ndarray) -> np.ndarray | None:
+        """Its standard deviations, or None without.
+
+        Args:
+            scale: Factor [T], for a spread that is to be calibrated.
+        """
+        std = self.predicted.std
+        return std * scale if std is not None and self.calibrates else std
 
 
 def model_name(runs: Sequence[Run]) -> str:
@@ -96,8 +106,8 @@ def result_table(table: Table, runs: Sequence[Run]) -> str:
 def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write `RESULTS_FILE`: a line per run, model, split, target and metric.
 
-    The target is empty for the mean over targets. References and heads that are fitted
-    to the validation rows too have no metrics of these.
+    The target is empty for the mean over targets. References have metrics of the test
+    rows only. Those of a head in the validation rows are of one that has not seen them.
     """
     kind, names = table.targets.kind, table.targets.names
 
@@ -132,35 +142,38 @@ def write_predictions(
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
     input, the measured targets, what `predicted_columns` has, the likeness to the
-    training molecules, and for test the prediction of the random forest.
+    training molecules, and for test the prediction of the random forest. Names that the
+    input has already get another ending, see `free_names`.
 
     Args:
         folder: Where.
         table: The molecules.
         runs: With their predictions.
-        scale: Factor of the standard deviations [T], 1 for classes.
+        scale: See `Run.std`.
     """
     has_std = any(run.predicted.std is not None for run in runs)
     for split in SPLITS:
         lines: list[list[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = run.split[split]
+            found = run.predicted._replace(std=run.std(scale))
             values, std, in_domain = (
-                None if one is None else one[rows] for one in run.predicted
+                None if one is None else one[rows] for one in found
             )
-            if has_std:
-                std = np.full(values.shape, np.nan) if std is None else std * scale
+            if has_std and std is None:
+                std = np.full(values.shape, np.nan)
             columns = predicted_columns(table.targets, values, std)
             unknown = np.full(len(rows), np.nan)
             columns[IN_DOMAIN] = cells_of(unknown if in_domain is None else in_domain)
             if split == "test":
                 of_forest = run.predictions[FOREST].values[rows]
-                found = list(predicted_columns(table.targets, of_forest).values())
-                for name, cells in zip(table.targets.names, found):
+                forest = list(predicted_columns(table.targets, of_forest).values())
+                for name, cells in zip(table.targets.names, forest):
                     columns[f"{name}_forest"] = cells
             if not lines:
-                first = ["replicate", table.smiles_column, *table.extra_names]
-                lines.append([*first, *table.targets.names, *columns])
+                given = [table.smiles_column, *table.extra_names, *table.targets.names]
+                number_column, *names = free_names(["replicate", *columns], given)
+                lines.append([number_column, *given, *names])
             for row, cells in zip(rows, zip(*columns.values()), strict=True):
                 first = [number, table.smiles[row], *table.extras[row]]
                 lines.append([*first, *table.label_cells(row), *cells])

@@ -1,0 +1,86 @@
+"""Files of predictions, and the calibration of their spread."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment import figures
+from graphormer_plugin.experiment.report import report
+from graphormer_plugin.experiment.results import (
+    FOREST,
+    MEAN,
+    Run,
+    calibration,
+    write_predictions,
+)
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.inference.values import Prediction
+from support.tables import rows
+
+LABELS = np.arange(60.0)[:, None]
+SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
+
+
+class Table(SimpleNamespace):
+    def __len__(self):
+        return len(self.labels)
+
+    def label_cells(self, row):
+        return [f"{value:g}" for value in self.labels[row]]
+
+
+TABLE = Table(
+    labels=LABELS,
+    targets=TargetSchema(["y"]),
+    smiles=["C"] * 60,
+    smiles_column="smiles",
+    extra_names=["y_predicted", "replicate"],
+    extras=[["mine", "a"]] * 60,
+)
+
+
+def run_of(title, error, std=0.1):
+    spread = None if std is None else np.full((60, 1), std)
+    known = {MEAN: Prediction(LABELS * 0), FOREST: Prediction(LABELS * 2)}
+    known[title] = Prediction(LABELS + error, spread, np.ones(60))
+    return Run(SPLIT, known, title, reason=title, calibrates=title != "head")
+
+
+def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
+    """Also where another replicate has an ensemble, whose spread is scaled."""
+    runs = [
+        run_of("head", 7),
+        run_of("head + fine-tuned", 0.3),
+        run_of("alone", 0, None),
+    ]
+    scale = calibration(TABLE, runs)
+    assert scale == pytest.approx([3])
+    assert calibration(TABLE, runs[:1]) == calibration(TABLE, runs[2:]) == [1]
+    write_predictions(tmp_path, TABLE, runs, scale)
+    found = rows(tmp_path / "predictions_test.csv")
+    assert [len(found), *found[0]] == [60] + (
+        "replicate_predicted smiles y_predicted replicate y y_predicted_predicted y_std "
+        "in_domain y_forest"
+    ).split()
+    assert [found[at]["y_std"] for at in (0, 20, 40)] == ["0.1", "0.3", ""]
+    assert list(found[20].values()) == (
+        ["2", "C", "mine", "a", "40", "40.3", "0.3", "1", "80"]
+    )
+    assert len(rows(tmp_path / "predictions_valid.csv")) == 60
+    drawn = []
+    monkeypatch.setattr(
+        figures, "calibration_figure", lambda values, std, *more: drawn.append(std)
+    )
+    figures.spread_figure(TABLE, runs[:2], scale)
+    assert drawn[0][[0, 20], 0] == pytest.approx([0.1, 0.3])
+
+
+def test_replicates_of_the_report_by_their_number():
+    runs = [run_of(f"model {number}", 0) for number in range(1, 12)]
+    for run in runs:
+        run.chosen = run.reason
+    page = report(Settings("a.csv", "out"), TABLE, runs, [], {})
+    places = [page.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
+    assert places == sorted(places)
