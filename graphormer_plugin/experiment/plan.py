@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from graphormer_plugin import hub
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.experiment.results import save_arrays
 from graphormer_plugin.experiment.scores import Metric
@@ -217,6 +217,7 @@ class Experiment:
         """Some of the molecules."""
         return [self.table.smiles[row] for row in rows]
 
-    def on_device(self, predictor: hub.Predictor) -> hub.Predictor:
-        """A predictor on the device of the settings."""
-        return predictor.to(usable_device(self.settings.device))
+    @property
+    def device(self) -> torch.device:
+        """Where models predict."""
+        return usable_device(self.settings.device)

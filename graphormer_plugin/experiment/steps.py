@@ -121,12 +121,9 @@ def model_predictions(
             experiment.bar.set_description(f"{title} {member + 1}")
             words = experiment.line(run, model, member)
             experiment.train(words, experiment.options(model).epochs)
-            save_training_domain(
-                save_dir / BEST,
-                experiment.smiles(experiment.splits[run]["train"]),
-                predictor=experiment.on_device(hub.load(save_dir / BEST)),
-            )
-            predictor = experiment.on_device(hub.load(save_dir / BEST))
+            smiles = experiment.smiles(experiment.splits[run]["train"])
+            save_training_domain(save_dir / BEST, smiles, experiment.device)
+            predictor = hub.load(save_dir / BEST).to(experiment.device)
             table = experiment.table
             found = predictor.estimate(table.smiles, extra=table.extra)
         save_prediction(path, found)
@@ -152,7 +149,7 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
         torch.save(state, file)
     vectors = experiment.folder / "data/vectors.npz"  # all replicates have them
     if not vectors.exists():
-        predictor = experiment.on_device(hub.load(save_dir / BEST, head=None))
+        predictor = hub.load(save_dir / BEST, head=None).to(experiment.device)
         save_arrays(vectors, {"vectors": predictor.embed(table.smiles)})
     with np.load(vectors) as arrays:
         raw = {**arrays, **experiment.features()}

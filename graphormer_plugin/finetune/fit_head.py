@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
@@ -149,7 +150,9 @@ def fit_head(
 
 
 def save_training_domain(
-    checkpoint: str | os.PathLike[str], smiles: Sequence[str]
+    checkpoint: str | os.PathLike[str],
+    smiles: Sequence[str],
+    device: torch.device | str = "cpu",
 ) -> Path:
     """Write beside a checkpoint without head which molecules it was trained on, so that
     predictions say how like them a molecule is (see `Domain`).
@@ -157,13 +160,14 @@ def save_training_domain(
     Args:
         checkpoint: the file.
         smiles: training molecules; of more than `MAX_ROWS` a sample.
+        device: where their vectors are computed.
 
     Returns:
         Path of the file; one of an earlier training is replaced.
     """
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     smiles = [smiles[row] for row in rows]
-    predictor = load(checkpoint, head=None, domain=False)
+    predictor = load(checkpoint, head=None, domain=False).to(device)
     smiles = smiles_of(smiles, predictor.featuriser)
     mols = [mol_of_any_smiles(text) for text in smiles]
     path = domain_file(checkpoint)
