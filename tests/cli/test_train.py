@@ -365,6 +365,24 @@ def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
     assert "no training molecule has" not in capsys.readouterr().err
 
 
+def test_rows_without_weight_teach_nothing(checkpoint, tmp_path):
+    """Neither the head nor the forest: amines have wrong labels."""
+    lines = [
+        f"{'C' * k}{end},{label},{weight}"
+        for k in range(1, 31)
+        for end, label, weight in (("O", k / 4, 1), ("N", 50, 0))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,gap,trust", *lines]) + "\n")
+    words = [str(tmp_path / "t.csv"), "--out", str(tmp_path / "model"), "--quiet"]
+    words += "--split random --model head --trees 5 --device cpu".split()
+    words += ["--target-columns", "gap", "--weight-column", "trust"]
+    assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
+    found = rows(tmp_path / "model/predictions_test.csv")
+    assert {line["gap"] for line in found} > {"50.0"}
+    for name in ("gap_predicted", "gap_forest"):
+        assert max(float(line[name]) for line in found) < 10
+
+
 def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
     """Heads and trainings read them, and predictions need them."""
     lines = [
