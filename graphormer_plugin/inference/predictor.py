@@ -351,7 +351,10 @@ class Predictor:
             ValueError: as `predict`, or no such output.
         """
         if self.head is not None:
-            raise ValueError("a head on frozen vectors has no gradient x input")
+            raise ValueError(
+                "a head on frozen vectors has no gradient x input; explain a model of "
+                "graphormer-train --model finetune"
+            )
         if not 0 <= output < self.targets.num_outputs:
             raise ValueError(
                 f"output {output}, expected 0..{self.targets.num_outputs - 1}"
