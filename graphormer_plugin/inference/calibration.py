@@ -107,7 +107,15 @@ def coverage(errors: Floats, std: Floats) -> Floats:
 
 
 def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Mean probability, share of class 1 and number of labels, in bins of equal size."""
+    """Calibration of probabilities, in at most `BINS` bins of equally many labels.
+
+    Args:
+        values: probabilities of class 1 [n].
+        labels: 0 or 1 [n].
+
+    Returns:
+        Mean probability, share of class 1 and number of labels of each bin.
+    """
     order = np.argsort(values, kind="stable")
     bins = [part for part in np.array_split(order, BINS) if len(part)]
     mean = np.array([values[part].mean() for part in bins])

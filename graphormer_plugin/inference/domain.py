@@ -80,7 +80,11 @@ class Domain:
     def score(self, vectors: NDArray) -> Floats:
         """Scores of molecules [q], by their vectors [q, D]."""
         scaled = self.reference.scale(np.asarray(vectors, np.float32))
-        distances = nearest_distances(scaled, self.reference.scaled)
+        return self.share(nearest_distances(scaled, self.reference.scaled))
+
+    def share(self, distances: Floats) -> Floats:
+        """Scores of molecules [q], by their distance to the nearest training molecule."""
+        distances = np.where(distances < SAME, 0.0, distances)
         below = np.searchsorted(self.nearest, distances, side="left")
         return 1 - below / len(self.nearest)
 
@@ -175,16 +179,15 @@ def _molecules(count: int) -> str:
 
 
 def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
-    """Distance of each row of ``a`` to the nearest of ``b``, 0 below `SAME`; with
-    ``others`` to the nearest one that is not the `SAME`, inf if there is none."""
+    """Distance of each row of ``a`` to the nearest of ``b``; with ``others`` to the
+    nearest one that is not the `SAME`, inf if there is none."""
     found = []
     for start in range(0, len(a), CHUNK):
         squares = mean_squared_differences(a[start : start + CHUNK], b)
         if others:
             squares[squares < SAME**2] = np.inf
         found.append(squares.min(1))
-    distances = np.sqrt(np.concatenate([np.empty(0), *found]))
-    return np.where(distances < SAME, 0.0, distances)
+    return np.sqrt(np.concatenate([np.empty(0), *found]))
 
 
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:

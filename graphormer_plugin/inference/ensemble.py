@@ -20,6 +20,7 @@ from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.inference.classes import ClassWords, class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN, unlike_training
 from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
+from graphormer_plugin.inference.kernels import shared_features
 from graphormer_plugin.inference.loading import BESIDE, load
 from graphormer_plugin.inference.model_folder import (
     EnsemblePredictor,
@@ -283,7 +284,8 @@ class Ensemble:
         unlike: Counter[str] = Counter()
         try:
             if rows:
-                found, unlike = self._predict(block)
+                with shared_features():
+                    found, unlike = self._predict(block)
                 for row, values in zip(rows, found):
                     if row in block.reasons:
                         continue

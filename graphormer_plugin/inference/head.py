@@ -12,9 +12,8 @@ that its vectors come from; a head beside another checkpoint is refused.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -158,7 +157,34 @@ class Head:
             ValueError: RDKit refuses a molecule.
         """
         pieces = self._pieces(vectors, smiles, extra)
-        return self._prediction([self._latent(self._raw(*part)) for part in pieces])
+        return self._prediction(map(self._compared, pieces))
+
+    def sample(
+        self,
+        vectors: NDArray,
+        smiles: Sequence[str] = (),
+        extra: NDArray | None = None,
+    ) -> Floats:
+        """Values [S, q, T] for several vectors of each molecule; see `predict`.
+
+        Args:
+            vectors: [S, q, D].
+            smiles: the molecules; only for `needs_smiles`.
+            extra: numbers of `extra_columns` [q, columns], NaN where missing.
+        """
+        found = []
+        for raw in self._pieces(vectors.swapaxes(0, 1), smiles, extra):
+            samples = raw.pop("vectors").swapaxes(0, 1)
+            compared = self._compared(raw)  # what all samples share
+            found.append(
+                [
+                    self._prediction(
+                        [compared | self._compared({"vectors": sample})]
+                    ).values
+                    for sample in samples
+                ]
+            )
+        return np.concatenate(found, 1)
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
         """Predict from features that were computed before.
@@ -168,18 +194,15 @@ class Head:
         """
         starts = range(0, max(len(raw["vectors"]), 1), QUERY_ROWS)
         parts = [slice(start, start + QUERY_ROWS) for start in starts]
+        blocks = {*self.read_blocks, "vectors"}
         return self._prediction(
-            [
-                self._latent(
-                    {name: raw[name][part] for name in [*self.read_blocks, "vectors"]}
-                )
-                for part in parts
-            ]
+            self._compared({name: raw[name][part] for name in blocks}) for part in parts
         )
 
-    def _prediction(self, parts: Sequence[tuple[Floats, Floats, Floats]]) -> Prediction:
-        """What parts of `_latent` stand for."""
-        mean, variance, in_domain = map(np.concatenate, zip(*parts, strict=True))
+    def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
+        """Prediction for pieces of molecules, of what `_compared` returns for each."""
+        parts = zip(*map(self._latent, compared), strict=True)
+        mean, variance, in_domain = map(np.concatenate, parts)
         numbers = self.numbers
         if self.targets.kind != "regression":
             spread = np.sqrt(variance) * numbers["spread_scale"]
@@ -209,26 +232,33 @@ class Head:
         smiles: Sequence[str] = (),
         extra: NDArray | None = None,
     ) -> Floats:
-        """Means of the standardised labels [q, T], before they become probabilities."""
-        pieces = self._pieces(vectors, smiles, extra)
-        return np.concatenate([self._latent(self._raw(*part))[0] for part in pieces])
+        """Means of the standardised labels [q, T], before they become probabilities.
 
-    def _raw(
-        self, vectors: NDArray, smiles: Sequence[str], extra: NDArray
-    ) -> dict[str, NDArray]:
-        """Features of molecules by block."""
-        blocks = [*self.read_blocks, "vectors"]
-        return {block: raw_features(block, vectors, smiles, extra) for block in blocks}
+        Args:
+            vectors: [q, D] of the checkpoint, from its last `layers`.
+            smiles: the molecules; only for `needs_smiles`.
+            extra: numbers of `extra_columns` [q, columns], NaN where missing.
+
+        Raises:
+            ValueError: RDKit refuses a molecule.
+        """
+        pieces = self._pieces(vectors, smiles, extra)
+        return np.concatenate([self._latent(self._compared(raw))[0] for raw in pieces])
+
+    def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
+        """Features against those of the training molecules [q, n], by block."""
+        return {block: self.references[block].compare(raw[block]) for block in raw}
 
     def _pieces(
         self, vectors: NDArray, smiles: Sequence[str], extra: NDArray | None
-    ) -> Any:
+    ) -> Iterator[dict[str, NDArray]]:
+        """Features of at most `QUERY_ROWS` molecules, by block."""
         if self.needs_smiles and len(smiles) != len(vectors):
             raise ValueError(
                 f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
             )
         width = self.domain.vectors.shape[1]
-        if vectors.ndim != 2 or vectors.shape[1] != width:
+        if vectors.ndim < 2 or vectors.shape[-1] != width:
             raise ValueError(
                 f"vectors have shape {list(vectors.shape)}, expected [q, {width}]"
             )
@@ -241,15 +271,15 @@ class Head:
         starts = range(0, max(len(vectors), 1), QUERY_ROWS)
         for start in starts:
             part = slice(start, start + QUERY_ROWS)
-            yield vectors[part], smiles[part], extra[part]
+            yield {
+                block: raw_features(block, vectors[part], smiles[part], extra[part])
+                for block in {*self.read_blocks, "vectors"}
+            }
 
-    def _latent(self, raw: Mapping[str, NDArray]) -> tuple[Floats, Floats, Floats]:
+    def _latent(self, found: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
-        the domain [q]."""
-        vectors = raw["vectors"]
-        compared = [
-            self.references[block].compare(raw[block]) for block in self.read_blocks
-        ]
+        the domain [q], of what `_compared` returns."""
+        compared = [found[block] for block in self.read_blocks]
         if self.first is not None:
             first = self.first
             similar = weighted_sum(
@@ -257,7 +287,8 @@ class Head:
             )
             scores = self.references[SCORES].compare(similar @ first.dual)
             compared.insert(self.blocks.index(SCORES), scores)
-        mean = np.zeros((len(vectors), self.targets.num_outputs))
+        squares = found["vectors"]
+        mean = np.zeros((len(squares), self.targets.num_outputs))
         variance = np.zeros_like(mean)
         kernels = np.concatenate([self.weights, self.lengths], 1)
         _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
@@ -273,7 +304,7 @@ class Head:
                 left = weights.sum() - (projected**2).sum(1)
                 chosen = members[self.spread_of_target[members] == spread]
                 variance[:, chosen] = np.maximum(left, 0)[:, None]
-        return mean, variance, self.domain.score(vectors)
+        return mean, variance, self.domain.share(np.sqrt(squares.min(1)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; one of that name is replaced."""

@@ -3,9 +3,11 @@
 Special functions and sparse products are torch's: importing scipy's takes half a second.
 """
 
-import functools
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -51,18 +53,36 @@ def raw_features(
         return np.asarray(vectors, np.float32)
     if block == "extra":
         return np.asarray(extra, np.float64)
-    return _of_molecules(block, tuple(smiles))
+    kept = _kept.get()
+    if kept is None:
+        return _of_molecules(block, smiles)
+    key = block, tuple(smiles)
+    if key not in kept:
+        kept[key] = _of_molecules(block, smiles)
+        kept[key].flags.writeable = False
+    return kept[key]
 
 
-@functools.lru_cache(maxsize=8)  # the members of an ensemble read the same molecules
-def _of_molecules(block: str, smiles: tuple[str, ...]) -> NDArray:
+@contextlib.contextmanager
+def shared_features() -> Iterator[None]:
+    """Within it, `raw_features` computes those of the same molecules once: all members of
+    an ensemble read them."""
+    kept = _kept.get()
+    token = _kept.set({} if kept is None else kept)
+    try:
+        yield
+    finally:
+        _kept.reset(token)
+
+
+_kept: ContextVar[dict[Any, NDArray] | None] = ContextVar("features", default=None)
+
+
+def _of_molecules(block: str, smiles: Sequence[str]) -> NDArray:
     if block == "fingerprint":
         counts = morgan_counts(smiles, parse=mol_of_any_smiles)
-        found = np.minimum(counts, MAX_COUNT).astype(np.uint8)
-    else:
-        found = rdkit_descriptors(smiles, mol_of_any_smiles)
-    found.flags.writeable = False
-    return found
+        return np.minimum(counts, MAX_COUNT).astype(np.uint8)
+    return rdkit_descriptors(smiles, mol_of_any_smiles)
 
 
 @dataclass

@@ -13,6 +13,7 @@ import torch
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.extra_columns import Extra
+from graphormer_plugin.inference.kernels import shared_features
 from graphormer_plugin.inference.loading import BESIDE, load
 from graphormer_plugin.inference.predictor import Inputs, Predictor
 from graphormer_plugin.inference.values import Prediction, combined, describe
@@ -145,12 +146,13 @@ class EnsemblePredictor:
     ) -> Prediction:
         """Mean, spread and likeness to the training molecules; see `Predictor.estimate`
         and `combined`."""
-        found = combined(
-            [
-                member.estimate(inputs, batch_size, smiles, extra)
-                for member in self.members
-            ]
-        )
+        with shared_features():
+            found = combined(
+                [
+                    member.estimate(inputs, batch_size, smiles, extra)
+                    for member in self.members
+                ]
+            )
         if found.std is None:
             return found
         return found._replace(std=found.std * self.spread_scale)

@@ -270,9 +270,7 @@ class Predictor:
         samples = np.stack([found[key] for key in keys], 1)
         if self.head is None:
             return samples
-        return np.stack(
-            [self.head.predict(part, smiles, numbers).values for part in samples]
-        )
+        return self.head.sample(samples, smiles, numbers)
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""

@@ -3,6 +3,7 @@
 import json
 import shutil
 import zipfile
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,11 @@ from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
+from graphormer_plugin.inference import head as head_file
+from graphormer_plugin.inference import kernels
 from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
+from graphormer_plugin.inference.kernels import Reference
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 
@@ -114,6 +118,41 @@ def test_samples_of_a_head(folder):
     samples = predictor.sample(["CCO", "CCCN", "OCC"], 3)
     assert samples.shape == (3, 3, 2) and (samples.std(0) > 0).all()
     np.testing.assert_array_equal(samples[:, 0], samples[:, 2])
+
+
+def test_samples_compare_molecules_once(folder, monkeypatch):
+    head = read_head("member1/head.npz")
+    monkeypatch.setattr(head_file, "QUERY_ROWS", 10)
+    noise = np.random.default_rng(1).normal(size=(3, 24, head.domain.vectors.shape[1]))
+    vectors = head.domain.vectors + noise
+    expected = np.stack([head.predict(one, TRAIN).values for one in vectors])
+    compare, blocks = Reference.compare, []
+
+    def counted(self, raw):
+        blocks.append(self.block)
+        return compare(self, raw)
+
+    monkeypatch.setattr(Reference, "compare", counted)
+    np.testing.assert_allclose(head.sample(vectors, TRAIN), expected, rtol=1e-12)
+    assert Counter(blocks) == {"fingerprint": 3, "vectors": 9}  # in 3 pieces
+
+
+def test_members_share_features(folder, monkeypatch):
+    """And nothing keeps them afterwards."""
+    write_folder(".", ["member1/checkpoint_best.pt"] * 3)
+    ensemble = hub.load(".")
+    monkeypatch.setattr(head_file, "QUERY_ROWS", 2)
+    morgan_counts, computed = kernels.morgan_counts, []
+
+    def counted(smiles, **more):
+        computed.extend(smiles)
+        return morgan_counts(smiles, **more)
+
+    monkeypatch.setattr(kernels, "morgan_counts", counted)
+    ensemble.predict(TRAIN)
+    assert computed == TRAIN
+    ensemble.predict(TRAIN[:2])
+    assert computed == TRAIN + TRAIN[:2]
 
 
 def test_resume_needs_the_same_head(folder, capsys):

@@ -141,7 +141,9 @@ def test_the_folder_predicts(folder, tmp_path):
     assert [float(line["gap_predicted"]) for line in found] == pytest.approx(
         np.mean(values, 0), rel=1e-4, abs=1e-6
     )
-    assert "gap_predicted_std" in found[0] or "gap_std" in found[0]
+    scale = json.loads((folder / "model/models.json").read_text())["spread_scale"]
+    std = scale["gap"] * np.std(values, 0, ddof=1)
+    assert [float(line["gap_std"]) for line in found] == pytest.approx(std, rel=1e-3)
 
 
 def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):

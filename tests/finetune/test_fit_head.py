@@ -254,7 +254,9 @@ def test_variance_of_a_sample(rng, monkeypatch):
     exact, few = fitted(64), fitted(40)
     np.testing.assert_allclose(exact.dual, few.dual)
     new = {"vectors": other}
-    variance, approximate = exact._latent(new)[1], few._latent(new)[1]
+    variance, approximate = (
+        head._latent(head._compared(new))[1] for head in (exact, few)
+    )
     np.testing.assert_allclose(approximate, variance, atol=0.02 * exact.weights.sum())
     root = rng.normal(size=(12, 12))
     matrix, noise = root @ root.T + np.eye(12), 0.5
@@ -277,7 +279,7 @@ def test_classes(rng):
     truth = other[:, 0] > 0.3
     assert found.values[truth].mean() > 0.7 > 0.3 > found.values[~truth].mean()
     # By sampling the latent value, which the probability is a logistic function of.
-    mean, variance, _ = head._latent({"vectors": other[:4]})
+    mean, variance, _ = head._latent(head._compared({"vectors": other[:4]}))
     latent = mean + np.sqrt(variance) * rng.normal(size=(4, 100_000))
     numbers = head.numbers
     sampled = 1 / (1 + np.exp(-numbers["slope"] * latent - numbers["intercept"]))
