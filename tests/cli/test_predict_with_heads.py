@@ -99,7 +99,10 @@ def test_head(folder, capsys):
         predictor.gradient_times_input(good)
     capsys.readouterr()
     assert explain.main([path, "CCO", "out.svg"]) == 2
-    assert "explain a model of graphormer-train --model finetune" in capsys.readouterr().err
+    assert (
+        "explain a model of graphormer-train --model finetune"
+        in capsys.readouterr().err
+    )
 
 
 def test_without_head(folder, capsys):
