@@ -149,8 +149,12 @@ def unlike_training(
 
 
 def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
-    """One line for each kind of `unlike_training`; empty if all molecules resemble the
-    training ones."""
+    """One line for each kind of molecules that are unlike those of the training.
+
+    Args:
+        counts: sum over all molecules, see `unlike_training`.
+        domains: of the models.
+    """
     lines = []
     elements = [
         f"{symbol} (in {_molecules(count)})"

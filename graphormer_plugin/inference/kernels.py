@@ -185,7 +185,14 @@ def weighted_sum(
     weights: Sequence[float],
     lengths: Sequence[float],
 ) -> Floats:
-    """Sum of weight x kernel over the blocks."""
+    """Sum of weight x kernel over the blocks [q, n].
+
+    Args:
+        blocks: B keys of `KERNELS`.
+        compared: what `Reference.compare` returns for each block.
+        weights: of each block; one of weight 0 is not computed.
+        lengths: of the kernel of each block.
+    """
     result = np.zeros_like(compared[0])
     for block, matrix, weight, length in zip(
         blocks, compared, weights, lengths, strict=True

@@ -165,6 +165,13 @@ def load_any(
 ) -> Predictor | EnsemblePredictor:
     """Load a checkpoint, see `load`, or the models of a folder with `MODELS_FILE`.
 
+    Args:
+        path: the checkpoint, the folder, or the name of a model that comes with the
+            package.
+        user_data_dir: folder with modules that register what the models need.
+        head: file of a head; ``beside`` takes the one beside each checkpoint if there is
+            one, None takes none.
+
     Raises:
         OSError, ValueError: as `load` and `read_folder`.
     """

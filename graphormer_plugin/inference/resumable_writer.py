@@ -81,7 +81,14 @@ class ResumableWriter:
         failed: int,
         unlike: Counter[str],
     ) -> None:
-        """Append rows to the table, and their entries to each array."""
+        """Append rows to the table, and their entries to each array.
+
+        Args:
+            rows: cells of each row.
+            arrays: [rows, ...] for each file of arrays, in their order.
+            failed: how many of the rows have no prediction.
+            unlike: how many are unlike the training, see `unlike_training`.
+        """
         contents = [_csv_lines(rows)]
         for values, (dtype, tail) in zip(arrays, self.arrays.values(), strict=True):
             assert values.shape[1:] == tail, (values.shape, tail)
