@@ -17,6 +17,7 @@ import sets  # noqa: E402
 import tables  # noqa: E402
 
 from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
+from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -70,8 +71,62 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     assert results.value[0] == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("members", [1, 5])
-def test_the_command_learns_the_same_split(tmp_path, monkeypatch, members):
+def test_a_split_is_there_whole_or_not_at_all(data, tmp_path, monkeypatch):
+    def stopped(table, file, **_):
+        open(file, "w").close() if isinstance(file, Path) else file.write("smiles")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pd.DataFrame, "to_csv", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        sets.write_splits(data, tmp_path / "splits", "esol", 1)
+    assert not [*(tmp_path / "splits").iterdir()]
+
+
+def test_counts_are_those_of_heads(tmp_path):
+    """Cut at the largest one, also when they are read again."""
+    table = pd.DataFrame({"smiles": ["C" * 300, "CCO"]})
+    args = argparse.Namespace(table=tmp_path / "a-1.csv", output=tmp_path / "a.csv")
+    for _ in range(2):
+        found = contenders.features(table, args)
+        assert found["fingerprint"].max() == MAX_COUNT
+        assert found["fingerprint"].dtype == np.uint8
+    assert float((tmp_path / "a.seconds").read_text()) >= 0
+
+
+def test_the_mean_of_two_contenders(tmp_path):
+    (tmp_path / "predictions").mkdir()
+    lines = ["\t".join(measure.COLUMNS)]
+    for contender, value, spent in (("head", 0.2, 30), ("finetuned", 0.6, 70)):
+        row = ["bbbp", 2, contender, "start", "roc_auc", 1, 1, 8, 1, 1, spent, "0"]
+        lines.append("\t".join(map(str, row)))
+        path = tmp_path / f"predictions/bbbp-2-{contender}start.csv"
+        path.write_text(f"t0\n{value}\n")
+    (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
+    table = pd.DataFrame({"smiles": ["C"], "split": ["test"], "t0": [1.0]})
+    args = argparse.Namespace(
+        table=tmp_path / "splits/bbbp-2.csv",
+        output=tmp_path / "predictions/bbbp-2-meanstart.csv",
+        start="models/start.pt",
+    )
+    assert contenders.mean(table, "binary", args).tolist() == [[0.4]]
+    assert args.output.with_suffix(contenders.SECONDS).read_text() == "100.0"
+    args.start = "other"
+    with pytest.raises(SystemExit, match="measure head on bbbp-2 first"):
+        contenders.mean(table, "binary", args)
+
+
+@pytest.mark.parametrize(
+    "contender, model, members",
+    [
+        ("auto", "auto", 1),
+        ("auto_5", "auto", 5),
+        ("finetuned", "finetune", 1),
+        ("scratch", "scratch", 1),
+    ],
+)
+def test_the_command_learns_the_same_split(
+    tmp_path, monkeypatch, contender, model, members
+):
     split = ["train", "train", "valid", "test"]
     table = pd.DataFrame({"smiles": "C", "split": split, "t0": 1.0, "t1": 0.0})
 
@@ -80,7 +135,8 @@ def test_the_command_learns_the_same_split(tmp_path, monkeypatch, members):
         assert name == "graphormer-train"
         given = settings_of(build_parser().parse_args(words))
         assert given.split == "column:split" and given.seed == 3
-        assert given.ensemble == members and (given.model, given.trees) == ("auto", 1)
+        assert given.ensemble == members and (given.model, given.trees) == (model, 1)
+        assert given.start == ("" if model == "scratch" else args.start)
         assert given.target_kind == "binary" and given.target_columns == ("t0", "t1")
         assert pd.read_csv(given.table).equals(table)
         path = Path(given.folder) / "predictions_test.csv"
@@ -91,8 +147,8 @@ def test_the_command_learns_the_same_split(tmp_path, monkeypatch, members):
     monkeypatch.setattr(contenders.subprocess, "run", run)
     output = tmp_path / "bbbp-3-auto.csv"
     args = argparse.Namespace(output=output, seed=3, start="grpe_small_descriptors")
-    contender = contenders.CONTENDERS["auto" if members == 1 else "auto_5"]
-    assert contender(table, "binary", args).tolist() == [[0.8, 0.2]]
+    found = contenders.CONTENDERS[contender](table, "binary", args)
+    assert found.tolist() == [[0.8, 0.2]]
 
 
 def test_targets_with_one_class_in_test_do_not_count():

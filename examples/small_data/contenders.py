@@ -6,21 +6,19 @@
 """
 
 import argparse
-import math
+import functools
 import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sets import SETS
 
-import graphormer_plugin
-from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 from graphormer_plugin.data.files import atomic_write
 
 TREES = 500
@@ -36,13 +34,14 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
     contenders share: computed once, and counted in the seconds of each of them."""
     path = args.table.parent / f"{args.table.stem.rpartition('-')[0]}-features.npz"
     if not path.exists():
+        from graphormer_plugin.inference.kernels import raw_features
+
         smiles, before = table.smiles.tolist(), time.process_time()
-        found = {
-            "fingerprint": morgan_counts(smiles).astype(np.uint8),
-            "descriptors": rdkit_descriptors(smiles),
-        }
+        blocks = ("fingerprint", "descriptors")
+        found = {block: raw_features(block, np.empty(0), smiles) for block in blocks}
         seconds = time.process_time() - before
-        np.savez_compressed(path, seconds=seconds, **found)
+        with atomic_write(path) as file:
+            np.savez_compressed(file, seconds=seconds, **found)
         return found
     found = dict(np.load(path))
     args.output.with_suffix(SECONDS).write_text(str(found.pop("seconds")))
@@ -102,11 +101,6 @@ def chemprop(
     return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
 
 
-def chemprop_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """An ensemble of five models of chemprop."""
-    return chemprop(table, kind, args, members=5)
-
-
 def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
     """Gaussian processes on frozen vectors of the start, on train and valid."""
     from graphormer_plugin import hub
@@ -128,79 +122,26 @@ def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
     return fitted.predict_features(test).values
 
 
-def train(
+def graphormer_train(
     table: pd.DataFrame,
     kind: str,
     args: argparse.Namespace,
-    model: str,
-    flags: Sequence[str] = (),
-) -> np.ndarray:
-    """``fairseq-train`` of `grpe_small` on train, with the options of a model of
-    ``graphormer-train``; the best epoch on valid predicts."""
-    from graphormer_plugin import hub
-    from graphormer_plugin.experiment.settings import TRAININGS
-
-    folder = args.output.with_suffix("")
-    metric, criterion, more = "rmse", "mse_loss", []
-    if kind == "binary":
-        metric, criterion = "roc_auc", "binary_logloss"
-        more = ["--maximize-best-checkpoint-metric"]
-    options = TRAININGS[model]
-    steps = math.ceil((table.split == "train").sum() / options.batch_size)
-    updates = options.epochs * steps
-    command = ["fairseq-train", "--user-dir", Path(graphormer_plugin.__file__).parent]
-    command += ["--task", "graph_prediction", "--cpu", "--num-workers", 0]
-    command += ["--dataset-name", args.table, "--target-kind", kind]
-    command += ["--target-columns", ",".join(targets_of(table))]
-    command += ["--data-root", folder / "data", "--prepare-workers", 1]
-    command += ["--arch", "grpe_small", "--criterion", criterion, "--seed", args.seed]
-    command += ["--batch-size", options.batch_size, "--lr", options.lr]
-    command += ["--layerwise-lr-decay", options.lr_decay, "--clip-norm", 5]
-    command += ["--optimizer", "adam", "--max-epoch", options.epochs]
-    command += ["--lr-scheduler", "polynomial_decay", "--total-num-update", updates]
-    command += ["--warmup-updates", max(1, updates // 20)]
-    command += ["--best-checkpoint-metric", metric, *more]
-    command += ["--patience", options.patience]
-    command += ["--no-epoch-checkpoints", "--save-dir", folder, *flags]
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "log", "a") as log:
-        text = [str(part) for part in command]
-        subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
-    test = table.smiles[table.split == "test"].tolist()
-    found = hub.load(folder / "checkpoint_best.pt").predict(test)
-    shutil.rmtree(folder / "data")
-    for path in folder.glob("*.pt"):
-        path.unlink()
-    return found
-
-
-def scratch(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """From random weights."""
-    return train(table, kind, args, "scratch")
-
-
-def finetuned(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """All weights, from those of the start."""
-    flag = "--pretrained-model-name"
-    if Path(args.start).exists():
-        flag = "--finetune-from-model"
-    return train(table, kind, args, "finetune", [flag, args.start])
-
-
-def auto(
-    table: pd.DataFrame, kind: str, args: argparse.Namespace, members: int = 1
+    model: str = "auto",
+    members: int = 1,
 ) -> np.ndarray:
     """``graphormer-train`` with its defaults, but for the trees of the random forest beside
-    it, or with an ensemble."""
+    it, for a model, or with an ensemble."""
     folder = args.output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     path, names = folder / "table.csv", targets_of(table)
     table.to_csv(path, index=False)
     command = ["graphormer-train", path, "--out", folder / "model"]
-    command += ["--start", args.start, "--device", "cpu"]
+    command += ["--model", model, "--device", "cpu"]
     command += ["--split", "column:split", "--seed", args.seed]
     command += ["--target-columns", ",".join(names), "--target-kind", kind]
     command += ["--trees", 1, "--ensemble", members]
+    if model != "scratch":
+        command += ["--start", args.start]
     with open(folder / "log", "a") as log:
         text = [str(part) for part in command]
         subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
@@ -209,24 +150,39 @@ def auto(
     return found[[f"{name}_predicted" for name in names]].to_numpy()
 
 
-def auto_5(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """The same, with five trainings."""
-    return auto(table, kind, args, members=5)
+def mean(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
+    """Mean of the predictions of the head and of fine-tuning, which `measure.py` made;
+    it takes the seconds of both."""
+    results = pd.read_csv(args.output.parents[1] / "results.tsv", sep="\t")
+    stem, start = args.table.stem, Path(args.start).stem
+    of_split = results["set"] + "-" + results.split.astype(str) == stem
+    rows = results[of_split & (results.start == start)]
+    rows = rows.drop_duplicates("contender", keep="last").set_index("contender")
+    found, seconds = [], 0.0
+    for contender in ("head", "finetuned"):
+        path = args.output.with_name(f"{stem}-{contender}{start}.csv")
+        if contender not in rows.index or not path.exists():
+            raise SystemExit(f"error: measure {contender} on {stem} first")
+        found.append(pd.read_csv(path)[targets_of(table)].to_numpy())
+        seconds += float(rows.seconds[contender])
+    args.output.with_suffix(SECONDS).write_text(str(seconds))
+    return np.mean(found, 0)
 
 
 Contender = Callable[[pd.DataFrame, str, argparse.Namespace], np.ndarray]
 CONTENDERS: dict[str, Contender] = {
     "forest": forest,
     "chemprop": chemprop,
-    "chemprop_5": chemprop_5,
-    "auto": auto,
-    "auto_5": auto_5,
+    "chemprop_5": functools.partial(chemprop, members=5),
+    "auto": graphormer_train,
+    "auto_5": functools.partial(graphormer_train, members=5),
     "head": head,
-    "finetuned": finetuned,
-    "scratch": scratch,
+    "finetuned": functools.partial(graphormer_train, model="finetune"),
+    "mean": mean,
+    "scratch": functools.partial(graphormer_train, model="scratch"),
 }
 # Those that begin with a pre-trained model.
-STARTED = {"auto", "auto_5", "head", "finetuned"}
+STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
 
 
 def main() -> None:

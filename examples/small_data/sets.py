@@ -8,6 +8,7 @@ import pandas as pd
 from rdkit import Chem
 
 from graphormer_plugin.data.datasets.smiles import murcko_scaffold
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.splits import scaffold_split
 
 MIN_LABELS = 500  # of an assay of ToxCast
@@ -71,5 +72,6 @@ def write_splits(folder: Path, data: Path, name: str, seeds: int) -> list[Path]:
             split = pd.Series("test", table.index)
             for part, rows in scaffold_split(scaffolds, seed=seed).items():
                 split[rows] = part
-            table.assign(split=split).to_csv(path, index=False)
+            with atomic_write(path, "w", newline="") as file:
+                table.assign(split=split).to_csv(file, index=False)
     return paths
