@@ -62,6 +62,21 @@ def layer_vectors(
     return torch.cat([model.graphs(x, mask) for x in outputs], -1)
 
 
+def output_and_vectors(
+    model: GraphModel, batch: dict[str, Tensor]
+) -> tuple[Tensor, Tensor]:
+    """Output of a model of graphs, and the vectors [B, D] that `layer_vectors` gives."""
+    found: list[Tensor] = []
+    hook = model.encoder.register_forward_hook(lambda *call: found.append(call[-1]))
+    try:
+        output = model(batch)
+    finally:
+        hook.remove()
+    if not found:  # the head reads all layers, which is another call of the encoder
+        return output, layer_vectors(model, batch)
+    return output, model.graphs(found[0], batch["node_mask"])
+
+
 def check_layers(model: GraphModel, layers: int) -> None:
     """Raises ValueError where the encoder has fewer layers, or none is asked for."""
     most = len(model.encoder.layers)

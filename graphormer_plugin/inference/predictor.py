@@ -20,12 +20,11 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
 from graphormer_plugin.inference.domain import Domain
-from graphormer_plugin.inference.embedding import layer_vectors
+from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.molecules import canonical, parse_all, smiles_of
 from graphormer_plugin.inference.values import Prediction, describe, values_of
-from graphormer_plugin.models import joined_output
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
@@ -174,8 +173,7 @@ class Predictor:
             return Prediction(self._predict(columns, batch_size))
 
         def both(batch: Batch) -> np.ndarray:
-            vectors = layer_vectors(self.model, batch)
-            output = joined_output(self.model, self.model.head(vectors), batch)
+            output, vectors = output_and_vectors(self.model, batch)
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 

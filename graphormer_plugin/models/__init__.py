@@ -12,11 +12,7 @@ from graphormer_plugin.models._base import (
     set_defaults,
 )
 from graphormer_plugin.models._build import build_model, missing_options, model_config
-from graphormer_plugin.models._graph_features import (
-    JOINED,
-    join_graph_features,
-    joined_output,
-)
+from graphormer_plugin.models._graph_features import JOINED, join_graph_features
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
     count_layers,
@@ -34,7 +30,6 @@ __all__ = [
     "build_model",
     "count_layers",
     "join_graph_features",
-    "joined_output",
     "layers_of_weights",
     "missing_options",
     "model_config",

@@ -31,15 +31,6 @@ def join_graph_features(
     model.register_forward_hook(_add, with_kwargs=True)
 
 
-def joined_output(
-    model: GraphModel, output: Tensor, batch: dict[str, Tensor]
-) -> Tensor:
-    """Output of a head, plus that of the joined numbers if the model reads some."""
-    if FIELD not in model.batch_spec.fields:
-        return output
-    return output + model.joined(batch[FIELD].to(model.joined.weight.dtype))
-
-
 def _add(
     model: GraphModel,
     arguments: tuple[Any, ...],
@@ -47,4 +38,4 @@ def _add(
     output: Tensor,
 ) -> Tensor:
     batch = arguments[0] if arguments else options["batch"]
-    return joined_output(model, output, batch)
+    return output + model.joined(batch[FIELD].to(model.joined.weight.dtype))

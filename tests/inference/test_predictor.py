@@ -18,6 +18,7 @@ from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference import predictor as predictor_module
+from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.molecules import Featuriser
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
@@ -55,6 +56,30 @@ def batch_of(store, predictor, rows):
     )
     dataset = GraphDataset(rows, store.sizes, collator)
     return dataset.collater(list(range(len(rows))))["net_input"]["batch"]
+
+
+@pytest.mark.parametrize(
+    "arch, options",
+    [
+        ("grpe_tiny", {"encoder_attention_heads": 2}),
+        ("gin", {}),  # reads all layers
+        (
+            "cgt",
+            {"encoder_attention_heads": 2, "rwse_dim": 4},
+        ),  # reads out after its head's hidden layers
+        ("gcn_pcqm4m", {"clamp_max": 1.0}),
+    ],
+)
+def test_the_domain_changes_no_prediction(arch, options):
+    torch.manual_seed(1)
+    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16}
+    model = build_model(arch, OGB, TARGETS, **sizes, **options)
+    one = hub.Predictor(model, OGB, TARGETS, "ogb").double()
+    plain, vectors = one.predict(SMILES), one.embed(SMILES)
+    one.domain = Domain.of(vectors, [Chem.MolFromSmiles(text) for text in SMILES])
+    found = one.estimate(SMILES)
+    np.testing.assert_allclose(found.values, plain, rtol=1e-9)
+    np.testing.assert_allclose(found.in_domain, one.domain.score(vectors))
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
