@@ -88,7 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
         default=0,
         metavar="K",
         help="predict K times with dropout switched on, and write mean and standard "
-        "deviation, which the spread_scale of a folder does not change",
+        "deviation, which the calibration of a folder does not change",
     )
     add("--seed", type=int, default=1, help="seed of --mc-dropout (default: 1)")
     add(
@@ -384,7 +384,7 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
     parts += [arguments.shard.number, arguments.shard.count]
     checkpoints, folder = models_of(arguments)
     parts.append([file_sha256(path) for path in checkpoints])
-    parts.append(folder.spread_scale if folder else {})
+    parts += [folder.spread_scale, folder.spread_floor] if folder else [{}, {}]
     for path in checkpoints:
         beside = [head_file(path, chosen_head(arguments)), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])

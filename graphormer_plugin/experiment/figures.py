@@ -17,6 +17,7 @@ from graphormer_plugin.inference.calibration import (
     panels,
 )
 from graphormer_plugin.inference.classes import class_labels
+from graphormer_plugin.inference.values import SpreadScale
 
 # Name of the figure of the test molecules.
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
@@ -98,7 +99,7 @@ def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -
 
 
 def spread_figure(
-    table: Table, runs: Sequence[Run], scale: np.ndarray
+    table: Table, runs: Sequence[Run], scale: SpreadScale
 ) -> Figure | None:
     """Calibration of the spreads or probabilities of the test molecules; None for more
     than two classes."""

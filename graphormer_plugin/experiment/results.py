@@ -19,7 +19,7 @@ from graphormer_plugin.inference.classes import class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN
 from graphormer_plugin.inference.ensemble import free_names
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.values import Prediction, format_value
+from graphormer_plugin.inference.values import Prediction, SpreadScale, format_value
 
 RESULTS_FILE = "results.csv"
 
@@ -51,14 +51,14 @@ class Run:
         """Predictions of the chosen model."""
         return self.predictions[self.chosen]
 
-    def std(self, scale: np.ndarray) -> np.ndarray | None:
+    def std(self, scale: SpreadScale) -> np.ndarray | None:
         """Its standard deviations, or None without.
 
         Args:
-            scale: Factor [T], for a spread that is to be calibrated.
+            scale: For a spread that is to be calibrated.
         """
         std = self.predicted.std
-        return std * scale if std is not None and self.calibrates else std
+        return scale(std) if std is not None and self.calibrates else std
 
 
 def model_name(runs: Sequence[Run]) -> str:
@@ -136,7 +136,7 @@ def format_metric(value: float) -> str:
 
 
 def write_predictions(
-    folder: Path, table: Table, runs: Sequence[Run], scale: np.ndarray
+    folder: Path, table: Table, runs: Sequence[Run], scale: SpreadScale
 ) -> None:
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
@@ -219,14 +219,15 @@ def cells_of(column: np.ndarray) -> list[str]:
     return ["" if x != x else format_value(x) for x in column.tolist()]
 
 
-def calibration(table: Table, runs: Sequence[Run]) -> np.ndarray:
-    """Factor of the standard deviations of ensembles [T], from the validation molecules.
+def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
+    """Calibration of the standard deviations of ensembles, from the validation molecules.
 
-    It is 1 for classes, and for heads, which are calibrated by themselves.
+    It changes nothing for classes, nor for heads, which are calibrated by themselves.
     """
     chosen = [run for run in runs if run.predicted.std is not None and run.calibrates]
     if not chosen or table.targets.kind != "regression":
-        return np.ones(len(table.targets.names))
+        count = table.targets.num_outputs
+        return SpreadScale(np.ones(count), np.zeros(count))
     rows = [run.split["valid"] for run in chosen]
     return spread_scale(
         np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
@@ -236,14 +237,16 @@ def calibration(table: Table, runs: Sequence[Run]) -> np.ndarray:
 
 
 def write_models(
-    folder: Path, table: Table, runs: Sequence[Run], scale: np.ndarray
+    folder: Path, table: Table, runs: Sequence[Run], scale: SpreadScale
 ) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
-    factors = dict(zip(table.targets.names, scale.tolist()))
+    factors = zip(table.targets.names, scale.factor.tolist())
+    floors = zip(table.targets.names, scale.floor.tolist())
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],
-        {name: factor for name, factor in factors.items() if factor != 1},
+        {name: factor for name, factor in factors if factor != 1},
+        {name: floor for name, floor in floors if floor},
     )
 
 

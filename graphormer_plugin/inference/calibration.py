@@ -3,28 +3,35 @@
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import minimize
 from scipy.special import ndtri
 from sklearn.isotonic import IsotonicRegression
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.kernels import Floats
+from graphormer_plugin.inference.values import SpreadScale
 
 LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
 LEAST_ISOTONIC = 50  # labels of a target, for more than a scale
 KNOTS = 16  # of the isotonic curve
 FOLDS = 5  # that decide between a scale and a curve
 LEAST_FACTOR = 0.25  # of a curve, in terms of the scale
+LOGARITHMS = (
+    -20.0,
+    5.0,
+)  # limits of the squares of factor and floor, over typical ones
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
 MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
 
 
-def spread_scale(values: Floats, std: Floats, labels: Floats) -> Floats:
-    """Factor of the standard deviations that makes the labels most likely.
+def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
+    """Factor and floor of the standard deviations that make the labels most likely.
 
-    It is the root mean square of (label - value) / std, the maximum of the likelihood of
-    normal errors. The molecules must not be ones that the model was fitted to.
+    Normal errors have the variance (factor * std)^2 + floor^2 (our choice). Without the
+    floor, a few molecules on which two or three members agree by chance would decide
+    the factor. The molecules must not be ones that the model was fitted to.
 
     Args:
         values: predictions [n, T] of a regression.
@@ -32,17 +39,40 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> Floats:
         labels: NaN where one is missing.
 
     Returns:
-        [T]; 1 for a target with fewer than `LEAST_LABELS` labels, or without spread.
+        Of each target; factor 1 and floor 0 for one with fewer than `LEAST_LABELS`
+        labels, without spread or without errors.
     """
-    scales = np.ones(labels.shape[1])
+    found = SpreadScale(np.ones(labels.shape[1]), np.zeros(labels.shape[1]))
     for target, column in enumerate(labels.T):
-        rows = ~np.isnan(column) & (std[:, target] > 0)
-        if rows.sum() < LEAST_LABELS:
-            continue
-        errors = (column[rows] - values[rows, target]) / std[rows, target]
-        found = np.sqrt(np.mean(errors**2))
-        scales[target] = found if found > 0 else 1.0
-    return scales
+        rows = ~np.isnan(column)
+        errors = column[rows] - values[rows, target]
+        spread = std[rows, target]
+        if rows.sum() >= LEAST_LABELS and errors.any() and spread.any():
+            found.factor[target], found.floor[target] = _likeliest(spread, errors)
+    return found
+
+
+def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
+    """Factor and floor of one target: the better of two local searches."""
+    typical = np.sqrt(np.mean(std**2)), np.sqrt(np.mean(errors**2))
+    squares = (std / typical[0]) ** 2, (errors / typical[1]) ** 2
+
+    def loss(logarithms: Floats) -> tuple[float, Floats]:
+        factor, floor = np.exp(logarithms)
+        variance = factor * squares[0] + floor
+        slope = (1 - squares[1] / variance) / variance
+        slopes = np.array([factor * (slope @ squares[0]), floor * slope.sum()])
+        return float(np.sum(np.log(variance) + squares[1] / variance)), slopes
+
+    best = min(
+        (
+            minimize(loss, start, jac=True, bounds=[LOGARITHMS] * 2)
+            for start in ((0.0, -3.0), (-3.0, 0.0))
+        ),
+        key=lambda found: found.fun,
+    )
+    factor, floor = np.exp(best.x / 2)
+    return factor * typical[1] / typical[0], floor * typical[1]
 
 
 def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
@@ -59,8 +89,8 @@ def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
         errors: label - prediction [n].
 
     Returns:
-        Standard deviations [`KNOTS`], ascending, and the factor there over that of the
-        scale (see `spread_scale`): ones where the scale is the better choice.
+        Standard deviations [`KNOTS`], ascending, and the factor there over the root mean
+        square of errors / std: ones where that scale alone is the better choice.
     """
     at = np.quantile(std, np.linspace(0, 1, KNOTS))
     none = np.ones(KNOTS)
@@ -128,7 +158,7 @@ def calibration_figure(
     std: Floats | None,
     labels: Floats,
     targets: TargetSchema,
-    scale: Floats | None = None,
+    scale: SpreadScale | None = None,
 ) -> Figure | None:
     """Draw how far spreads or probabilities can be trusted, a panel per target.
 
@@ -141,7 +171,7 @@ def calibration_figure(
         std: their standard deviations, for a regression.
         labels: NaN where one is missing.
         targets: what is predicted.
-        scale: see `spread_scale`; also draws the spread times it.
+        scale: see `spread_scale`; also draws the spread that it calibrates.
 
     Returns:
         None for a regression without spread, or without labels.
@@ -149,6 +179,7 @@ def calibration_figure(
     names = targets.names[:MOST_TARGETS]
     present = [~np.isnan(labels[:, target]) for target in range(len(names))]
     binary = targets.kind == "binary"
+    calibrated = scale(std) if scale is not None and std is not None else None
     if (std is None and not binary) or not any(rows.any() for rows in present):
         return None
     figure, axes = panels(len(names))
@@ -168,7 +199,7 @@ def calibration_figure(
                 axis,
                 label - value,
                 std[rows, target],
-                None if scale is None else float(scale[target]),
+                None if calibrated is None else calibrated[rows, target],
             )
     return figure
 
@@ -185,12 +216,11 @@ def panels(count: int) -> tuple[Figure, list[Axes]]:
 
 
 def _draw_coverage(
-    axis: Axes, errors: Floats, std: Floats, scale: float | None
+    axis: Axes, errors: Floats, std: Floats, calibrated: Floats | None
 ) -> None:
-    before = "as predicted" if scale is not None else None
+    before = "as predicted" if calibrated is not None else None
     axis.plot(LEVELS, coverage(errors, std), label=before)
-    if scale is not None:
-        label = f"spread x {scale:.2f}"
-        axis.plot(LEVELS, coverage(errors, scale * std), "--", label=label)
+    if calibrated is not None:
+        axis.plot(LEVELS, coverage(errors, calibrated), "--", label="calibrated")
         axis.legend(fontsize=8)
     axis.set(xlabel="share promised", ylabel="share of labels within")

@@ -30,7 +30,7 @@ from graphormer_plugin.inference.model_folder import (
 )
 from graphormer_plugin.inference.molecules import Featuriser, parser_of, smiles_of
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.values import describe
+from graphormer_plugin.inference.values import SpreadScale, describe
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
@@ -161,7 +161,7 @@ class Ensemble:
         max_atoms: atoms of the largest molecule; None for the smallest limit of the
             models.
         vectors: vectors to compute too; for a single model.
-        spread_scale: calibration of the spread, see `ModelFolder`.
+        scale: calibration of the spread.
 
     Attributes:
         names: names of the predicted columns.
@@ -185,7 +185,7 @@ class Ensemble:
         seed: int = 1,
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
-        spread_scale: np.ndarray | None = None,
+        scale: SpreadScale | None = None,
     ) -> None:
         self.predictors = [predictor for _, predictor in predictors]
         self.batch_size = batch_size
@@ -195,7 +195,7 @@ class Ensemble:
         for path, predictor in predictors:
             self._check(path, predictor)
             check_agreement(predictors[0], (path, predictor))
-        self.together = EnsemblePredictor(self.predictors, spread_scale)
+        self.together = EnsemblePredictor(self.predictors, scale)
         first = self.predictors[0]
         self.featuriser = Featuriser(
             first.featuriser,
@@ -407,8 +407,8 @@ def load_ensemble(
     if bfloat16:
         for _, member in members:
             member.bfloat16()
-    scale = folder.scales(members[0][1].targets) if folder else None
-    return Ensemble(members, spread_scale=scale, **options)
+    scale = folder.scale(members[0][1].targets) if folder else None
+    return Ensemble(members, scale=scale, **options)
 
 
 def models_named(names: Sequence[str]) -> tuple[list[Path], ModelFolder | None]:

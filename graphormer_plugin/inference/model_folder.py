@@ -16,7 +16,12 @@ from graphormer_plugin.inference.extra_columns import Extra
 from graphormer_plugin.inference.kernels import shared_features
 from graphormer_plugin.inference.loading import BESIDE, load
 from graphormer_plugin.inference.predictor import Inputs, Predictor
-from graphormer_plugin.inference.values import Prediction, combined, describe
+from graphormer_plugin.inference.values import (
+    Prediction,
+    SpreadScale,
+    combined,
+    describe,
+)
 
 MODELS_FILE = "models.json"
 
@@ -27,20 +32,24 @@ class ModelFolder:
 
     Attributes:
         checkpoints: the models.
-        spread_scale: calibration of the spread by the name of the target; 1 where none
-            is given.
+        spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
+            1 where none is given.
+        spread_floor: its floor; 0 where none is given.
     """
 
     checkpoints: list[Path]
     spread_scale: dict[str, float] = field(default_factory=dict)
+    spread_floor: dict[str, float] = field(default_factory=dict)
 
-    def scales(self, targets: TargetSchema) -> np.ndarray:
-        """Factor of the standard deviation of each output [C] or target."""
+    def scale(self, targets: TargetSchema) -> SpreadScale:
+        """Calibration of each output [C]."""
+        names = targets.names
         if targets.kind == "multiclass":
-            return np.full(
-                targets.num_classes, self.spread_scale.get(targets.names[0], 1)
-            )
-        return np.array([self.spread_scale.get(name, 1.0) for name in targets.names])
+            names = names * targets.num_classes
+        return SpreadScale(
+            np.array([self.spread_scale.get(name, 1.0) for name in names]),
+            np.array([self.spread_floor.get(name, 0.0) for name in names]),
+        )
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
@@ -57,26 +66,32 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        names, scales = content["models"], content.get("spread_scale", {})
+        names = content["models"]
         if not names or not all(isinstance(name, str) for name in names):
             raise ValueError("no names of models")
         for name in names:
             inside = PurePosixPath(name)
             if inside.is_absolute() or ".." in inside.parts:
                 raise ValueError(f"{name} is outside of the folder")
-        scales = {str(name): float(scale) for name, scale in scales.items()}
+        scales, floors = (
+            {str(name): float(value) for name, value in content.get(key, {}).items()}
+            for key in ("spread_scale", "spread_floor")
+        )
         if not all(0 < scale < float("inf") for scale in scales.values()):
             raise ValueError("a spread_scale is not a positive number")
+        if not all(0 <= floor < float("inf") for floor in floors.values()):
+            raise ValueError("a spread_floor is not a number >= 0")
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"{path} is damaged: {reason}") from None
-    return ModelFolder([Path(folder, name) for name in names], scales)
+    return ModelFolder([Path(folder, name) for name in names], scales, floors)
 
 
 def write_folder(
     folder: str | os.PathLike[str],
     checkpoints: Sequence[str],
     spread_scale: Mapping[str, float] | None = None,
+    spread_floor: Mapping[str, float] | None = None,
 ) -> None:
     """Write `MODELS_FILE`.
 
@@ -84,10 +99,13 @@ def write_folder(
         folder: where it lies.
         checkpoints: paths relative to it.
         spread_scale: see `ModelFolder`.
+        spread_floor: the same.
     """
     content: dict[str, Any] = {"models": list(checkpoints)}
     if spread_scale:
         content["spread_scale"] = dict(spread_scale)
+    if spread_floor:
+        content["spread_floor"] = dict(spread_floor)
     with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")
@@ -98,7 +116,7 @@ class EnsemblePredictor:
 
     Args:
         members: at least one; they predict the same targets.
-        spread_scale: calibration of the spread [C]; None: 1.
+        scale: calibration of the spread; None: as it is.
 
     Attributes:
         targets: what is predicted.
@@ -108,11 +126,11 @@ class EnsemblePredictor:
     """
 
     def __init__(
-        self, members: Sequence[Predictor], spread_scale: np.ndarray | None = None
+        self, members: Sequence[Predictor], scale: SpreadScale | None = None
     ) -> None:
         self.members = list(members)
         self.targets = self.members[0].targets
-        self.spread_scale = 1.0 if spread_scale is None else spread_scale
+        self.scale = scale
         for number, member in enumerate(self.members):
             check_agreement(("member 0", self.members[0]), (f"member {number}", member))
 
@@ -153,9 +171,9 @@ class EnsemblePredictor:
                     for member in self.members
                 ]
             )
-        if found.std is None:
+        if found.std is None or self.scale is None:
             return found
-        return found._replace(std=found.std * self.spread_scale)
+        return found._replace(std=self.scale(found.std))
 
 
 def load_any(
@@ -179,7 +197,7 @@ def load_any(
         return load(path, user_data_dir, head)
     folder = read_folder(path)
     members = [load(file, user_data_dir, head) for file in folder.checkpoints]
-    return EnsemblePredictor(members, folder.scales(members[0].targets))
+    return EnsemblePredictor(members, folder.scale(members[0].targets))
 
 
 def check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) -> None:

@@ -26,6 +26,22 @@ class Prediction(NamedTuple):
     in_domain: NDArray[np.float64] | None = None
 
 
+class SpreadScale(NamedTuple):
+    """Calibration of a spread: sqrt((factor * std)^2 + floor^2).
+
+    Attributes:
+        factor: [C].
+        floor: [C], in the targets' unit.
+    """
+
+    factor: NDArray[np.float64]
+    floor: NDArray[np.float64]
+
+    def __call__(self, std: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Calibrated standard deviations [q, C]."""
+        return np.hypot(self.factor * std, self.floor)
+
+
 def combined(members: Sequence[Prediction]) -> Prediction:
     """Prediction of an ensemble.
 

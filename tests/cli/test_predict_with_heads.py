@@ -214,6 +214,7 @@ def test_wrong_folders(folder, capsys):
         ('{"models": ["../x.pt"]}', "../x.pt is outside of the folder"),
         ('{"models": ["/x.pt"]}', "/x.pt is outside of the folder"),
         ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "not a positive number"),
+        ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "not a number >= 0"),
         ("[]", "TypeError"),
     ]:
         Path("models.json").write_text(content)

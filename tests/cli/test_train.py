@@ -18,13 +18,14 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import default_folder, main
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import plan, starts, training
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune import fit_head
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.model_folder import load_any, write_folder
+from graphormer_plugin.inference.model_folder import load_any, read_folder, write_folder
 from support.published_weights import random_state
 from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
@@ -104,8 +105,8 @@ def test_predictions(folder):
     ]
     values = np.array([one.predict([first["SMILES"]])[0, 0] for one in members])
     assert float(first["gap_predicted"]) == pytest.approx(values.mean(), rel=1e-5)
-    scale = json.loads((model / "models.json").read_text())["spread_scale"]["gap"]
-    std = scale * values.std(ddof=1)
+    scale = read_folder(model).scale(members[0].targets)
+    std = scale(values.std(ddof=1))
     assert float(first["gap_std"]) == pytest.approx(std, rel=0.02)
     assert all(float(line["in_domain"]) == 1 for line in found["train"])
     # The metrics are those of the predictions.
@@ -141,8 +142,8 @@ def test_the_folder_predicts(folder, tmp_path):
     assert [float(line["gap_predicted"]) for line in found] == pytest.approx(
         np.mean(values, 0), rel=1e-4, abs=1e-6
     )
-    scale = json.loads((folder / "model/models.json").read_text())["spread_scale"]
-    std = scale["gap"] * np.std(values, 0, ddof=1)
+    scale = read_folder(folder / "model").scale(TargetSchema(["gap"]))
+    std = scale(np.std(values, 0, ddof=1))
     assert [float(line["gap_std"]) for line in found] == pytest.approx(std, rel=1e-3)
 
 

@@ -56,8 +56,9 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
         run_of("alone", 0, None),
     ]
     scale = calibration(TABLE, runs)
-    assert scale == pytest.approx([3])
-    assert calibration(TABLE, runs[:1]) == calibration(TABLE, runs[2:]) == [1]
+    assert scale(np.full((1, 1), 0.1)) == pytest.approx(0.3)
+    for others in (runs[:1], runs[2:]):
+        assert calibration(TABLE, others) == ([1], [0])
     write_predictions(tmp_path, TABLE, runs, scale)
     found = rows(tmp_path / "predictions_test.csv")
     assert [len(found), *found[0]] == [60] + (

@@ -10,6 +10,7 @@ from graphormer_plugin.inference.calibration import (
     reliability,
     spread_scale,
 )
+from graphormer_plugin.inference.values import SpreadScale
 
 
 def test_spread_scale(rng):
@@ -19,12 +20,43 @@ def test_spread_scale(rng):
     labels[9:, 1], labels[::2, 2] = np.nan, np.nan
     values = np.zeros_like(labels)
     found = spread_scale(values, std, labels)
-    assert found == pytest.approx([3, 1, 3], rel=0.05)
-    exact = np.sqrt(np.mean((labels[:, 0] / std[:, 0]) ** 2))
-    assert found[0] == pytest.approx(exact, rel=1e-12)
-    again = spread_scale(values, found * std, labels)
-    assert again == pytest.approx([1, 1, 1], rel=1e-12)
-    assert spread_scale(values, 0 * std, labels).tolist() == [1, 1, 1]
+    assert found(std)[:, [0, 2]] == pytest.approx(3 * std[:, [0, 2]], rel=0.1)
+    assert (found.factor[1], found.floor[1]) == (1, 0)
+    again = spread_scale(values, found(std), labels)
+    assert again(found(std)) == pytest.approx(found(std), rel=1e-3)
+    for unknown in (
+        spread_scale(values, 0 * std, labels),
+        spread_scale(labels, std, labels),
+    ):
+        assert (*unknown.factor, *unknown.floor) == (1, 1, 1, 0, 0, 0)
+
+
+def test_spread_scale_is_the_likeliest(rng):
+    """No pair of a fine grid makes the labels more likely."""
+    std = rng.uniform(0.1, 1, (200, 1))
+    labels = np.hypot(2 * std, 0.5) * rng.normal(size=(200, 1))
+    found = spread_scale(np.zeros_like(labels), std, labels)
+
+    def surprise(scale):
+        variance = scale(std) ** 2
+        return np.sum(np.log(variance) + labels**2 / variance)
+
+    grid = [
+        surprise(SpreadScale(factor, floor))
+        for factor in np.linspace(0, 5, 101)
+        for floor in np.linspace(0.01, 1.5, 150)
+    ]
+    assert surprise(found) <= min(grid) and surprise(found) > min(grid) - 0.1
+
+
+def test_spread_of_two_members(rng):
+    """Two that agree by chance do not widen the spread of all others."""
+    members = rng.normal(size=(2, 300, 1))
+    std, labels = members.std(0, ddof=1), rng.normal(size=(300, 1))
+    found = spread_scale(members.mean(0), std, labels)
+    errors = labels - members.mean(0)
+    assert np.sqrt(np.mean((errors / std) ** 2)) > 10  # a factor alone
+    assert found(std) == pytest.approx(np.sqrt(1.5), rel=0.25)
 
 
 def test_isotonic_curve(rng):
@@ -65,7 +97,9 @@ def test_figure(rng):
     labels = values + rng.normal(size=(50, 8))
     labels[:, 1] = np.nan
     targets = TargetSchema([f"t{number}" for number in range(8)])
-    figure = calibration_figure(values, std, labels, targets, np.full(8, 1.1))
+    figure = calibration_figure(
+        values, std, labels, targets, SpreadScale(np.full(8, 1.1), np.zeros(8))
+    )
     assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in range(6)]
     assert [len(axis.lines) for axis in figure.axes] == [3, 1, 3, 3, 3, 3]
     binary = TargetSchema(["active"], kind="binary")
