@@ -18,6 +18,7 @@ def warnings_about(
     splits: Mapping[str, np.ndarray],
     molecules: Sequence[int],
     extra: np.ndarray | None = None,
+    learned: Sequence[str] = (TRAIN,),
 ) -> list[str]:
     """All warnings about a table of molecules, one line each.
 
@@ -27,6 +28,7 @@ def warnings_about(
         splits: Numbers of the molecules by split name.
         molecules: `molecule_key` of each molecule [G].
         extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
+        learned: Splits that models are fitted to, in their order.
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
@@ -35,7 +37,7 @@ def warnings_about(
     found = [
         classes_as_regression(targets, target),
         contradicting_labels(targets, target, equal),
-        shared_molecules(splits, groups, duplicates),
+        shared_molecules(splits, groups, duplicates, learned),
     ]
     return [text for text in found if text]
 
@@ -121,36 +123,38 @@ def contradicting_labels(
 
 
 def shared_molecules(
-    splits: Mapping[str, np.ndarray], groups: np.ndarray, duplicates: bool = True
+    splits: Mapping[str, np.ndarray],
+    groups: np.ndarray,
+    duplicates: bool = True,
+    learned: Sequence[str] = (TRAIN,),
 ) -> str:
-    """Warning about molecules of the training split that another split has too; else
-    empty.
+    """Warning about molecules that another split has too, before it in the order of
+    those that models are fitted to; else empty.
 
     Args:
         splits: Row numbers by split name.
         groups: Number of the molecule of each row [G], from 0.
         duplicates: Whether rows of a molecule are equal for a model.
+        learned: Splits that models are fitted to, in their order.
     """
-    if TRAIN not in splits:
-        return ""
-    trained_on = np.zeros(int(groups.max(initial=-1)) + 1, dtype=bool)
-    trained_on[groups[splits[TRAIN]]] = True
-    counts = {
-        name: int(trained_on[groups[rows]].sum())
-        for name, rows in splits.items()
-        if name != TRAIN
-    }
-    shared = [
-        f"{count:,} of {len(splits[name]):,} rows of {name}"
-        for name, count in counts.items()
-        if count
-    ]
+    shared = []
+    for name, rows in splits.items():
+        before = learned[: learned.index(name)] if name in learned else learned
+        others = [other for other in before if other in splits]
+        seen = np.zeros(int(groups.max(initial=-1)) + 1, dtype=bool)
+        for other in others:
+            seen[groups[splits[other]]] = True
+        if count := int(seen[groups[rows]].sum()):
+            shared.append(
+                f"{count:,} of {len(rows):,} rows of {name} are molecules that "
+                f"{' or '.join(others)} has too"
+            )
     if not shared:
         return ""
     advice = "drop the duplicates, or give" if duplicates else "give"
     return (
-        f"{' and '.join(shared)} are molecules that train has too, so that metrics look "
-        f"better than they are; {advice} --split scaffold"
+        f"{' and '.join(shared)}, so that metrics look better than they are; {advice} "
+        "--split scaffold"
     )
 
 

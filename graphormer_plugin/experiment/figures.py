@@ -9,7 +9,7 @@ from sklearn.metrics import roc_curve
 
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
-from graphormer_plugin.experiment.table import Table
+from graphormer_plugin.experiment.table import Table, scored_labels
 from graphormer_plugin.experiment.training import Curves
 from graphormer_plugin.inference.calibration import (
     MOST_TARGETS,
@@ -32,14 +32,13 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     draw = roc if table.targets.kind == "binary" else parity
     metric = MAIN[table.targets.kind].name
     found = []
+    all_labels = [scored_labels(table.labels, run.split) for run in runs]
     for target, name in enumerate(table.targets.names):
         pairs = []
-        for run in runs:
+        for run, labels in zip(runs, all_labels, strict=True):
             rows = run.split["test"]
-            rows = rows[~np.isnan(table.labels[rows, target])]
-            pairs.append(
-                (run.predicted.values[rows, target], table.labels[rows, target])
-            )
+            rows = rows[~np.isnan(labels[rows, target])]
+            pairs.append((run.predicted.values[rows, target], labels[rows, target]))
         found.append((name, pairs, [score(metric, *pair) for pair in pairs]))
     found.sort(key=lambda one: bool(np.isnan(one[2]).all()))  # keeps their order
     shown = found[:MOST_TARGETS]
@@ -113,7 +112,9 @@ def spread_figure(
     return calibration_figure(
         np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
         std,
-        np.concatenate([table.labels[at] for at in rows]),
+        np.concatenate(
+            [scored_labels(table.labels, run.split)[at] for run, at in zip(runs, rows)]
+        ),
         table.targets,
     )
 

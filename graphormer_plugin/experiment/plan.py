@@ -23,7 +23,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.table import Split, Table
+from graphormer_plugin.experiment.table import Split, Table, scored_labels
 from graphormer_plugin.experiment.training import (
     Start,
     run_training,
@@ -145,8 +145,9 @@ class Experiment:
 
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run."""
-        valid = self.table.labels[self.splits[run]["valid"]]
-        return selecting_metric(self.table.targets, valid)
+        split = self.splits[run]
+        labels = scored_labels(self.table.labels, split)[split["valid"]]
+        return selecting_metric(self.table.targets, labels)
 
     def everything(self) -> list[tuple[int, str, int]]:
         """Run, model and member of all models, in their order."""

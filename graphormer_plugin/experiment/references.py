@@ -11,7 +11,7 @@ REGRESSION_FEATURES = 1 / 3
 
 
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
-    """Mean of each target [T]: for two classes the share of class 1.
+    """Mean of each target [T]: for two classes the share of class 1; NaN without label.
 
     Args:
         labels: [n, T], NaN where missing.
@@ -20,7 +20,9 @@ def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
     if classes:
         known = labels[~np.isnan(labels)].astype(int)
         return np.bincount(known, minlength=classes) / len(known)
-    return np.nanmean(labels, axis=0)
+    counts = (~np.isnan(labels)).sum(0)
+    unknown = np.full(len(counts), np.nan)
+    return np.divide(np.nansum(labels, axis=0), counts, out=unknown, where=counts > 0)
 
 
 def forest_predictions(

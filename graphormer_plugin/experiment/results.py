@@ -13,7 +13,7 @@ from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
-from graphormer_plugin.experiment.table import SPLITS, Split, Table
+from graphormer_plugin.experiment.table import SPLITS, Split, Table, scored_labels
 from graphormer_plugin.inference.calibration import spread_scale
 from graphormer_plugin.inference.classes import class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN
@@ -81,15 +81,14 @@ def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[flo
     found: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         test = run.split["test"]
+        labels = scored_labels(table.labels, run.split)[test]
         for name in (MEAN, FOREST, run.chosen):
             row = name
             if name == MEAN:
                 row = reference_name(kind)
             elif name == run.chosen:
                 row = model_name(runs)
-            values = scores(
-                kind, run.predictions[name].values[test], table.labels[test]
-            )
+            values = scores(kind, run.predictions[name].values[test], labels)
             for metric, per_target in values.items():
                 found.setdefault(row, {}).setdefault(metric, []).append(
                     mean_of_defined(per_target)
@@ -114,12 +113,13 @@ def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     def lines() -> Iterator[list[Any]]:
         yield ["replicate", "model", "chosen", "split", "target", "metric", "value"]
         for number, run in enumerate(runs, 1):
+            labels = scored_labels(table.labels, run.split)
             for model, predicted in run.predictions.items():
                 for split in SPLITS:
                     if model in (MEAN, FOREST) and split != "test":
                         continue
                     rows = run.split[split]
-                    found = scores(kind, predicted.values[rows], table.labels[rows])
+                    found = scores(kind, predicted.values[rows], labels[rows])
                     start = [number, model, "yes" if model == run.chosen else "no"]
                     for metric, values in found.items():
                         all_targets = mean_of_defined(values)

@@ -25,6 +25,7 @@ from graphormer_plugin.experiment.scores import MAIN, main_score
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
 from graphormer_plugin.experiment.starts import start_state
+from graphormer_plugin.experiment.table import scored_labels
 from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
@@ -195,8 +196,9 @@ def choose(
         number: Of the run.
         members: Predictions of the models of each kind.
     """
-    kind, labels = experiment.table.targets.kind, experiment.table.labels
-    metric, valid = MAIN[kind], run.split["valid"]
+    kind, valid = experiment.table.targets.kind, run.split["valid"]
+    labels = scored_labels(experiment.table.labels, run.split)[valid]
+    metric = MAIN[kind]
     candidates = {TITLES[model]: [model] for model in members}
     if len(members) > 1:
         candidates[TOGETHER.join(candidates)] = list(members)
@@ -205,7 +207,7 @@ def choose(
         predictions = [one for model in models for one in members[model]]
         run.predictions[title] = combined(predictions)
         values = run.predictions[title].values[valid]
-        found[title] = main_score(kind, values, labels[valid])
+        found[title] = main_score(kind, values, labels)
     best, *others = [
         title
         for title, models in candidates.items()

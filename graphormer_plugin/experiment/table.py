@@ -33,6 +33,7 @@ from graphormer_plugin.inference.classes import class_word
 
 MOLECULES_FILE = "molecules.csv"
 SPLITS = ("train", "valid", "test")
+FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 
 Split = Mapping[str, np.ndarray]
 
@@ -305,14 +306,16 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         found = [scaffold_split(scaffolds, settings.ratios, seed) for seed in seeds]
     for split in found:
         for name in SPLITS:
-            labelled = table.labels[split.get(name, np.array([], np.int64))]
+            labels = scored_labels(table.labels, split)
+            labelled = labels[split.get(name, np.array([], np.int64))]
             if np.isnan(labelled).all():
                 advice = "give another --split or other --ratios"
                 if table.given_split is not None:
                     advice = f"mark labelled rows with the word {name}"
+                known = "" if name == "train" else " for a target with labels in train"
                 raise DatasetError(
                     f"{settings.table}: no label in split {name} of --split "
-                    f"{settings.split}; {advice}"
+                    f"{settings.split}{known}; {advice}"
                 )
     return found
 
@@ -329,7 +332,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         found.append(f"all labels of {listed(names)} are equal, or missing")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
-            table.targets, table.labels, split, table.keys, table.extra
+            table.targets, table.labels, split, table.keys, table.extra, FITTED
         )
         for text in texts + undefined_metrics(table, split):
             if number > 1 and text not in found:
@@ -338,15 +341,35 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     return found
 
 
+def scored_labels(labels: np.ndarray, split: Split) -> np.ndarray:
+    """Labels that metrics count [n, T]: a target that has none in train has none at all,
+    because no model can learn it."""
+    return np.where(np.isnan(labels[split["train"]]).all(0), np.nan, labels)
+
+
 def undefined_metrics(table: Table, split: Split) -> list[str]:
-    """Warnings about parts of a split whose main metric has no value."""
-    metric = MAIN[table.targets.kind]
-    return [
-        f"{listed(table.targets.names)} has one class only in {name}, where "
-        f"{metric.name} has no value"
-        for name in ("valid", "test")
-        if not metric.is_defined(table.labels[split[name]])
-    ]
+    """Warnings about targets without a main metric in a part of a split."""
+    metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
+    found = []
+    unknown = np.isnan(table.labels[split["train"]]).all(0)
+    if unknown.any():
+        found.append(
+            f"no label of {listed(names[unknown])} in train: nothing is learned about "
+            "it, and metrics leave it out"
+        )
+    for part in ("valid", "test"):
+        labels = scored_labels(table.labels, split)[split[part]]
+        defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
+        missing = names[~defined & ~unknown]
+        if not len(missing):
+            continue
+        what = "a class" if metric.name == "roc_auc" else "labels"
+        text = f"{listed(missing)} lacks {what} in {part}"
+        text += f", where {metric.name} has no value"
+        if defined.any():
+            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
+        found.append(text)
+    return found
 
 
 def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list[str]:

@@ -15,7 +15,8 @@ def test_targets_with_a_metric_come_first():
     labels = np.zeros((4, 9))
     labels[0, [5, 8]] = 1
     table = SimpleNamespace(labels=labels, targets=TargetSchema(names, "", "binary"))
-    run = Run({"test": np.arange(4)}, {"head": Prediction(labels)}, chosen="head")
+    split = dict.fromkeys(("train", "test"), np.arange(4))
+    run = Run(split, {"head": Prediction(labels)}, chosen="head")
     titles = [axis.get_title() for axis in figures.test_figure(table, [run]).axes]
     assert titles[:3] == ["y5: roc_auc 1.000", "y8: roc_auc 1.000", "y0: roc_auc -"]
     assert len(titles) == 6

@@ -1,5 +1,7 @@
 """The random forest and the mean."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -62,3 +64,5 @@ def test_forest_of_a_target_without_weight():
         table, labels, train, kind="regression", trees=2, seed=1, weights=weights
     )
     assert np.isnan(found[:, 1]).all() and np.all(found[:, 2] == 3.5)
+    with warnings.catch_warnings(action="error"):
+        assert np.array_equal(mean_labels(labels)[:2], [5.5, np.nan], equal_nan=True)

@@ -14,7 +14,9 @@ from graphormer_plugin.experiment.results import (
     Run,
     calibration,
     write_predictions,
+    write_results,
 )
+from graphormer_plugin.experiment.results import test_rows as result_rows
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
@@ -76,6 +78,26 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
     )
     figures.spread_figure(TABLE, runs[:2], scale)
     assert drawn[0][[0, 20], 0] == pytest.approx([0.1, 0.3])
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path):
+    """Although a model with one output for each target predicts it."""
+    labels = np.arange(120.0).reshape(60, 2) // 2 % 2
+    labels[:20, 1] = np.nan
+    table = Table(labels=labels, targets=TargetSchema(["y", "z"], kind=kind))
+    unknown = Prediction(np.array([[0.5, np.nan]] * 60))
+    wrong = Prediction(np.stack([labels[:, 0], 1 - labels[:, 0]], 1))
+    run = Run(SPLIT, {MEAN: unknown, FOREST: unknown, "model": wrong}, "model")
+    found = result_rows(table, [run])
+    reference = {"regression": "mean", "binary": "majority"}[kind]
+    metric = {"regression": "rmse", "binary": "accuracy"}[kind]
+    assert [found[name][metric] for name in (reference, FOREST, "model")] == (
+        [[0.5], [0.5], [float(kind == "binary")]]
+    )
+    write_results(tmp_path, table, [run])
+    lines = rows(tmp_path / "results.csv")
+    assert {line["value"] for line in lines if line["target"] == "z"} == {""}
 
 
 def test_replicates_of_the_report_by_their_number():

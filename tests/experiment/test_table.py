@@ -15,6 +15,7 @@ from graphormer_plugin.experiment.table import (
     SPLITS,
     make_splits,
     read_table,
+    scored_labels,
     warnings_of,
     write_molecules,
 )
@@ -119,12 +120,69 @@ def test_a_split_without_a_class(write):
     asked = settings(write(rows, ["smiles", "part", "y"]), split="column:part")
     table = read_table(asked)
     assert warnings_of(table, make_splits(table, asked), asked) == [
-        "y has one class only in test, where roc_auc has no value"
+        "y lacks a class in test, where roc_auc has no value"
     ]
     rows = [row for row in rows if row[1] != "test"]
     asked = settings(write(rows, ["smiles", "part", "y"]), split="column:part")
     with pytest.raises(DatasetError, match="mark labelled rows with the word test"):
         make_splits(read_table(asked), asked)
+
+
+def several_targets(write, columns, **options):
+    """Two rows in each of train, valid and test; targets a, b, ..."""
+    names = [chr(97 + number) for number in range(len(columns))]
+    parts = ["train", "train", "valid", "valid", "test", "test"]
+    rows = [["C" * k + "O", *cells] for k, cells in enumerate(zip(parts, *columns), 1)]
+    path = write(rows, ["smiles", "part", *names])
+    return settings(path, split="column:part", target_columns=tuple(names), **options)
+
+
+def test_each_target_without_a_metric_is_named(write):
+    both, one, none = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]
+    asked = several_targets(write, [both, one, none, one, one])
+    table = read_table(asked)
+    assert warnings_of(table, make_splits(table, asked), asked) == [
+        "b, c, d and 1 more lacks a class in test, where roc_auc has no value: the mean "
+        "is over 1 of 5 targets"
+    ]
+    numbers = [0.5, 1, 2, 3, 4, 5]
+    asked = several_targets(write, [numbers, [2, 1, 3, 4, "", ""]])
+    table = read_table(asked)
+    assert warnings_of(table, make_splits(table, asked), asked) == [
+        "b lacks labels in test, where rmse has no value: the mean is over 1 of 2 targets"
+    ]
+
+
+@pytest.mark.parametrize("scale", [1, 2.5])
+def test_targets_without_a_label_in_train(write, scale):
+    """They count in no metric, of no model."""
+    both, rare = [0, scale, 0, scale, 0, scale], ["", "", "", scale, 0, scale]
+    asked = several_targets(write, [both, rare])
+    table = read_table(asked)
+    splits = make_splits(table, asked)
+    assert warnings_of(table, splits, asked) == [
+        "no label of b in train: nothing is learned about it, and metrics leave it out"
+    ]
+    labels = scored_labels(table.labels, splits[0])
+    assert np.array_equal(labels[:, 0], table.labels[:, 0])
+    assert np.isnan(labels[:, 1]).all() and not np.isnan(table.labels[3:]).any()
+    asked = several_targets(write, [[scale, 0, scale, 0, "", ""], rare])
+    message = "no label in split test .* for a target with labels in train; mark"
+    with pytest.raises(DatasetError, match=message):
+        make_splits(read_table(asked), asked)
+
+
+def test_test_molecules_that_valid_has(write):
+    """Heads and random forests are fitted to both."""
+    rows = [["C" * k + "O", "train", k] for k in range(1, 5)]
+    rows += [["C" * k + "N", "valid", k] for k in range(1, 5)]
+    rows += [["N" + "C" * k, "test", k] for k in range(1, 4)]
+    asked = settings(write(rows, ["smiles", "part", "y"]), split="column:part")
+    table = read_table(asked)
+    (text,) = warnings_of(table, make_splits(table, asked), asked)
+    assert text.startswith(
+        "3 of 3 rows of test are molecules that train or valid has too, so that metrics"
+    )
 
 
 def test_a_split_column(write):
@@ -139,10 +197,14 @@ def test_a_split_column(write):
     assert table.extra_names == ["name", "active"]
     first, second = warnings_of(table, [split], asked)
     assert first.startswith("1 molecule with several rows and contradicting labels")
-    assert second.startswith("1 of 2 rows of test are molecules that train has too")
+    assert second.startswith(
+        "1 of 2 rows of test are molecules that train or valid has too"
+    )
     asked = dataclasses.replace(asked, extra_columns=("active",))
     (only,) = warnings_of(read_table(asked), [split], asked)
-    assert only.startswith("1 of 2 rows of test are molecules that train has too")
+    assert only.startswith(
+        "1 of 2 rows of test are molecules that train or valid has too"
+    )
     assert "duplicates" not in only
 
 
