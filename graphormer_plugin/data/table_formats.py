@@ -87,7 +87,7 @@ class SdfTable(Table):
         names: dict[str, None] = {}
         titles = False
         for _, record in self.records():
-            titles |= bool(record[0].strip())
+            titles |= bool(title(record))
             names |= dict.fromkeys(items(record))
         own = [name for name in names if name.lower() not in ("smiles", "title")]
         super().__init__(path, ["smiles", *(["title"] if titles else []), *own])
@@ -97,7 +97,7 @@ class SdfTable(Table):
             cells = items(record)
             if "smiles" in columns:
                 cells["smiles"] = smiles_of_record(record)
-            cells["title"] = record[0].strip()
+            cells["title"] = title(record)
             yield row, line, [cells.get(name, "") for name in columns]
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -122,6 +122,11 @@ class SdfTable(Table):
             raise DatasetError(f"{self.path}: {error}") from None
         except OSError as error:
             raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+def title(record: Sequence[str]) -> str:
+    """First line of a record; empty if it has no line."""
+    return record[0].strip() if record else ""
 
 
 def items(record: Sequence[str]) -> dict[str, str]:

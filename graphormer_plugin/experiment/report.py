@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import shlex
 from collections.abc import Mapping, Sequence
 
 from matplotlib.figure import Figure
@@ -76,7 +77,7 @@ def report(
         lines.append(f'<img alt="{text(name)}" src="data:image/png;base64,{data}">')
     lines += [
         "<h2>Predict other molecules</h2>",
-        f"<p><code>graphormer-predict {text(settings.folder)} new.csv "
+        f"<p><code>graphormer-predict {text(shlex.quote(settings.folder))} new.csv "
         "predictions.csv</code></p>",
         "<h2>Settings</h2><table>",
         *(

@@ -88,11 +88,13 @@ def run_experiment(
     usable_device(settings.device)  # or an error, before anything is computed
     if settings.trials:
         optuna_module()
+    table = read_table(settings, progress)
+    splits = make_splits(table, settings)
+    start = find_start(settings)
+    identity = identity_of(settings, start)
+    claim(folder, identity)  # or an error, before there is a lock file
     with file_lock(folder, lambda: say(f"another process works in {folder}; waiting")):
-        table = read_table(settings, progress)
-        splits = make_splits(table, settings)
-        start = find_start(settings)
-        claim(folder, identity_of(settings, start))
+        claim(folder, identity)  # two processes may have come at once
         experiment = Experiment(settings, table, splits, [], start, warn)
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names

@@ -23,6 +23,7 @@ AUTO_MODELS = (HEAD,)
 AUTO_TRAINED = (HEAD, FINETUNE)
 MANY_MOLECULES = 2000  # of a training split
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
+MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
 
 
@@ -103,6 +104,8 @@ class Settings:
             if value is not None and value < least:
                 flag = "--" + name.replace("_", "-")
                 raise DatasetError(f"{flag} {value}: expected {least} or more")
+        if self.seed > MOST_SEED:
+            raise DatasetError(f"--seed {self.seed}: expected {MOST_SEED} or less")
         if self.folds and self.folds < 3:
             raise DatasetError(f"--folds {self.folds}: expected 3 or more")
         if self.training_flags and self.model == HEAD:
@@ -111,6 +114,10 @@ class Settings:
             )
         if self.folds and self.replicates > 1:
             raise DatasetError("--folds and --replicates cannot be combined")
+        if self.folds and self.ratios != RATIOS:
+            raise DatasetError(
+                "--folds and --ratios cannot be combined: valid and test are a fold each"
+            )
         if self.lr is not None and not self.lr > 0:
             raise DatasetError(f"--lr {self.lr}: expected a number above 0")
         if self.target_kind not in ("", *TARGET_KINDS):
@@ -183,6 +190,9 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
     path = folder / SETTINGS_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DatasetError(f"cannot make {folder}: {error.strerror}") from None
+    try:
         if path.exists():
             before = json.loads(path.read_text(encoding="utf-8"))
         elif any(not file.name.startswith(".") for file in folder.iterdir()):

@@ -31,7 +31,7 @@ from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.classes import class_word
 
-MOLECULES_FILE = "molecules.csv"
+MOLECULES_FILE, SMILES_COLUMN = "molecules.csv", "smiles"
 SPLITS = ("train", "valid", "test")
 FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 
@@ -137,13 +137,16 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
             scaffolds += piece.extras["scaffold"]
             keys += piece.extras["identity"]
     kept = np.flatnonzero(graph_of_row >= 0)
-    if failures and not settings.skip_invalid:
+    if failures and not (settings.skip_invalid and len(kept)):
         row, smiles, reason = failures[0]
+        what = f"none of {len(failures):,} molecules can"
+        advice = ""
+        if len(kept):
+            what = f"{counted(len(failures), 'molecule')} cannot"
+            advice = ", or leave them out with --skip-invalid"
         raise DatasetError(
-            f"{settings.table}: {len(failures):,} molecule"
-            f"{'s' if len(failures) > 1 else ''} cannot be parsed (first: row {row}, "
-            f"{smiles!r}: {reason}); correct the source, or leave them out with "
-            "--skip-invalid"
+            f"{settings.table}: {what} be parsed (first: row {row}, {smiles!r}: "
+            f"{reason}); correct the source{advice}"
         )
     used = {options.smiles_column, *source.target_names}
     if settings.split.startswith("column:"):
@@ -191,19 +194,15 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
     taken = [options.smiles_column, table.find_split(options.split)]
     taken += [table.require(name) for name in named if name]
     others = [name for name in table.header if name not in (*taken, "split")]
-    found: list[DatasetOptions] = []
-    for name in others if len(others) > 1 else ():
-        one = dataclasses.replace(
-            options, target_columns=(name,), target_kind="regression", class_names=()
-        )
-        try:
-            csv_dataset(one)
-        except DatasetError:
-            continue
-        found.append(one)
-        if len(found) > 1:
-            break
-    names = found[0].target_columns if len(found) == 1 else table.remaining(taken)
+    labelled, words = set(), set()
+    for _, _, cells in table.rows(others):
+        for name, cell in zip(others, cells, strict=True):
+            if not is_number(cell):
+                words.add(name)
+            elif cell.strip().lower() not in MISSING:
+                labelled.add(name)
+    found = [name for name in others if name in labelled - words]
+    names = found if len(found) == 1 else table.remaining(taken)
     return dataclasses.replace(options, target_columns=names)
 
 
@@ -378,7 +377,7 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
     Returns:
         The names of the columns of splits.
     """
-    taken = {"smiles", *table.targets.names, *table.extra_names}
+    taken = {SMILES_COLUMN, *table.targets.names, *table.extra_names}
     numbers = (f"split{number}" for number in itertools.count(1))
     columns = list(
         itertools.islice((name for name in numbers if name not in taken), len(splits))
@@ -387,8 +386,8 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
     for number, split in enumerate(splits):
         for name in SPLITS:
             words[split[name], number] = name
-    extra = [place for place, name in enumerate(table.extra_names) if name != "smiles"]
-    header = ["smiles", *table.targets.names, *columns]
+    extra = [at for at, name in enumerate(table.extra_names) if name != SMILES_COLUMN]
+    header = [SMILES_COLUMN, *table.targets.names, *columns]
 
     def lines() -> Iterator[list[str]]:
         yield header + [table.extra_names[place] for place in extra]

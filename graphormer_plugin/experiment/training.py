@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.experiment.table import MOLECULES_FILE
+from graphormer_plugin.experiment.table import MOLECULES_FILE, SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
 from graphormer_plugin.finetune.transfer import flag, preset_options
 
@@ -90,7 +90,8 @@ def training_line(
     words = [
         *("--user-dir", folder, "--task", "graph_prediction"),
         *("--dataset-name", MOLECULES_FILE, "--data-root", "data"),
-        *("--target-kind", targets.kind, "--split", f"column:{split_column}"),
+        *("--smiles-column", SMILES_COLUMN, "--target-kind", targets.kind),
+        *("--split", f"column:{split_column}"),
     ]
     texts = {
         "target_columns": ",".join(map(column_pattern, targets.names)),

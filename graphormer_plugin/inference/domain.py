@@ -129,7 +129,7 @@ def unlike_training(
     """Count molecules that are unlike those of the training.
 
     Args:
-        domains: of the models; an element and a size count if one of the models has not
+        domains: of the models; an element and a size count if none of the models has
             seen them.
         smiles: the molecules.
         in_domain: their scores, mean over the models.
@@ -142,9 +142,9 @@ def unlike_training(
     counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
     for mol in map(mol_of_any_smiles, smiles):
         found = [domain.unseen(mol) for domain in domains]
-        elements = {number for numbers, _ in found for number in numbers}
+        elements = set.intersection(*({*numbers} for numbers, _ in found))
         counts.update(symbol(number) for number in sorted(elements))
-        counts[SIZE] += any(outside for _, outside in found)
+        counts[SIZE] += all(outside for _, outside in found)
     return counts
 
 
@@ -164,8 +164,8 @@ def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str
     if elements:
         lines.append(f"no training molecule has {', '.join(elements)}")
     if counts[SIZE]:
-        low = max(domain.atoms[0] for domain in domains)
-        high = min(domain.atoms[1] for domain in domains)
+        low = min(domain.atoms[0] for domain in domains)
+        high = max(domain.atoms[1] for domain in domains)
         lines.append(
             f"{_molecules(counts[SIZE])} smaller or larger than all training molecules, "
             f"which have {low} to {high} heavy atoms"

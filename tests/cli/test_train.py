@@ -487,6 +487,7 @@ def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
         (["in.csv", "--extra-columns", "pH"], "no column 'pH'"),
         (["in.csv", "--extra-columns", ","], "--extra-columns ',': expected names"),
         (["in.csv", "--class-weights", "1,2"], "--class-weights 1,2: the targets are"),
+        (["in.csv", "--out", "/proc/x"], "cannot make /proc/x: No such file"),
     ],
 )
 def test_errors_are_one_line(
@@ -500,7 +501,7 @@ def test_errors_are_one_line(
     assert main(words) == 2
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
-    assert not (tmp_path / "in-model").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
 def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):

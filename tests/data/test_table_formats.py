@@ -118,6 +118,12 @@ class TestSdf:
             get_store(options(path, target_columns="NR-A"))
         store = get_store(options(path, target_columns="NR-A", skip_invalid=True))
         assert len(store) == 9 and 4 not in store.target
+        records[3] = "$$$$\n"  # without any line
+        path.write_text("".join(records))
+        with pytest.raises(DatasetError, match=message):
+            get_store(options(path, target_columns="NR-A"))
+        store = get_store(options(path, target_columns="NR-A", skip_invalid=True))
+        assert len(store) == 9 and 4 not in store.target
 
     def test_stereo_and_charges(self, tmp_path):
         smiles = ["C[C@H](N)C(=O)[O-].[Na+]", r"C/C=C\C(F)Cl", "c1ccccc1[N+](=O)[O-]"]

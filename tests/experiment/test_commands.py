@@ -51,6 +51,7 @@ def value(words, flag):
 def test_line():
     words = line(frozen=0.5, lr_decay=0.9, dropout=0.2)
     assert value(words, "--target-columns") == "y one,z"
+    assert value(words, "--smiles-column") == "smiles"
     assert value(words, "--finetune-from-model") == "/a b/start.pt"
     assert value(words, "--arch") == "grpe_tiny"
     assert value(words, "--freeze-encoder-layers") == "6"

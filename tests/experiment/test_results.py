@@ -1,5 +1,8 @@
 """Files of predictions, and the calibration of their spread."""
 
+import html
+import re
+import shlex
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,10 +103,13 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     assert {line["value"] for line in lines if line["target"] == "z"} == {""}
 
 
-def test_replicates_of_the_report_by_their_number():
+def test_the_report():
     runs = [run_of(f"model {number}", 0) for number in range(1, 12)]
     for run in runs:
         run.chosen = run.reason
-    page = report(Settings("a.csv", "out"), TABLE, runs, [], {})
+    page = report(Settings("a.csv", "it's here"), TABLE, runs, [], {})
+    (line,) = re.findall("<code>graphormer-predict (.*)</code>", page)
+    words = ["it's here", "new.csv", "predictions.csv"]
+    assert shlex.split(html.unescape(line)) == words
     places = [page.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
     assert places == sorted(places)

@@ -20,7 +20,12 @@ from graphormer_plugin.experiment.settings import (
         ({"batch_size": 0}, "--batch-size 0: expected 1 or more"),
         ({"seed": -1}, "--seed -1: expected 0 or more"),
         ({"folds": 2}, "--folds 2: expected 3 or more"),
+        ({"seed": 2**31}, "--seed 2147483648: expected 2147483647 or less"),
         ({"folds": 3, "replicates": 2}, "cannot be combined"),
+        (
+            {"folds": 3, "ratios": (0.5, 0.25, 0.25)},
+            "--folds and --ratios cannot be com",
+        ),
         ({"lr": 0.0}, "--lr 0.0: expected a number above 0"),
         ({"split": "time"}, "--split time, expected scaffold|random|column:NAME"),
         ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
@@ -67,5 +72,5 @@ def test_a_folder_belongs_to_one_experiment(tmp_path):
     with pytest.raises(DatasetError, match="holds other files"):
         claim(tmp_path, {"seed": 1})
     (tmp_path / "file").touch()
-    with pytest.raises(DatasetError, match="file: "):
+    with pytest.raises(DatasetError, match="cannot make .*file: File exists"):
         claim(tmp_path / "file", {"seed": 1})

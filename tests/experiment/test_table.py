@@ -12,6 +12,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.table import CsvTable
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.table import (
+    SMILES_COLUMN,
     SPLITS,
     make_splits,
     read_table,
@@ -242,6 +243,38 @@ def test_molecules_that_cannot_be_parsed(write):
     assert warnings_of(table, [], asked) == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
+
+
+def test_the_molecules_are_what_is_wrong(write):
+    """And not their targets, which are not named."""
+    rows = [["C" * k + "O", f"n{k}", str(k / 2)] for k in range(1, 5)]
+    path = write([*rows, ["", "none", "1"]], ["smiles", "name", "y"])
+    with pytest.raises(DatasetError, match="row 4 .*no SMILES; --skip-invalid"):
+        read_table(settings(path))
+    assert read_table(settings(path, skip_invalid=True)).targets.names == ["y"]
+    path = write([["C1CC", label] for label in "123"], ["smiles", "y"])
+    message = "none of 3 molecules can be parsed .first: row 0, .*; correct the source$"
+    with pytest.raises(DatasetError, match=message):
+        read_table(settings(path, skip_invalid=True))
+
+
+def test_two_columns_of_smiles(write, tmp_path):
+    rows = [[row[0], row[0][::-1], row[2], row[3]] for row in ROWS]
+    header = ["canonical_smiles", "SMILES", "value", "part"]
+    asked = settings(
+        write(rows, header),
+        smiles_column="canonical_smiles",
+        target_columns=("value",),
+        split="column:part",
+    )
+    table = read_table(asked)
+    write_molecules(tmp_path, table, make_splits(table, asked))
+    read = DatasetOptions(
+        name=str(tmp_path / "molecules.csv"),
+        smiles_column=SMILES_COLUMN,  # as the line of fairseq-train says
+        target_columns=("value",),
+    )
+    assert csv_dataset(read).smiles == [row[0] for row in ROWS]
 
 
 def test_the_file_for_fairseq(write, tmp_path):

@@ -18,7 +18,11 @@ from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference import predictor as predictor_module
-from graphormer_plugin.inference.domain import Domain
+from graphormer_plugin.inference.domain import (
+    Domain,
+    unlike_training,
+    unlike_warnings,
+)
 from graphormer_plugin.inference.molecules import Featuriser
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
@@ -80,6 +84,24 @@ def test_the_domain_changes_no_prediction(arch, options):
     found = one.estimate(SMILES)
     np.testing.assert_allclose(found.values, plain, rtol=1e-9)
     np.testing.assert_allclose(found.in_domain, one.domain.score(vectors))
+
+
+def test_molecules_unlike_the_training_of_all_models():
+    """What one model of several has not seen, such as that of a fold, is not unlike."""
+
+    def domain(*smiles):
+        return Domain.of(np.eye(len(smiles)), [Chem.MolFromSmiles(s) for s in smiles])
+
+    domains = [domain("CCBr", "CCCO"), domain("CCCl", "CCCCCO")]
+    smiles = ["CBr", "CCCBr", "CCCCCN", "CCCCCCC"]
+    counts = unlike_training(domains, smiles, np.ones(4))
+    assert counts == {"far": 0, "size": 2, "N": 1}
+    assert unlike_warnings(counts, domains) == [
+        "no training molecule has N (in 1 molecule)",
+        "2 molecules smaller or larger than all training molecules, which have 3 to 6 "
+        "heavy atoms",
+    ]
+    assert unlike_training(domains[:1], smiles, np.ones(4))["size"] == 3
 
 
 def test_codes_are_checked_where_vocabularies_are_not_those_of_ogb():
