@@ -1,5 +1,6 @@
 """Runs an experiment, step by step; a killed one goes on where it was."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,14 +31,18 @@ from graphormer_plugin.experiment.settings import HEAD, Settings, claim
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.steps import (
     FOREST_STEPS,
-    PREDICTIONS,
     choose,
     forest,
+    forest_file,
+    is_made,
+    model_files,
     model_predictions,
     search_options,
     write_commands,
 )
 from graphormer_plugin.experiment.table import (
+    INVALID_FILE,
+    MOLECULES_FILE,
     SPLITS,
     make_splits,
     read_table,
@@ -56,7 +61,9 @@ from graphormer_plugin.inference.values import Prediction
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
-WRITTEN = (  # of every finished experiment; what a user removed is written again
+FINISHED_FILE = "data/finished.json"  # names what a finished experiment has written
+WRITTEN = (  # in each
+    MOLECULES_FILE,
     COMMANDS_FILE,
     RESULTS_FILE,
     *(f"predictions_{split}.csv" for split in SPLITS),
@@ -106,7 +113,7 @@ def run_experiment(
         say(f"split {split_text(settings, [Run(split) for split in splits])}")
         for text in warnings:
             warn(text)
-        if all((folder / name).exists() for name in WRITTEN):
+        if is_finished(folder):
             say(f"{folder} is finished; its results:\n")
             say((folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
             return
@@ -117,6 +124,15 @@ def run_experiment(
         finish(experiment, runs, warnings)
         say("\n" + (folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
         say(f"\n{folder / REPORT_FILE}")
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether an experiment is finished, and nothing that it wrote was removed."""
+    path = folder / FINISHED_FILE
+    if not path.exists():
+        return False
+    names = json.loads(path.read_text(encoding="utf-8"))
+    return all((folder / name).exists() for name in names)
 
 
 def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
@@ -133,17 +149,11 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
 def do_runs(experiment: Experiment) -> list[Run]:
     """Train and predict what is missing."""
     folder = experiment.folder
-    steps = [
-        (f"replicate{run + 1}/forest", FOREST_STEPS)
-        for run in range(len(experiment.splits))
-    ]
-    steps += [
-        (experiment.save_dir(*which), experiment.cost(which[1]))
-        for which in experiment.everything()
-    ]
-    experiment.bar.total = sum(
-        cost for name, cost in steps if not (folder / name / PREDICTIONS).exists()
-    )
+    forests = [forest_file(folder, run) for run in range(len(experiment.splits))]
+    experiment.bar.total = FOREST_STEPS * sum(not path.exists() for path in forests)
+    for which in experiment.everything():
+        if not is_made(folder / experiment.save_dir(*which), which[1]):
+            experiment.bar.total += experiment.cost(which[1])
     if experiment.settings.trials:
         experiment.found = search_options(experiment)
     write_commands(experiment)
@@ -174,7 +184,8 @@ def do_runs(experiment: Experiment) -> list[Run]:
 
 
 def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None:
-    """Write predictions, figures, the list of models, and last the report."""
+    """Write predictions, figures, the list of models, the report, and last which files
+    there are."""
     folder, table = experiment.folder, experiment.table
     write_results(folder, table, runs)
     scale = calibration(table, runs)
@@ -194,14 +205,24 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
         "calibration": figures.spread_figure(table, runs, scale),
         "curves": figures.curves_figure(curves, MAIN[table.targets.kind].name),
     }
-    pictures = {}
+    pictures, written = {}, [*WRITTEN]
     titles = {"roc": "ROC curves", "parity": "Parity", "curves": "Learning curves"}
     titles |= {"calibration": "Calibration", "confusion": "Confusion of classes"}
     for name, figure in drawn.items():
         if figure is not None:
             pictures[titles[name]] = png_of(figure)
-            with atomic_write(folder / f"{name}.png") as file:
+            written.append(f"{name}.png")
+            with atomic_write(folder / written[-1]) as file:
                 file.write(pictures[titles[name]])
     page = report(experiment.settings, table, runs, warnings, pictures)
     with atomic_write(folder / REPORT_FILE, "w", encoding="utf-8") as file:
         file.write(page)
+    if table.failures:
+        written.append(INVALID_FILE)
+    for which in experiment.everything():
+        save_dir = experiment.save_dir(*which)
+        if is_made(folder / save_dir, which[1]):  # an unfit head is not
+            written += [f"{save_dir}/{name}" for name in model_files(which[1])]
+    (folder / FINISHED_FILE).parent.mkdir(exist_ok=True)
+    with atomic_write(folder / FINISHED_FILE, "w", encoding="utf-8") as file:
+        json.dump(written, file, indent=1)

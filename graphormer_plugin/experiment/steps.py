@@ -26,7 +26,12 @@ from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.table import scored_labels
-from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, shell_lines
+from graphormer_plugin.experiment.training import (
+    BEST,
+    COMMANDS_FILE,
+    LAST,
+    shell_lines,
+)
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
     fit_on_features,
@@ -34,11 +39,23 @@ from graphormer_plugin.finetune.fit_head import (
     training_sample,
 )
 from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.head import HEAD_FILE, Head
 from graphormer_plugin.inference.values import Prediction, combined
 
 PREDICTIONS = "predictions.npz"
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
+
+
+def model_files(model: str) -> list[str]:
+    """What predictions with a model need, in its folder."""
+    return [BEST, HEAD_FILE if model == HEAD else domain_file(BEST).name]
+
+
+def is_made(save_dir: Path, model: str) -> bool:
+    """Whether a model and its predictions are there."""
+    names = [*model_files(model), PREDICTIONS]
+    return all((save_dir / name).exists() for name in names)
 
 
 def search_options(experiment: Experiment) -> Training:
@@ -83,10 +100,14 @@ def write_commands(experiment: Experiment) -> None:
         file.write(shell_lines(lines, comments))
 
 
+def forest_file(folder: Path, run: int) -> Path:
+    """Predictions of the random forest of a run."""
+    return folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
+
+
 def forest(experiment: Experiment, run: int) -> Prediction:
     """Predictions of the random forest, computed or read."""
-    folder, table = experiment.folder, experiment.table
-    path = folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
+    table, path = experiment.table, forest_file(experiment.folder, run)
     if not path.exists():
         experiment.bar.set_description(f"replicate {run + 1}, random forest")
         parts = list(experiment.features().values())
@@ -112,7 +133,7 @@ def model_predictions(
     """Predictions of a model, which is trained first if it is not."""
     save_dir = experiment.folder / experiment.save_dir(run, model, member)
     path = save_dir / PREDICTIONS
-    if not path.exists():
+    if not is_made(save_dir, model):
         title = f"replicate {run + 1}, {TITLES[model]}"
         if model == HEAD:
             experiment.bar.set_description(title)
@@ -121,10 +142,14 @@ def model_predictions(
         else:
             experiment.bar.set_description(f"{title} {member + 1}")
             words = experiment.line(run, model, member)
-            experiment.train(words, experiment.options(model).epochs)
+            best = save_dir / BEST
+            if not best.exists():  # a training that goes on would not write it again
+                (save_dir / LAST).unlink(missing_ok=True)
+            if not (best.exists() and path.exists()):
+                experiment.train(words, experiment.options(model).epochs)
             smiles = experiment.smiles(experiment.splits[run]["train"])
-            save_training_domain(save_dir / BEST, smiles, experiment.device)
-            predictor = hub.load(save_dir / BEST).to(experiment.device)
+            save_training_domain(best, smiles, experiment.device)
+            predictor = hub.load(best).to(experiment.device)
             table = experiment.table
             found = predictor.estimate(table.smiles, extra=table.extra)
         save_prediction(path, found)

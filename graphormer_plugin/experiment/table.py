@@ -32,6 +32,7 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.classes import class_word
 
 MOLECULES_FILE, SMILES_COLUMN = "molecules.csv", "smiles"
+INVALID_FILE = "invalid.csv"
 SPLITS = ("train", "valid", "test")
 FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 
@@ -325,7 +326,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     if table.failures:
         found.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
-            "listed in invalid.csv"
+            f"listed in {INVALID_FILE}"
         )
     if names := equal_labels(table.labels, table.targets):
         found.append(f"all labels of {listed(names)} are equal, or missing")
@@ -400,5 +401,5 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
     write_csv(folder / MOLECULES_FILE, lines())
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
-        write_csv(folder / "invalid.csv", rows)
+        write_csv(folder / INVALID_FILE, rows)
     return columns

@@ -25,7 +25,7 @@ from graphormer_plugin.finetune.published import Published
 from graphormer_plugin.finetune.transfer import flag, preset_options
 
 LOG_FILE = "train.log"
-BEST = "checkpoint_best.pt"
+BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 LOSSES = {
     "regression": "mse_loss",
     "binary": "binary_logloss",
@@ -255,8 +255,10 @@ def reason_of(log: str, code: int) -> str:
 def read_curves(path: Path) -> Curves:
     """Curves of a log in JSON: name, then train or valid, to (updates, value).
 
-    A resumed run may repeat an epoch: the last value counts.
+    A resumed run may repeat an epoch: the last value counts. None without the file.
     """
+    if not path.exists():
+        return {}
     found: dict[str, dict[str, dict[float, float]]] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         match = re.search(r'\{"epoch": .*\}\s*$', line)

@@ -182,14 +182,20 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     assert kept.stat().st_mtime_ns == before
     for name in ("results.csv", "predictions_test.csv", "models.json"):
         assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
-    for name in (
+    for name in (  # by a user, of a finished one
         "results.txt",
         "predictions_valid.csv",
-    ):  # by a user, of a finished one
+        "molecules.csv",
+        "parity.png",
+        "replicate2/finetune1/checkpoint_best.domain.npz",
+    ):
         (model / name).unlink()
         assert main(arguments(tmp_path, checkpoint)) == 0
         assert (model / name).read_bytes() == (folder / "model" / name).read_bytes()
     assert kept.stat().st_mtime_ns == before
+    capsys.readouterr()
+    assert main(arguments(tmp_path, checkpoint)) == 0
+    assert "is finished" in capsys.readouterr().out
 
 
 def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys):
@@ -227,6 +233,16 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
             column[:, 0], rel=1e-4
         )
     assert [float(line["in_domain"]) for line in found] == pytest.approx(in_domain)
+    # A model that was removed is made again.
+    before = (model / "predictions_test.csv").read_bytes()
+    shutil.rmtree(model / "replicate1/head1")
+    best = model / "replicate1/finetune1/checkpoint_best.pt"
+    shutil.copy(best, tmp_path / "best.pt")
+    best.unlink()
+    assert main(words) == 0
+    assert_same_weights(best, tmp_path / "best.pt")
+    assert hub.load(model / listed[0]).predict(smiles) == pytest.approx(values)
+    assert (model / "predictions_test.csv").read_bytes() == before
     # What both say together is what a folder of both predicts.
     write_folder(model, [listed[0], "replicate1/finetune1/checkpoint_best.pt"])
     errors = load_any(model).predict(smiles)[:, 0]
