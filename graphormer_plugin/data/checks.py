@@ -49,7 +49,8 @@ def molecule_key(canonical_smiles: str) -> int:
 
 
 def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
-    """Warning about regression targets whose labels are 0 and 1 only; else empty.
+    """Warning about regression targets whose labels are 0 and 1, or -1 and 1, only; else
+    empty.
 
     Args:
         targets: What the labels are.
@@ -57,16 +58,18 @@ def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     """
     if targets.kind != "regression":
         return ""
-    found = []
+    found: dict[float, list[str]] = {0.0: [], -1.0: []}
     for name, values in zip(targets.names, target.T, strict=True):
         values = values[~np.isnan(values)]
-        if {*np.unique(values).tolist()} == {0.0, 1.0}:
-            found.append(f"{name} ({len(values):,} labels)")
-    if not found:
-        return ""
-    return (
-        f"{listed(found)} has only the labels 0 and 1 and is learned as a number; for "
-        "classes give --target-kind binary"
+        low, *others = np.unique(values).tolist() or [0.0]
+        if low in found and others == [1.0]:
+            found[low].append(f"{name} ({len(values):,} labels)")
+    advice = {0.0: "give", -1.0: "write 0 in place of -1 and give"}
+    return "; ".join(
+        f"{listed(names)} has only the labels {low:.0f} and 1 and is learned as a number; "
+        f"for classes {advice[low]} --target-kind binary"
+        for low, names in found.items()
+        if names
     )
 
 

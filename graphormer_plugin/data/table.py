@@ -5,6 +5,7 @@ import csv
 import fnmatch
 import gzip
 import itertools
+import re
 import stat
 import zlib
 from collections import Counter
@@ -17,6 +18,7 @@ from graphormer_plugin.data.files import file_sha256
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
+INDEX = r"|index|unnamed: \d+"  # names of a column that numbers the rows
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
@@ -149,7 +151,7 @@ class Table:
 
         Args:
             asked: A pattern stands for the columns that it fits, ``all`` for those of
-                numbers. Names of molecules are no numbers.
+                numbers. Names of molecules and numbers of rows are no numbers.
             others: Columns that patterns and ``all`` never mean.
 
         Raises:
@@ -177,9 +179,48 @@ class Table:
             for name, cell in zip(names, cells, strict=True):
                 fits[name] = fits[name] and is_number(cell)
         found = [name for name in names if fits[name]]
+        numbering = self._row_numbers(found)
+        if len(numbering) == len(found):
+            but = f" but {_listed(numbering)}, which only numbers the rows"
+            but = but if numbering else ""
+            raise DatasetError(f"{self.path}: no column of numbers{but}")
+        return [name for name in found if name not in numbering]
+
+    def _row_numbers(self, columns: Sequence[str]) -> list[str]:
+        """Those of the columns that merely number the rows: an index by its name, as
+        pandas writes it, or the numbers from 0 or 1 on."""
+        left = [(at, start) for at in range(len(columns)) for start in (0, 1)]
+        row = -1
+        for row, _, cells in self.rows(columns):
+            left = [
+                (at, start)
+                for at, start in left
+                if cells[at].strip() == str(row + start)
+                or is_number(cells[at])
+                and re.fullmatch(INDEX, columns[at].lower())
+            ]
+            if not left:
+                break
+        return list(dict.fromkeys(columns[at] for at, _ in left)) if row >= 0 else []
+
+    def left_out(self, asked: Sequence[str], taken: Sequence[str | None]) -> str:
+        """Warning about columns that ``all`` does not mean because they number the rows;
+        else empty.
+
+        Args:
+            asked: See `select`.
+            taken: Columns that are used.
+        """
+        if ALL not in asked or ALL in self.places:
+            return ""
+        free = [name for name in self.header if name not in taken]
+        found = self._row_numbers(free)
         if not found:
-            raise DatasetError(f"{self.path}: no column of numbers")
-        return found
+            return ""
+        return (
+            f"--target-columns all leaves out {_listed(found)}, which only numbers the "
+            "rows; name it to predict it"
+        )
 
 
 def is_number(cell: str) -> bool:

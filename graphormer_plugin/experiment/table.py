@@ -58,6 +58,7 @@ class Table:
         keys: `molecule_key` of each molecule.
         given_split: Split that a column of the input has, or None.
         failures: (row, SMILES, reason) of the rows that were left out.
+        left_out: Warning about columns that are no targets, or empty.
     """
 
     smiles: list[str]
@@ -74,6 +75,7 @@ class Table:
     keys: list[int]
     given_split: Split | None
     failures: list[tuple[int, str, str]]
+    left_out: str
 
     def __len__(self) -> int:
         return len(self.smiles)
@@ -154,6 +156,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         used.add(settings.split.removeprefix("column:"))
     extra_names = [name for name in source_table.header if name not in used]
     cells = [row for _, _, row in source_table.rows(extra_names)]
+    taken = [*used, *filter(None, (settings.weight_column, *settings.extra_columns))]
     given = source.splits if settings.split.startswith("column:") else None
     targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
     if any(source.class_names):
@@ -182,6 +185,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         keys=keys,
         given_split=given and splits_of_graphs(given, graph_of_row, options.name),
         failures=failures,
+        left_out=source_table.left_out(settings.target_columns, taken),
     )
 
 
@@ -322,7 +326,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """What is probably a mistake in the data, one line each."""
-    found: list[str] = []
+    found = [table.left_out] if table.left_out else []
     if table.failures:
         found.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "

@@ -36,6 +36,14 @@ def test_zero_and_one_as_regression(column, expected):
     assert warnings([column], kind="binary") == []
 
 
+def test_minus_one_and_one():
+    (text,) = warnings([[-1, 1, 1, -1, NAN, 1], [-1, 1, 0, 0, 0, 0], [1] * 6])
+    assert text == (
+        "y0 (5 labels) has only the labels -1 and 1 and is learned as a number; for "
+        "classes write 0 in place of -1 and give --target-kind binary"
+    )
+
+
 def test_contradicting_labels():
     molecules = [7, 7, 7, 8, 8, 9]
     same = {"train": np.arange(6)}

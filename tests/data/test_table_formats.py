@@ -85,10 +85,25 @@ def test_every_format_gives_the_same_data(path):
 )
 def test_targets_by_pattern(tmp_path, asked, expected):
     path = tmp_path / "table.csv"
-    lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS)]
+    lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS[::-1])]
     path.write_text("\n".join(lines) + "\n")
     store = get_store(options(path, target_columns=asked))
     assert store.targets.names == expected
+
+
+@pytest.mark.parametrize("index", ["", "Unnamed: 0", "index", "number", "count"])
+def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
+    path = tmp_path / "table.csv"
+    first = {"count": 1, "number": 0}.get(index, 7)
+    rows = [f"{first + n},{'C' * n}O,{n % 3},{9 - n}\n" for n in range(9)]
+    path.write_text(f"{index},smiles,a,b\n" + "".join(rows))
+    store = get_store(options(path, target_columns="all"))
+    assert store.targets.names == ["a", "b"]
+    (text,) = caplog.messages
+    assert f"all leaves out {index!r}, which only numbers the rows" in text
+    path.write_text("n,smiles\n" + "".join(f"{n},C\n" for n in range(9)))
+    with pytest.raises(DatasetError, match="no column of numbers but 'n', which only"):
+        get_store(options(path, target_columns="all"))
 
 
 def test_a_pattern_that_fits_nothing(tmp_path):

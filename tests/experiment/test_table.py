@@ -83,6 +83,15 @@ def test_targets_that_cannot_be_found(write):
         read_table(settings(path))
 
 
+def test_all_targets_but_the_numbers_of_rows(write):
+    rows = [["C" * k + "O", k, k / 4, 9 - k] for k in range(6)]
+    asked = settings(write(rows, ["smiles", "n", "y", "z"]), target_columns=("all",))
+    table = read_table(asked)
+    assert table.targets.names == ["y", "z"]
+    (text,) = warnings_of(table, [], asked)
+    assert text.startswith("--target-columns all leaves out 'n', which only numbers ")
+
+
 def test_columns_that_are_missing(write):
     for option in ({"split": "column:fold"}, {"weight_column": "fold"}):
         with pytest.raises(DatasetError, match="no column 'fold', the header has"):

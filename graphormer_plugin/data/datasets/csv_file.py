@@ -1,6 +1,7 @@
 """Molecules and targets from any table with a column of SMILES, and from SDF files."""
 
 import array
+import logging
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,8 @@ from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
 from graphormer_plugin.data.table import MISSING, readable, shown
 from graphormer_plugin.data.table_formats import open_table, stem
+
+logger = logging.getLogger(__name__)
 
 _LARGEST = float(np.finfo(np.float32).max)
 _SPLIT_NAMES = {
@@ -73,6 +76,9 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         targets = table.remaining(special)
     if len(set(targets)) != len(targets):
         raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
+    taken = [*filter(None, special), *targets]
+    if text := table.left_out(options.target_columns, taken):
+        logger.warning("%s: %s", path, text)
     columns = [_Column(name, options.target_kind) for name in targets]
     if both := {*targets} & {*extras}:
         raise DatasetError(f"{path}: {min(both)!r} is a target and in --extra-columns")
