@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from graphormer_plugin.criterions.class_weights import class_weights
+from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.results import save_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
@@ -106,6 +108,22 @@ class Experiment:
                 "among its train and valid: test metrics of those flatter the options"
             )
         return found
+
+    def check_heads(self) -> None:
+        """Check that heads can be fitted if they are all that is asked for.
+
+        Raises:
+            DatasetError: A target has too few different labels.
+        """
+        targets = self.table.targets
+        for number, split in enumerate(self.splits, 1):
+            unfit = unfit_targets(self.table.labels[split["train"]], targets.kind)
+            if unfit and self.settings.model == HEAD:
+                raise DatasetError(
+                    f"--model head: {listed(targets.names[at] for at in unfit)} has too "
+                    f"few different labels in train of replicate {number}; leave it out "
+                    "or give another --model"
+                )
 
     @cached_property
     def heads_fit(self) -> bool:

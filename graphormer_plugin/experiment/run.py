@@ -98,11 +98,12 @@ def run_experiment(
     table = read_table(settings, progress)
     splits = make_splits(table, settings)
     start = find_start(settings)
+    experiment = Experiment(settings, table, splits, [], start, warn)
+    experiment.check_heads()
     identity = identity_of(settings, start)
     claim(folder, identity)  # or an error, before there is a lock file
     with file_lock(folder, lambda: say(f"another process works in {folder}; waiting")):
         claim(folder, identity)  # two processes may have come at once
-        experiment = Experiment(settings, table, splits, [], start, warn)
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import plan
 from graphormer_plugin.experiment import run as running
@@ -111,6 +112,16 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [HEAD, FINETUNE]
     experiment.start = None
     assert experiment.models == [SCRATCH]
+
+
+def test_heads_alone_need_labels(experiment):
+    experiment.table.labels = np.where(np.arange(12) < 8, np.nan, LABELS[:, 0])[:, None]
+    experiment.check_heads()
+    experiment.settings = Settings("a.csv", "out", model=HEAD)
+    with pytest.raises(
+        DatasetError, match="head: y has too few .* of replicate 1; leav"
+    ):
+        experiment.check_heads()
 
 
 def test_what_flatters_or_misses_something(experiment, monkeypatch):
