@@ -18,7 +18,7 @@ from graphormer_plugin.data.files import file_sha256
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
-INDEX = r"|index|unnamed: \d+"  # names of a column that numbers the rows
+INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20

@@ -25,7 +25,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.table import Split, Table, scored_labels
+from graphormer_plugin.experiment.table import FITTED, Split, Table, scored_labels
 from graphormer_plugin.experiment.training import (
     Start,
     run_training,
@@ -44,7 +44,7 @@ TOGETHER = " + "  # between the titles of models that predict together
 
 def fitted_rows(split: Split) -> np.ndarray:
     """Molecules that models without early stopping are fitted to."""
-    return np.concatenate([split["train"], split["valid"]])
+    return np.concatenate([split[name] for name in FITTED])
 
 
 @dataclass

@@ -91,7 +91,9 @@ def test_targets_by_pattern(tmp_path, asked, expected):
     assert store.targets.names == expected
 
 
-@pytest.mark.parametrize("index", ["", "Unnamed: 0", "index", "number", "count"])
+@pytest.mark.parametrize(
+    "index", ["", "Unnamed: 0", "index", "__index_level_0__", "number", "count"]
+)
 def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
     path = tmp_path / "table.csv"
     first = {"count": 1, "number": 0}.get(index, 7)
