@@ -32,13 +32,13 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     draw = roc if table.targets.kind == "binary" else parity
     metric = MAIN[table.targets.kind].name
     found = []
-    all_labels = [scored_labels(table.labels, run.split) for run in runs]
+    all_labels = [scored_labels(table.labels, run.split, "test") for run in runs]
     for target, name in enumerate(table.targets.names):
         pairs = []
         for run, labels in zip(runs, all_labels, strict=True):
-            rows = run.split["test"]
-            rows = rows[~np.isnan(labels[rows, target])]
-            pairs.append((run.predicted.values[rows, target], labels[rows, target]))
+            known = ~np.isnan(labels[:, target])
+            rows = run.split["test"][known]
+            pairs.append((run.predicted.values[rows, target], labels[known, target]))
         found.append((name, pairs, [score(metric, *pair) for pair in pairs]))
     found.sort(key=lambda one: bool(np.isnan(one[2]).all()))  # keeps their order
     shown = found[:MOST_TARGETS]
@@ -113,7 +113,7 @@ def spread_figure(
         np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
         std,
         np.concatenate(
-            [scored_labels(table.labels, run.split)[at] for run, at in zip(runs, rows)]
+            [scored_labels(table.labels, run.split, "test") for run in runs]
         ),
         table.targets,
     )

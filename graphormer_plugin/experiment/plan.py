@@ -164,7 +164,7 @@ class Experiment:
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run."""
         split = self.splits[run]
-        labels = scored_labels(self.table.labels, split)[split["valid"]]
+        labels = scored_labels(self.table.labels, split, "valid")
         return selecting_metric(self.table.targets, labels)
 
     def everything(self) -> list[tuple[int, str, int]]:

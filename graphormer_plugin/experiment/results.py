@@ -81,7 +81,7 @@ def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[flo
     found: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         test = run.split["test"]
-        labels = scored_labels(table.labels, run.split)[test]
+        labels = scored_labels(table.labels, run.split, "test")
         for name in (MEAN, FOREST, run.chosen):
             row = name
             if name == MEAN:
@@ -113,18 +113,18 @@ def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     def lines() -> Iterator[list[Any]]:
         yield ["replicate", "model", "chosen", "split", "target", "metric", "value"]
         for number, run in enumerate(runs, 1):
-            labels = scored_labels(table.labels, run.split)
             for model, predicted in run.predictions.items():
                 for split in SPLITS:
                     if model in (MEAN, FOREST) and split != "test":
                         continue
-                    rows = run.split[split]
-                    found = scores(kind, predicted.values[rows], labels[rows])
+                    labels = scored_labels(table.labels, run.split, split)
+                    values = predicted.values[run.split[split]]
+                    found = scores(kind, values, labels)
                     start = [number, model, "yes" if model == run.chosen else "no"]
-                    for metric, values in found.items():
-                        all_targets = mean_of_defined(values)
+                    for metric, each in found.items():
+                        all_targets = mean_of_defined(each)
                         yield [*start, split, "", metric, format_metric(all_targets)]
-                        for name, value in zip(names, values) if len(names) > 1 else ():
+                        for name, value in zip(names, each) if len(names) > 1 else ():
                             yield [*start, split, name, metric, format_metric(value)]
 
     write_csv(folder / RESULTS_FILE, lines())
@@ -232,7 +232,9 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     return spread_scale(
         np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
         np.concatenate([run.predicted.std[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([table.labels[at] for at in rows]),
+        np.concatenate(
+            [scored_labels(table.labels, run.split, "valid") for run in chosen]
+        ),
     )
 
 

@@ -310,9 +310,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         found = [scaffold_split(scaffolds, settings.ratios, seed) for seed in seeds]
     for split in found:
         for name in SPLITS:
-            labels = scored_labels(table.labels, split)
-            labelled = labels[split.get(name, np.array([], np.int64))]
-            if np.isnan(labelled).all():
+            if np.isnan(scored_labels(table.labels, split, name)).all():
                 advice = "give another --split or other --ratios"
                 if table.given_split is not None:
                     advice = f"mark labelled rows with the word {name}"
@@ -345,10 +343,11 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     return found
 
 
-def scored_labels(labels: np.ndarray, split: Split) -> np.ndarray:
-    """Labels that metrics count [n, T]: a target that has none in train has none at all,
-    because no model can learn it."""
-    return np.where(np.isnan(labels[split["train"]]).all(0), np.nan, labels)
+def scored_labels(labels: np.ndarray, split: Split, part: str) -> np.ndarray:
+    """Labels of a part of a split that metrics count: a target that has none in train has
+    none at all, because no model can learn it."""
+    rows = split.get(part, np.array([], np.int64))
+    return np.where(np.isnan(labels[split["train"]]).all(0), np.nan, labels[rows])
 
 
 def undefined_metrics(table: Table, split: Split) -> list[str]:
@@ -362,7 +361,7 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
             "it, and metrics leave it out"
         )
     for part in ("valid", "test"):
-        labels = scored_labels(table.labels, split)[split[part]]
+        labels = scored_labels(table.labels, split, part)
         defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
         missing = names[~defined & ~unknown]
         if not len(missing):

@@ -173,8 +173,8 @@ def test_targets_without_a_label_in_train(write, scale):
     assert warnings_of(table, splits, asked) == [
         "no label of b in train: nothing is learned about it, and metrics leave it out"
     ]
-    labels = scored_labels(table.labels, splits[0])
-    assert np.array_equal(labels[:, 0], table.labels[:, 0])
+    labels = scored_labels(table.labels, splits[0], "valid")
+    assert np.array_equal(labels[:, 0], table.labels[splits[0]["valid"], 0])
     assert np.isnan(labels[:, 1]).all() and not np.isnan(table.labels[3:]).any()
     asked = several_targets(write, [[scale, 0, scale, 0, "", ""], rare])
     message = "no label in split test .* for a target with labels in train; mark"
