@@ -19,7 +19,7 @@ def join_graph_features(
 
     They join the input of the output layer: a linear map of them, which starts at zero,
     is added to the output, as if they were concatenated to what the last linear map of
-    the head reads.
+    the head reads. Other forward hooks of the model, such as `--clamp-max`, get the sum.
     """
     width = len(schema.graph_features)
     if not width:
@@ -28,7 +28,7 @@ def join_graph_features(
     nn.init.zeros_(model.joined.weight)
     spec = model.batch_spec
     model.batch_spec = dataclasses.replace(spec, fields=spec.fields | {FIELD})
-    model.register_forward_hook(_add, with_kwargs=True)
+    model.register_forward_hook(_add, prepend=True, with_kwargs=True)
 
 
 def _add(

@@ -146,7 +146,9 @@ class MessagePassingModel(GraphModel):
         if cfg.clamp_max < 0:
             raise ValueError(f"--clamp-max {cfg.clamp_max}, expected at least 0")
         model = cls(encoder, head, task.targets.level, cfg.readout)
-        model.clamp_max = cfg.clamp_max
+        if cfg.clamp_max:
+            model.clamp_max = cfg.clamp_max
+            model.register_forward_hook(_clamp)
         return model
 
     def forward(
@@ -157,12 +159,8 @@ class MessagePassingModel(GraphModel):
             x = self.encoder.all_layers(batch, perturb)
             if self.level == "graph":
                 x = self.graphs(x, batch["node_mask"])
-            out = self.head(x)
-        else:
-            out = super().forward(batch, perturb)
-        if self.clamp_max and not self.training:
-            out = out.clamp(0, self.clamp_max)
-        return out
+            return self.head(x)
+        return super().forward(batch, perturb)
 
     @classmethod
     def convolution(cls, cfg: Any) -> str:
@@ -173,6 +171,11 @@ class MessagePassingModel(GraphModel):
     def conv_options(cfg: Any, task) -> dict[str, Any]:
         """Arguments of the layer beside width and norm."""
         return {}
+
+
+def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor:
+    """Forward hook, so that it comes after `join_graph_features`."""
+    return output if model.training else output.clamp(0, model.clamp_max)
 
 
 class MayUseBonds(MessagePassingModel):

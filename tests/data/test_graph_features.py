@@ -10,7 +10,9 @@ from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graph_features import PREFIX
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.translate import translate_columns
+from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model
 
 SMILES = ["CCO", "CCCl.Cl", "c1ccccc1", "CCN", "CC", "CCC"]
@@ -104,3 +106,27 @@ def test_models(options, arch, rng):
     torch.testing.assert_close((after - before).double(), numbers, rtol=1e-4, atol=1e-5)
     after.sum().backward()
     assert model.joined.weight.grad[0, 0] != 0
+
+
+@torch.no_grad()
+def test_clamped_after_they_are_added():
+    schema = FeatureSchema(
+        1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]
+    )
+    sizes = dict(encoder_layers=1, encoder_embed_dim=16)
+    for arch in ("gcn", "gin"):  # heads of the last layer and of all layers
+        plain = build_model(arch, schema, TargetSchema(["y"]), **sizes)
+        model = build_model(arch, schema, TargetSchema(["y"]), clamp_max=20.0, **sizes)
+        torch.nn.init.constant_(plain.joined.weight, 5.0)
+        model.load_state_dict(plain.state_dict())
+        batch = {
+            "x": torch.zeros(3, 1, 1, dtype=torch.long),
+            "node_mask": torch.ones(3, 1, dtype=torch.bool),
+            "edge_index": torch.zeros(2, 0, dtype=torch.long),
+            "node_graph": torch.arange(3),
+            "graph_features": torch.tensor([[-100.0], [1.0], [100.0]]).double(),
+        }
+        sums = plain.eval()(batch)
+        assert sums[0] < 0 < sums[1] < 20 < sums[2]
+        assert model.eval()(batch=batch).equal(sums.clamp(0, 20))
+        assert output_and_vectors(model, batch)[0].equal(model(batch))
