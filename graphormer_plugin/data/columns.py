@@ -226,7 +226,8 @@ class ShardColumns:
 
 
 def graph_digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
-    """Digest of the features and bonds of a graph, in hexadecimal.
+    """Digest of all that a model reads of a graph, in hexadecimal: features of the graph,
+    its nodes and edges, bonds and coordinates.
 
     Args:
         columns: Flat columns, the format of a store.
@@ -237,7 +238,7 @@ def graph_digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
         digest.update(np.ascontiguousarray(columns["graph_features"][graph]))
     for offset, names in (
         ("node_offset", ("x", "pos")),
-        ("edge_offset", ("edge_src", "edge_dst", "edge_bond")),
+        ("edge_offset", ("edge_src", "edge_dst", "edge_bond", "edge_attr")),
     ):
         part = slice(*columns[offset][graph : graph + 2])
         for name in names:

@@ -312,6 +312,23 @@ def test_samples_are_those_of_training_mode():
     np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)
 
 
+def test_samples_depend_on_real_features_of_edges():
+    schema = FeatureSchema(1, None, num_edge_features=2)
+    sizes = {"encoder_layers": 2, "encoder_embed_dim": 16, "dropout": 0.5}
+    one = hub.Predictor(build_model("gine", schema, TARGETS, **sizes), schema, TARGETS)
+    edges = np.array([[0, 1, 1, 2], [1, 0, 2, 1]])
+    graphs = [
+        SimpleNamespace(
+            x=np.ones((3, 1)), edge_index=edges, edge_attr=np.full((4, 2), value)
+        )
+        for value in (0.1, 9.0)
+    ]
+    samples = one.sample(graphs, 4)
+    for number, graph in enumerate(graphs):
+        np.testing.assert_array_equal(samples[:, [number]], one.sample([graph], 4))
+    assert not np.array_equal(samples[:, 0], samples[:, 1])
+
+
 def test_sampling_leaves_batch_statistics_alone():
     one = predictor("gt_zinc", dropout=0.5, norm="batch")
     before = {name: value.clone() for name, value in one.model.state_dict().items()}
