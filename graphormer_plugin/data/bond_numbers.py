@@ -56,6 +56,12 @@ class BondNumbers:
             types = self._radix.bond_types(edge_attr)
             return types, (types,)
         largest = edge_attr.max(axis=0, initial=0).astype(np.int64)
+        for column, dim in enumerate(self._dims or ()):
+            if largest[column] >= dim:
+                raise ValueError(
+                    f"edge_attr column {column} is {largest[column]}, expected "
+                    f"0..{dim - 1}"
+                )
         self._max = largest if self._max is None else np.maximum(self._max, largest)
         rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
         inverse = inverse.reshape(-1)  # [E]; ranks of rows, in lexicographic order

@@ -90,6 +90,12 @@ class FeatureSchema:
                     f"bond_table has shape {list(shape)}, expected as many columns as "
                     f"bond_dims {self.bond_dims}"
                 )
+            for row in self.bond_table:
+                if not all(0 <= v < dim for v, dim in zip(row, self.bond_dims)):
+                    raise ValueError(
+                        f"bond_table has row {row}, outside of bond_dims "
+                        f"{self.bond_dims}"
+                    )
         if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
             raise ValueError(
                 f"node_dims has {len(self.node_dims)} entries, expected "

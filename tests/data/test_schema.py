@@ -43,6 +43,11 @@ class TestFeatureSchema:
             [-1, -1],
         ]
 
+    def test_table_is_within_the_ranges(self):
+        for row in ([5, 1], [1, -1]):
+            with pytest.raises(ValueError, match="bond_table has row .* outside of"):
+                FeatureSchema(1, [1], [2, 300], [[0, 0], row])
+
     def test_no_edge_features_is_one_type(self):
         schema = FeatureSchema(1, [1])
         assert schema.num_bond_types == 1

@@ -250,6 +250,9 @@ class TestBadGraphs:
             write(tmp_path / "s", chunk, node_dims=[10, 10, 10])
         with pytest.raises(ValueError, match="edge_attr column 0"):
             write(tmp_path / "s", chunk, bond_dims=[1, 6, 2])
+        with pytest.raises(ValueError, match=r"column 0 is 4, expected 0\.\.3"):
+            chunk.edge_attr[0] = [4, 0, 0]
+            write(tmp_path / "s", chunk, bond_dims=[4, 300, 2])  # needs a table
 
 
 class TestDamage:
