@@ -53,10 +53,12 @@ def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
 
 def _features(columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
     """Integers [rows, columns], or floats where there are none; None: no features."""
+    if not rows:
+        return None
     arrays = [_array(columns[name]).reshape(rows, -1) for name in sorted(columns)]
     for kinds in ("iub", "f"):
         found = [array for array in arrays if array.dtype.kind in kinds]
-        if found and rows:
+        if found:
             return np.concatenate(found, axis=1)
     return None
 

@@ -190,3 +190,7 @@ def test_features_of_dgl_graphs():
     graph = pyg_graph(Graph, np.array([2.0]))
     assert graph.x.tolist() == [[0], [0]] and graph.edge_attr.tolist() == [[0.5]]
     assert graph.edge_index.tolist() == [[0], [1]] and graph.y.tolist() == [2]
+    Graph.edata = {"w": torch.zeros(0, 3)}
+    Graph.edges = staticmethod(lambda: (torch.zeros(0).long(),) * 2)
+    graph = pyg_graph(Graph, 1)
+    assert graph.edge_attr is None and graph.edge_index.shape == (2, 0)
