@@ -22,7 +22,7 @@ def weight_table(text: str, task: Any) -> Tensor:
 
     Args:
         text: see `HELP`.
-        task: has ``targets``, and the ``store`` whose training split balances them.
+        task: has ``targets``, and ``balanced_class_weights``.
 
     Returns:
         float32 [C, classes].
@@ -31,12 +31,12 @@ def weight_table(text: str, task: Any) -> Tensor:
         ValueError: wrong numbers, or ``balanced`` for classes of nodes.
     """
     targets = task.targets
-    if given_weights(text, targets) is None and targets.level != "graph":
+    if text != BALANCED:
+        weights = class_weights(text, targets, np.empty((0, len(targets.names))))
+    elif targets.level == "graph":
+        weights = np.array(task.balanced_class_weights())
+    else:
         raise ValueError("--class-weights balanced: classes of nodes take numbers")
-    labels = np.empty((0, 0))
-    if text == BALANCED:
-        labels = task.store.labels(task.store.splits["train"])
-    weights = class_weights(text, targets, labels)
     return torch.tensor(weights, dtype=torch.float32)
 
 
@@ -57,6 +57,10 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     given = given_weights(text, targets)
     if given is not None:
         return np.tile(given, (len(targets.names), 1))
+    if labels.ndim != 2 or labels.shape[1] != len(targets.names):
+        raise ValueError(
+            f"labels have shape {list(labels.shape)}, expected [n, {len(targets.names)}]"
+        )
     classes = range(count_classes(targets))
     counts = np.stack([(labels == number).sum(0) for number in classes], axis=1)
     # sklearn's formula; the mean weight of the labels of a target is 1.

@@ -151,6 +151,11 @@ class GraphCriterion(FairseqCriterion):
         entries = self.entry_loss(output, labels)
         weights = self.weights(labels, present)
         sample_size = present.sum()
+        if weights is not None and weights.shape != labels.shape:
+            raise ValueError(
+                f"weights of classes have shape {list(weights.shape)}, the labels "
+                f"{list(labels.shape)}"
+            )
         if "weight" in sample:  # of the rows of the table
             rows = sample["weight"].to(entries.dtype)
             rows = rows.view(-1, *[1] * (entries.dim() - 1)).expand_as(entries)

@@ -127,6 +127,22 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
     return translated
 
 
+def translated_labels(
+    store: GraphStore | StoreShards, targets: TargetSchema, name: str, split: str
+) -> NDArray:
+    """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
+    found = [translate_target(one, targets, name) for one in store.stores]
+    if isinstance(store, StoreShards):
+        offsets = [one.columns["node_offset"] for one in store.stores]
+        shards = [
+            {"node_offset": offset, "target": target}
+            for offset, target in zip(offsets, found, strict=True)
+        ]
+        columns = ShardColumns(shards, store.first)
+        return columns.of_graphs(store.splits[split])["target"]
+    return np.asarray(found[0][store.splits[split]])
+
+
 def translate_bonds(
     columns: Mapping[str, NDArray], source: FeatureSchema, target: FeatureSchema
 ) -> dict[str, NDArray]:

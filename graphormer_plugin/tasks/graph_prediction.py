@@ -7,6 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import open_dict
 
+from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.data.collator import GraphCollator
@@ -18,7 +19,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
-from graphormer_plugin.data.translate import translate_stores
+from graphormer_plugin.data.translate import translate_stores, translated_labels
 from graphormer_plugin.distributed import (
     allow_broadcast,
     allow_ddp_on_cpu,
@@ -88,6 +89,7 @@ class GraphPredictionTask(FairseqTask):
         self._trained_on: dict[str, Any] | None = None
         self._schema: FeatureSchema | None = None
         self._targets: TargetSchema | None = None
+        self._class_weights: list[list[float]] | None = None
         self.batch_spec = None
         self.scales_learning_rates = False
         self.evaluation = Evaluation()
@@ -155,6 +157,15 @@ class GraphPredictionTask(FairseqTask):
     def mean_log_degree(self) -> float | None:
         """Mean log degree of the training split (PNA); None with a checkpoint."""
         return None if self._trained_on else mean_log_degree(self.store)
+
+    def balanced_class_weights(self) -> list[list[float]]:
+        """``--class-weights balanced``: the checkpoint's, else by the training split."""
+        if self._class_weights is None:
+            labels = translated_labels(
+                self.store, self.targets, self.cfg.dataset_name, "train"
+            )
+            self._class_weights = class_weights(BALANCED, self.targets, labels).tolist()
+        return self._class_weights
 
     def check_num_classes(self) -> None:
         """Raise ValueError if ``--num-classes`` contradicts the targets."""
@@ -400,7 +411,8 @@ class GraphPredictionTask(FairseqTask):
         """Everything that prediction needs beside the weights, as JSON values."""
         if self._trained_on is not None:
             return self._trained_on
-        return {
+        balance = {"class_weights": self._class_weights} if self._class_weights else {}
+        return balance | {
             "dataset_name": self.cfg.dataset_name,
             "fingerprint": self.store.fingerprint,
             "featuriser": self.store.featuriser,
@@ -418,6 +430,7 @@ class GraphPredictionTask(FairseqTask):
         self._trained_on = state_dict
         self._schema = FeatureSchema.from_dict(state_dict["schema"])
         self._targets = TargetSchema.from_dict(state_dict["targets"])
+        self._class_weights = state_dict.get("class_weights")
         self._collator = None
 
     def get_checkpoint_dict(self) -> dict[str, Any]:

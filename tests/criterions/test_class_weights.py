@@ -1,5 +1,6 @@
 """Weights of classes and rows in the loss."""
 
+import dataclasses
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,26 +8,91 @@ import pytest
 import torch
 
 from graphormer_plugin.criterions import BinaryLogLoss, MulticlassCrossEntropy
-from graphormer_plugin.criterions.class_weights import weight_table
+from graphormer_plugin.criterions.class_weights import class_weights, weight_table
 from graphormer_plugin.data import TargetSchema
+from graphormer_plugin.tasks.graph_prediction import (
+    GraphPredictionConfig,
+    GraphPredictionTask,
+)
 
 NAN = float("nan")
 
 
-def task(kind="binary", names=("a",), num_classes=0, target=None):
+def task(kind="binary", names=("a",), num_classes=0):
     targets = TargetSchema(list(names), kind=kind, num_classes=num_classes)
-    store = None
-    if target is not None:
-        rows = np.arange(len(target))
-        labels = np.array(target)
-        store = SimpleNamespace(labels=labels.__getitem__, splits={"train": rows[:-1]})
-    return SimpleNamespace(targets=targets, store=store)
+    return SimpleNamespace(targets=targets)
 
 
-def test_balanced():
-    target = [[0, 1], [0, NAN], [0, 1], [1, 1], [1, 0]]  # the last is not trained on
-    found = weight_table("balanced", task(names="ab", target=target))
+def table_task(tmp_path, lines, columns, name="a", **options):
+    path = tmp_path / f"{name}.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return GraphPredictionTask(
+        GraphPredictionConfig(
+            dataset_name=str(path),
+            data_root=str(tmp_path / "data"),
+            target_columns=columns,
+            prepare_workers=1,
+            **options,
+        )
+    )
+
+
+@pytest.fixture
+def two_targets(tmp_path):
+    lines = ["smiles,split,a,b", "C,train,0,1", "CC,train,0,", "CCC,train,0,1"]
+    lines += ["CO,train,1,1", "CN,valid,1,0", "CCO,test,1,0"]
+    return table_task(tmp_path, lines, "a,b", target_kind="binary")
+
+
+def test_balanced(two_targets):
+    found = weight_table("balanced", two_targets)
     np.testing.assert_allclose(found, [[4 / 6, 2], [0, 1]], rtol=1e-6)
+
+
+def checkpoint_of(task, **changes):
+    """State of a task, as if its targets had been others."""
+    targets = dataclasses.replace(task.targets, **changes)
+    return task.state_dict() | {"targets": targets.to_dict()}
+
+
+def test_balanced_in_the_order_of_a_checkpoint(two_targets, tmp_path):
+    """The weights are of the checkpoint's targets and classes, not of the store's."""
+    two_targets.load_state_dict(checkpoint_of(two_targets, names=["b"]))
+    assert weight_table("balanced", two_targets).tolist() == [[0, 1]]
+    criterion = BinaryLogLoss(two_targets, "balanced")
+    loss, size = loss_of(criterion, [[1.0], [1.0]], [[1.0], [0.0]])
+    assert loss == pytest.approx(np.log1p(np.exp(-1))) and size == 1
+
+    rows = [("C", "low"), ("CC", "low"), ("CCC", "low"), ("CO", "high"), ("CN", "mid")]
+    lines = ["smiles,split,y", *(f"{s},train,{word}" for s, word in rows)]
+    lines += ["NCC,valid,low", "NCO,test,mid"]
+    words = table_task(tmp_path, lines, "y", "b", target_kind="multiclass")
+    before = dict(zip(words.targets.class_names[0], *weight_table("balanced", words)))
+    order = ["low", "mid", "high"]
+    assert words.targets.class_names != [order] and len({*before.values()}) > 1
+    trained = table_task(tmp_path, lines, "y", "b", target_kind="multiclass")
+    trained.load_state_dict(checkpoint_of(trained, class_names=[order]))
+    (weights,) = weight_table("balanced", trained)
+    assert weights.tolist() == [before[word] for word in order]
+
+
+def test_other_data_are_weighed_as_the_training(two_targets, tmp_path):
+    weights = weight_table("balanced", two_targets)
+    lines = ["smiles,split,a,b", "C,train,1,0", "CC,valid,0,1", "CCC,test,1,0"]
+    other = table_task(tmp_path, lines, "a,b", "b", target_kind="binary")
+    other.load_state_dict(two_targets.state_dict())
+    assert weight_table("balanced", other).equal(weights)
+
+
+def test_weights_of_other_targets_are_refused():
+    criterion = BinaryLogLoss(task(), "1,5")
+    criterion.class_weights = torch.ones(2, 2)
+    with pytest.raises(ValueError, match=r"weights of classes .*\[2, 2\].*\[2, 1\]"):
+        loss_of(criterion, [[1.0], [1.0]], [[1.0], [0.0]])
+    with pytest.raises(
+        ValueError, match=r"labels have shape \[3, 2\], expected \[n, 1"
+    ):
+        class_weights("balanced", task().targets, np.zeros((3, 2)))
 
 
 @pytest.mark.parametrize("text", ["1", "1,2,3", "1,x", "1,-1", "1,inf", ""])
