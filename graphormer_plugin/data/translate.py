@@ -1,5 +1,6 @@
 """Data in the vocabulary of a checkpoint that was trained on other data."""
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -10,6 +11,8 @@ from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store_shards import StoreShards
+
+logger = logging.getLogger(__name__)
 
 
 def translate_stores(
@@ -29,6 +32,11 @@ def translate_stores(
     Raises:
         ValueError: See `translate_columns` and `translate_target`.
     """
+    unit = store.targets.unit
+    if unit and targets.unit and unit != targets.unit:
+        logger.warning(
+            "%s has targets in %s; the checkpoint predicts %s", name, unit, targets.unit
+        )
     shards = []
     for one in store.stores:
         columns = translate_columns(one, schema, name)
@@ -94,37 +102,55 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
         targets: What the checkpoint predicts.
         name: Of the dataset, for messages.
 
+    Returns:
+        Labels [G, C], or [sum N] of nodes.
+
     Raises:
-        ValueError: The store lacks a target.
+        ValueError: The store lacks a target, its targets are of another kind or level, or
+            it has a class that the checkpoint does not predict.
     """
     if store.target is None:
         raise ValueError(f"{name} has no targets")
-    found = store.targets.names
-    if set(targets.names) - set(found):
+    found = store.targets
+    for there, here in [(found.kind, targets.kind), (found.level, targets.level)]:
+        if there != here:
+            raise ValueError(
+                f"{name} has {there} targets; the checkpoint predicts {here} targets"
+            )
+    if set(targets.names) - set(found.names):
         raise ValueError(
-            f"{name} has targets {', '.join(found)}; the checkpoint predicts "
+            f"{name} has targets {', '.join(found.names)}; the checkpoint predicts "
             f"{', '.join(targets.names)}"
         )
-    columns = [found.index(target) for target in targets.names]
+    columns = [found.names.index(target) for target in targets.names]
     wanted = [targets.classes_of(number) for number in range(len(targets.names))]
-    given = [store.targets.classes_of(column) for column in columns]
-    if wanted == given:
-        return store.target if targets.names == found else store.target[:, columns]
-    translated = np.array(store.target[:, columns])
+    given = [found.classes_of(column) for column in columns]
+    values = store.target
+    if targets.names != found.names:
+        values = values[:, columns]
+    if wanted != given:  # a copy; small integers of nodes may not hold all classes
+        values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
     for number, (classes, words) in enumerate(zip(wanted, given, strict=True)):
-        if not classes or not words:  # numbers mean the same
-            continue
-        unknown = sorted({*words} - {*classes})
-        if unknown:
-            raise ValueError(
-                f"{name} has class {unknown[0]!r} of {targets.names[number]}; the "
-                f"checkpoint predicts {', '.join(classes)}"
-            )
-        place = np.array([classes.index(word) for word in words], translated.dtype)
-        labelled = ~np.isnan(translated[:, number])
-        labels = translated[labelled, number].astype(int)
-        translated[labelled, number] = place[labels]
-    return translated
+        labels = values if values.ndim == 1 else values[:, number]
+        if classes and words:
+            if classes != words:
+                unknown = sorted({*words} - {*classes})
+                if unknown:
+                    raise ValueError(
+                        f"{name} has class {unknown[0]!r} of {targets.names[number]}; "
+                        f"the checkpoint predicts {', '.join(classes)}"
+                    )
+                place = np.array([classes.index(word) for word in words])
+                labelled = labels >= 0  # NaN and -1 are missing
+                labels[labelled] = place[labels[labelled].astype(int)]
+        elif found.num_classes > targets.num_classes:  # numbers mean the same
+            largest = np.max(labels, initial=-1, where=labels >= 0)
+            if largest >= targets.num_classes:
+                raise ValueError(
+                    f"{name} has class {int(largest)} of {targets.names[number]}; the "
+                    f"checkpoint predicts 0..{targets.num_classes - 1}"
+                )
+    return values
 
 
 def translated_labels(

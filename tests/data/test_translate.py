@@ -1,10 +1,18 @@
 """Data in the vocabulary of a checkpoint."""
 
+import logging
+
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.data.translate import translate_bonds
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.translate import (
+    translate_bonds,
+    translate_stores,
+    translate_target,
+)
+from graphormer_plugin.data.writer import write_store
 
 
 def test_bond_types_of_tables_are_translated():
@@ -23,3 +31,88 @@ def test_bond_types_of_tables_are_translated():
     assert new["edge_dst"].tolist() == [1, 1, 2, 0, 0]
     with pytest.raises(ValueError, match=r"bond columns \[17, 17\].*\[5, 6\]"):
         translate_bonds(columns, source, FeatureSchema(1, [2], [5, 6]))
+
+
+def labelled(tmp_path, target, **options):
+    """Four graphs of two nodes, which have these labels."""
+    chunk = GraphChunk(
+        np.full(4, 2),
+        np.full(4, 2),
+        np.zeros((8, 1), int),
+        np.tile([[0, 1], [1, 0]], (1, 4)),
+        None,
+        np.array(target),
+    )
+    splits = {"train": [0, 1], "valid": [2], "test": [3]}
+    return write_store(
+        tmp_path / "store",
+        [chunk],
+        dataset="d",
+        splits=splits,
+        target_names=["y"],
+        **options,
+    )
+
+
+@pytest.mark.parametrize(
+    "target, kind, schema, message",
+    [
+        (
+            [[0.5], [7], [1], [2]],
+            "regression",
+            {"kind": "binary"},
+            "d has regression targets; the checkpoint predicts binary targets",
+        ),
+        (
+            [[0.0], [1], [1], [2]],
+            "multiclass",
+            {"kind": "multiclass", "num_classes": 3, "level": "node"},
+            "d has graph targets; the checkpoint predicts node targets",
+        ),
+        (
+            [[0.0], [7], [np.nan], [2]],
+            "multiclass",
+            {"kind": "multiclass", "num_classes": 3},
+            "d has class 7 of y; the checkpoint predicts 0..2",
+        ),
+        (
+            [0, 7, -1, 2] * 2,
+            "multiclass",
+            {"kind": "multiclass", "num_classes": 3, "level": "node"},
+            "d has class 7 of y; the checkpoint predicts 0..2",
+        ),
+    ],
+)
+def test_other_targets_are_refused(tmp_path, target, kind, schema, message):
+    store = labelled(tmp_path, target, kind=kind)
+    with pytest.raises(ValueError, match=message):
+        translate_target(store, TargetSchema(["y"], **schema), "d")
+
+
+def test_fewer_labels_than_classes(tmp_path):
+    store = labelled(tmp_path, [[0.0], [2], [np.nan], [1]], kind="multiclass")
+    for classes in (3, 5):
+        schema = TargetSchema(["y"], kind="multiclass", num_classes=classes)
+        np.testing.assert_array_equal(
+            translate_target(store, schema, "d"), store.target
+        )
+
+
+def test_words_of_nodes(tmp_path):
+    store = labelled(
+        tmp_path, [0, 1, -1, 1] * 2, kind="multiclass", class_names=[["a", "b"]]
+    )
+    words = ["c"] * 200 + ["b", "a"]  # more than the integers of the store hold
+    schema = TargetSchema(["y"], "", "multiclass", "node").with_classes([words])
+    expected = [201, 200, -1, 200] * 2
+    assert translate_target(store, schema, "d").tolist() == expected
+    assert store.target.tolist() == [0, 1, -1, 1] * 2
+
+
+@pytest.mark.parametrize("unit, warned", [("eV", True), ("meV", False), ("", False)])
+def test_another_unit(tmp_path, caplog, unit, warned):
+    store = labelled(tmp_path, [[0.0], [7], [1], [2]], unit="meV")
+    with caplog.at_level(logging.WARNING):
+        translate_stores(store, store.schema, TargetSchema(["y"], unit), "d")
+    warning = "d has targets in meV; the checkpoint predicts eV"
+    assert [warning] * warned == [record.message for record in caplog.records]
