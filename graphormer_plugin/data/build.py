@@ -23,6 +23,7 @@ from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
 from graphormer_plugin.data.files import file_lock, is_full
 from graphormer_plugin.data.graph_features import graph_features
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
+from graphormer_plugin.data.labels import checked_weights
 from graphormer_plugin.data.options import (
     LATER_TABLE_OPTIONS,
     MAX_ATOMS,
@@ -334,15 +335,17 @@ def _build_from_smiles(
             target = target[graph_of_row >= 0]
         default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
         weights = source.weights
+        if weights is not None:
+            weights = checked_weights(weights, rows)[graph_of_row >= 0]
         kept = np.flatnonzero(graph_of_row >= 0)
         writer.finish(
             splits=splits,
             target=target,
             skipped=len(failures),
             molecules=extras.get("identity"),
-            weights=None if weights is None else weights[graph_of_row >= 0],
+            weights=weights,
             featuriser=source.featuriser or ("" if source.parser else default),
-            **graph_features(source, options, kept),
+            **graph_features(source, options, kept, rows),
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
@@ -403,6 +406,10 @@ def _build_from_graphs(
 ) -> None:
     if options.split and source.splits is None and options.split != "random":
         raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
+    if len(source.exclude):
+        raise DatasetError(
+            f"{label}: exclude is for SMILES; give the other graphs only"
+        )
     with StoreWriter(
         path, node_dims=source.node_dims, bond_dims=source.bond_dims
     ) as writer:
@@ -421,11 +428,14 @@ def _build_from_graphs(
         splits = source.splits
         if splits is None:
             splits = random_split(writer.num_graphs, options.seed)
-        splits = splits_of_graphs(splits, np.arange(writer.num_graphs), label)
+        graph_ids = np.arange(writer.num_graphs)
+        splits = splits_of_graphs(splits, graph_ids, label)
         require_rows(splits, label, "")
         writer.finish(
             splits=splits,
+            weights=source.weights,
             featuriser=source.featuriser,
+            **graph_features(source, options, graph_ids, writer.num_graphs),
             **_description(source, label, options, width),
             **identity,
         )

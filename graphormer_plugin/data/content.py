@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cython_ext.columns import checked_columns, extents
+from graphormer_plugin.data.labels import checked_weights
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import checked_splits
 
@@ -20,9 +21,9 @@ def check_content(
     """Checks everything that training relies on; reads every column once.
 
     Args:
-        columns: Of a store.
-        splits: Of a store.
-        schema: What the columns of nodes and edges should hold.
+        columns: Of a store, memory-mapped or in memory, without the splits.
+        splits: Graph ids by split name.
+        schema: What the columns of nodes, edges and graphs should hold.
         targets: What the labels should be.
 
     Raises:
@@ -41,6 +42,8 @@ def check_content(
         if rows.shape != (graphs,) or rows.dtype.kind not in "iu":
             raise ValueError(f"row is {rows.dtype} {list(rows.shape)}")
         _check_range("row", rows, 0, np.iinfo(np.int64).max)
+    if "weight" in columns:
+        checked_weights(columns["weight"], graphs)
     x = stored["x"]
     if x.shape[1] != schema.num_node_features or schema.categorical != (
         x.dtype.kind in "iu"

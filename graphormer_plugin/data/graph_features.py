@@ -18,12 +18,28 @@ PREFIX = "rdkit:"  # of the name of a descriptor
 
 
 def graph_features(
-    source: DatasetSource, options: DatasetOptions, kept: np.ndarray
+    source: DatasetSource, options: DatasetOptions, kept: np.ndarray, rows: int
 ) -> dict[str, Any]:
-    """Names and values of the numbers that join the output layer, for the kept rows."""
+    """Names and values of the numbers that join the output layer, for the kept rows.
+
+    Args:
+        source: Has names and values, or SMILES for descriptors.
+        options: Say whether there are descriptors.
+        kept: Rows that became graphs.
+        rows: Number of all rows.
+
+    Raises:
+        ValueError: The values are not [rows, K].
+    """
     names, values = list(source.graph_features), np.empty((len(kept), 0))
     if names:
-        values = np.asarray(source.graph_values, np.float64)[kept]
+        values = np.asarray(source.graph_values, np.float64)
+        if values.shape != (rows, len(names)):
+            raise ValueError(
+                f"graph_values have shape {list(values.shape)}, expected "
+                f"[{rows}, {len(names)}] for the features {names}"
+            )
+        values = values[kept]
     if options.descriptors:
         names += feature_names()
         parse = mol_of_smiles

@@ -1,6 +1,7 @@
-"""Labels of a store: their number format, and the targets that they make."""
+"""Labels of a store and their weights: number format, and the targets that they make."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +23,31 @@ def as_float32(values: np.ndarray) -> np.ndarray:
             "number that fits float32"
         )
     return result
+
+
+def checked_weights(values: Any, count: int) -> np.ndarray:
+    """Weights of graphs or rows in the loss, float32.
+
+    Args:
+        values: Numbers [count].
+        count: Of graphs or rows.
+
+    Raises:
+        ValueError: They are not as many numbers, finite and at least 0.
+    """
+    with np.errstate(over="ignore"):
+        weights = np.asarray(values, np.float32)
+    if weights.shape != (count,):
+        raise ValueError(
+            f"weights have shape {list(weights.shape)}, expected [{count}]"
+        )
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        place = int(wrong.argmax())
+        raise ValueError(
+            f"weight {place} is {weights[place]}, expected a finite number, 0 or more"
+        )
+    return weights
 
 
 def describe_targets(

@@ -49,15 +49,18 @@ class DatasetSource:
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target; 0 takes the number from the labels.
         class_names: Names of the classes of each target; empty for numbers.
-        weights: Float [rows], weight of each row in the loss; None for equal ones.
-        graph_features: Names of K numbers of each row that join the output layer.
-        graph_values: Float [rows, K], NaN where missing.
+        weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
+            more; None for equal ones.
+        graph_features: Names of K numbers of each row or graph that join the output
+            layer.
+        graph_values: Float [rows, K] or [graphs, K], NaN where missing.
         node_dims: Number of values per node column; None takes it from the data. The
             default parser has its own.
         bond_dims: The same for bond columns.
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES. The
             default is ogb for SMILES with the default parser, else none.
-        exclude: Rows that are known to be unusable and are left out silently.
+        exclude: Rows of SMILES that are known to be unusable and are left out silently.
+            Not for graphs.
         label: Name for humans; empty selects the dataset's.
         first_row: Row of the table at which a shard starts; messages count from it.
     """

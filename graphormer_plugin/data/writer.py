@@ -24,7 +24,11 @@ from graphormer_plugin.data.files import (
     fsync_folder,
     is_full,
 )
-from graphormer_plugin.data.labels import as_float32, describe_targets
+from graphormer_plugin.data.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+)
 from graphormer_plugin.data.schema import FeatureSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
@@ -200,7 +204,7 @@ class StoreWriter:
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
             class_names: See `TargetSchema`.
-            weights: float [G], of each graph in the loss.
+            weights: float [G], of each graph in the loss, 0 or more.
             graph_features: Names of K numbers of each graph.
             graph_values: float [G, K], NaN where missing.
 
@@ -208,8 +212,8 @@ class StoreWriter:
             The store's folder.
 
         Raises:
-            ValueError: No graphs, a split that is not a set of graph ids, or targets
-                of the wrong shape or range.
+            ValueError: No graphs, a split that is not a set of graph ids, or targets or
+                weights of the wrong shape or range.
         """
         if self.num_graphs == 0:
             raise ValueError(f"{dataset} has no graphs")
@@ -221,7 +225,7 @@ class StoreWriter:
                 )
             self._column("target", ("<f4",)).append(target)
         if weights is not None:
-            self._append("weight", np.asarray(weights, np.float32))
+            self._append("weight", checked_weights(weights, self.num_graphs))
         schema = self._schema()
         if graph_features:
             graph_values = as_float32(np.asarray(graph_values))

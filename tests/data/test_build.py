@@ -81,6 +81,44 @@ class TestSources:
         store = build(tmp_path, source)
         assert store.sizes.tolist() == [1, 2, 3]
 
+    def test_what_graphs_carry(self, tmp_path):
+        more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
+        graphs = DatasetSource(graphs=[graph()] * 4, weights=[1, 2, 0, 0.5], **more)
+        source = DatasetSource(
+            smiles=["C"] * 4, targets=[1.0] * 4, weights=[1, 2, 0, 0.5], **more
+        )
+        for name, result in (("graphs", graphs), ("smiles", source)):
+            store = build(tmp_path, result, name)
+            assert store.columns["weight"].tolist() == [1, 2, 0, 0.5]
+            assert store.schema.graph_features == ["pH"]
+            values = store.columns["graph_features"][:, 0]
+            np.testing.assert_array_equal(values, [7, 8, np.nan, 6])
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
+            (dict(weights=[1, -2, 3, 4]), "weight 1 is -2.0, expected a finite number"),
+            (dict(weights=[1, 2, np.nan, 4]), "weight 2 is nan, expected"),
+            (dict(weights=[1e39] * 4), "weight 0 is inf, expected"),
+            (
+                dict(graph_features=["a"], graph_values=np.ones((5, 1))),
+                r"graph_values have shape \[5, 1\], expected \[4, 1\]",
+            ),
+        ],
+    )
+    def test_wrong_things_to_carry(self, tmp_path, changes, message):
+        for name, content in (
+            ("graphs", dict(graphs=[graph()] * 4)),
+            ("smiles", dict(smiles=["C"] * 4, targets=[1.0] * 4)),
+        ):
+            with pytest.raises(DatasetError, match=f"{name}: {message}"):
+                build(tmp_path, DatasetSource(**content, **changes), name)
+
+    def test_excluded_graphs(self, tmp_path):
+        with pytest.raises(DatasetError, match="exclude is for SMILES"):
+            build(tmp_path, DatasetSource(graphs=[graph()] * 5, exclude=[1]))
+
     def test_node_labels(self, tmp_path):
         graphs = [graph(y=torch.tensor([0, 1, 2])) for _ in range(5)]
         store = build(tmp_path, DatasetSource(graphs=graphs, level="node"))

@@ -28,6 +28,14 @@ def test_wrong_content_is_one_line(name, tmp_path, rng):
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_wrong_weights_are_found(tmp_path, rng):
+    path = tmp_path / "s"
+    write(path, random_chunk(rng), weights=np.ones(6))
+    column("weight", entry(0, -1))(path)
+    with pytest.raises(StoreError, match="weight 0 is -1.0, expected"):
+        GraphStore.open(path)
+
+
 def test_a_dataset_is_prepared_again(rings):
     store = get_store(rings())
     column("x", entry(0, 9))(store.path)
