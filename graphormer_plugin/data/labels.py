@@ -118,11 +118,17 @@ def _targets_of_nodes(
     training: np.ndarray,
 ) -> tuple[TargetSchema, int]:
     real = values.dtype.kind == "f"
+    if kind == "binary":
+        raise ValueError(
+            "labels of nodes cannot be binary: make them multiclass, with 2 classes"
+        )
     if (kind == "regression") != real:
         raise ValueError(
             f"node labels are {'values' if real else 'classes'}: kind must be "
             f"{'regression' if real else 'multiclass'}"
         )
+    if not (~np.isnan(values) if real else values >= 0).any():
+        raise ValueError("no node has a label")
     if real:
         mean, std = target_statistics(values[:, None], np.flatnonzero(training))
         schema = TargetSchema(names, unit, kind, "node", 0, mean, std)

@@ -259,6 +259,11 @@ class TargetSchema:
         if not all(isinstance(text, str) for text in [self.unit, *self.names]):
             raise ValueError(f"names {self.names} or unit {self.unit!r} are not text")
         _check_integers("num_classes", [self.num_classes], 0)
+        if len(self.class_names) not in (0, len(self.names)):
+            raise ValueError(
+                f"class_names has {len(self.class_names)} lists, expected "
+                f"{len(self.names)} (targets)"
+            )
         for name in ("mean", "std"):
             values = getattr(self, name)
             if len(values) not in (0, len(self.names)):
@@ -281,8 +286,16 @@ class TargetSchema:
         return self.class_names[target] if self.class_names else []
 
     def with_classes(self, names: Sequence[Sequence[str]]) -> "TargetSchema":
-        """These targets with names of classes, at least one."""
+        """These targets with names of classes, at least one.
+
+        Raises:
+            ValueError: There are fewer names than classes, or not a list per target.
+        """
         most = max(map(len, names))
+        if most < self.num_classes:
+            raise ValueError(
+                f"{most} names {list(names[0])} for {self.num_classes} classes"
+            )
         return dataclasses.replace(
             self,
             class_names=[list(classes) for classes in names],

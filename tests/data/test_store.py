@@ -182,6 +182,9 @@ class TestRoundTrip:
         json.loads((store.path / MANIFEST).read_text())
 
 
+TRIPLE = np.array([[0.0], [1], [2]] * 2)
+
+
 class TestBadGraphs:
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -232,12 +235,37 @@ class TestBadGraphs:
             (dict(target_names=["a", "b"]), "2 target names"),
             (dict(kind="binary"), "a label is .*, expected an integer 0..1"),
             (dict(kind="multiclass"), "a label is .*, expected an integer"),
+            (
+                dict(kind="multiclass", target=TRIPLE, class_names=[["a", "b"]]),
+                r"2 names \['a', 'b'\] for 3 classes",
+            ),
+            (
+                dict(kind="multiclass", target=TRIPLE, class_names=[["a"] * 3, ["u"]]),
+                r"class_names has 2 lists, expected 1 \(targets\)",
+            ),
         ],
     )
     def test_bad_descriptions(self, tmp_path, rng, changes, message):
+        chunk = random_chunk(rng)
+        if "target" in changes:
+            chunk.target = None
         with pytest.raises(ValueError, match=message):
-            write(tmp_path / "s", random_chunk(rng), **changes)
+            write(tmp_path / "s", chunk, **changes)
         assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("kind", "label", "message"),
+        [
+            ("binary", 1, "labels of nodes cannot be binary"),
+            ("multiclass", -1, "no node has a label"),
+            ("regression", np.nan, "no node has a label"),
+        ],
+    )
+    def test_bad_labels_of_nodes(self, tmp_path, rng, kind, label, message):
+        chunk = random_chunk(rng)
+        chunk.target = np.full(len(chunk.x), label)
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "s", chunk, kind=kind)
 
     def test_continuous_edge_features(self, tmp_path, rng):
         chunk = random_chunk(rng, graphs=6000, nodes=20, dims=(2**40,))
