@@ -66,30 +66,71 @@ class GraphBatchIterator(EpochBatchIterator):
         """The batches of this process."""
         if self.update_freq is None:
             return super().ordered_batches(epoch, fix_batches_to_gpus, shuffle)
+        return [
+            batch
+            for update in self._updates(epoch, shuffle)
+            for batch in update[self.shard_id :: self.num_shards]
+        ]
+
+    def _updates(self, epoch: int, shuffle: bool) -> list[Any]:
+        """Batches of each update of an epoch, of all processes."""
         batches, size = self.frozen_batches, self.update_freq(epoch) * self.num_shards
         updates = [batches[i : i + size] for i in range(0, len(batches), size)]
         if shuffle:
             with numpy_seed(self.seed + epoch):
                 np.random.shuffle(updates)
-        return [
-            batch
-            for update in updates
-            for batch in update[self.shard_id :: self.num_shards]
-        ]
+        return updates
+
+    def _graphs_after(self, epoch: int, shuffle: bool) -> NDArray[np.int64]:
+        """Graphs of an epoch after each of its updates."""
+        updates = self._updates(epoch, shuffle)
+        return np.cumsum([sum(map(len, update)) for update in updates])
 
     def state_dict(self) -> dict[str, Any]:
+        """fairseq's, with ``update_freq`` and the number of ``graphs`` of all updates."""
         state = super().state_dict()
         if self.update_freq is not None:
-            state["update_freq"] = self.update_freq(state["epoch"])
+            freq = state["update_freq"] = self.update_freq(state["epoch"])
+            updates = state["iterations_in_epoch"] // freq
+            if updates:
+                graphs = self._graphs_after(state["epoch"], state["shuffle"])
+                state["graphs"] = int(graphs[updates - 1])
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on after the last update, also with another ``--update-freq``."""
-        if self.update_freq is not None and "update_freq" in state_dict:
-            here = self.update_freq(state_dict["epoch"])
-            updates = state_dict["iterations_in_epoch"] // state_dict["update_freq"]
-            state_dict = {**state_dict, "iterations_in_epoch": updates * here}
-        super().load_state_dict(state_dict)
+        """Go on after the last update.
+
+        Where an update has as many graphs as before, on any number of processes and with
+        any ``--update-freq``, the same updates follow. Otherwise the epoch goes on after
+        as many graphs, rounded down to whole updates. These have other graphs, so that
+        some of the epoch come twice and others not at all.
+        """
+        if self.update_freq is None or not state_dict.get("iterations_in_epoch"):
+            super().load_state_dict(state_dict)
+            return
+        epoch = state_dict["epoch"]
+        here = self.update_freq(epoch)
+        updates = state_dict["iterations_in_epoch"] // state_dict.get(
+            "update_freq", here
+        )
+        graphs = self._graphs_after(epoch, state_dict.get("shuffle", True))
+        seen = state_dict.get("graphs")
+        if seen is not None and not (
+            updates <= len(graphs) and graphs[updates - 1] == seen
+        ):
+            updates = int(np.searchsorted(graphs, seen, side="right"))
+            logger.warning(
+                "updates have other sizes than before: epoch %d goes on after %d graphs, "
+                "where %d were trained on",
+                epoch,
+                graphs[updates - 1] if updates else 0,
+                seen,
+            )
+        if updates >= len(graphs):  # nothing is left
+            epoch, updates = epoch + 1, 0
+            self._frozen_batches = None
+        position = {"epoch": epoch, "iterations_in_epoch": updates * here}
+        super().load_state_dict({**state_dict, **position})
 
     def _get_iterator_for_epoch(
         self,

@@ -8,7 +8,7 @@ from graphormer_plugin.data.dataset import (
     bucket_of_sizes,
     cut_batches,
 )
-from graphormer_plugin.data.iterator import GraphBatchIterator
+from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 
 SIZES = np.random.default_rng(0).integers(1, 60, size=501).astype(np.int32)
 
@@ -201,6 +201,66 @@ def test_resuming_inside_an_epoch_continues_its_batches(epoch_iterator, workers)
     resumed.load_state_dict(state)
     assert rows_of(resumed.next_epoch_itr(shuffle=True)) == rest
     assert rows_of(resumed.next_epoch_itr(shuffle=True)) == fourth
+
+
+def training_iterator(freq=1, size=1, **options):
+    dataset = make(sizes=np.full(20, 3, np.int32))
+    return batch_iterator(
+        dataset,
+        max_sentences=size,
+        update_freq=lambda epoch: freq,
+        seed=1,
+        **options,
+    )
+
+
+def interrupted(updates, freq=1, size=1):
+    """An iterator after some updates, and its state."""
+    iterator = training_iterator(freq, size)
+    running = iterator.next_epoch_itr()
+    for _ in range(updates * freq):
+        next(running)
+    return running, iterator.state_dict()
+
+
+@pytest.mark.parametrize(
+    "updates, before, after, left",
+    [
+        (15, (1, 1), (1, 1), 5),
+        (15, (1, 1), (2, 1), 6),
+        (15, (1, 1), (1, 2), 6),
+        (4, (1, 1), (1, 4), 16),
+        (3, (1, 1), (1, 4), 20),  # less than an update: from the start
+        (3, (2, 2), (1, 4), 8),
+        (3, (1, 5), (1, 1), 5),
+        (1, (1, 10), (2, 5), 10),
+    ],
+)
+def test_an_epoch_goes_on_with_other_updates(updates, before, after, left):
+    running, state = interrupted(updates, *before)
+    resumed = training_iterator(*after)
+    resumed.load_state_dict(state)
+    rest = rows_of(resumed.next_epoch_itr())
+    assert resumed.epoch == 1 and sum(map(len, rest)) == left
+    assert len(rest) % after[0] == 0
+    graphs = sorted(row for batch in rest for row in batch)
+    if np.prod(before) == np.prod(after):  # the same updates follow
+        assert graphs == sorted(row for batch in rows_of(running) for row in batch)
+    following = rows_of(resumed.next_epoch_itr())
+    assert resumed.epoch == 2 and sum(map(len, following)) == 20
+
+
+@pytest.mark.parametrize("freq", [1, 2])
+def test_a_finished_epoch_is_followed_by_the_next(freq):
+    """As a state tells that does not count graphs."""
+    _, state = interrupted(15)
+    del state["graphs"]
+    state["iterations_in_epoch"] = 20
+    resumed = training_iterator(freq)
+    resumed.load_state_dict(state)
+    other = training_iterator(freq, epoch=2)
+    assert rows_of(resumed.next_epoch_itr()) == rows_of(other.next_epoch_itr())
+    assert resumed.epoch == 2
 
 
 def test_curriculum_ends(epoch_iterator):
