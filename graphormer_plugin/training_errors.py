@@ -59,9 +59,9 @@ def guarded(step: Callable[..., Any]) -> Callable[..., Any]:
 def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) -> str:
     """Write the graphs of an update that has no finite loss or gradient.
 
-    The file ``nonfinite_loss.npz`` in ``--save-dir`` has the columns of a store, with the
-    fields that are kept beside it, and ``id``, ``row`` and ``target``. ``np.load`` reads it
-    without pickle.
+    The file ``nonfinite_loss.npz`` in ``--save-dir`` (``nonfinite_loss.npz.<rank>`` with
+    several processes) has the columns of a store, with the fields that are kept beside it,
+    and ``id``, ``row`` and ``target``. ``np.load`` reads it without pickle.
 
     Returns:
         What happened, for the user.

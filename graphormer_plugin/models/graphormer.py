@@ -49,6 +49,7 @@ from graphormer_plugin.modules import (
     TransformHead,
     make_pair_encodings,
 )
+from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.init import init_transformer
 
 logger = logging.getLogger(__name__)
@@ -209,11 +210,7 @@ class GraphormerModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GraphormerConfig, task) -> "GraphormerModel":
-        if cfg.head_style not in HEAD_STYLES:
-            raise ValueError(
-                f"unknown head_style {cfg.head_style!r}, "
-                f"expected {'|'.join(HEAD_STYLES)}"
-            )
+        check_choice("head_style", cfg.head_style, HEAD_STYLES)
         for name, reason in WITHOUT_EFFECT.items():
             if getattr(cfg, name):
                 flag = name.replace("_", "-")

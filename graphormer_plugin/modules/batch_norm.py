@@ -1,7 +1,7 @@
-"""BatchNorm that sees real nodes only, of all processes."""
+"""Normalisations, and BatchNorm that sees real nodes only, of all processes."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -159,3 +159,11 @@ class MaskedBatchNorm(nn.Module):
 def real_rows(mask: Tensor) -> Tensor:
     """Numbers [R] of the True entries of a mask [...], in order."""
     return mask.flatten().nonzero().squeeze(1)
+
+
+# Width -> normalisation; `MaskedBatchNorm` reads which rows are real nodes.
+NORMS: dict[str, Callable[[int], nn.Module]] = {
+    "batch": MaskedBatchNorm,
+    "layer": nn.LayerNorm,
+    "none": lambda embed_dim: nn.Identity(),
+}

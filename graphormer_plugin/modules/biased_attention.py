@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
@@ -35,10 +36,7 @@ class BiasedAttention(nn.Module):
         float32_softmax: bool = False,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
-            raise ValueError(
-                f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
-            )
+        check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.dropout = Dropout(dropout)
         self.float32_softmax = float32_softmax

@@ -51,9 +51,9 @@ class CGTEncoder(Encoder):
         attention, output_projection: see `ChromaticAttention`.
         attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size. Without
             effect where the compiled function fits (float32 on a CPU).
-            attention_dropout, node_dropout, channel_dropout: see `ChromaticAttention`.
+        attention_dropout, node_dropout, channel_dropout: see `ChromaticAttention`.
         dropout, act_dropout, activation: see `EncoderLayer`.
-            pair_encodings: added to the pair features (see `make_pair_encodings`).
+        pair_encodings: added to the pair features (see `make_pair_encodings`).
 
     Raises:
         ValueError: a size or rate out of range, or an unknown choice.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_channels,
     compiled_fits,
@@ -230,10 +230,7 @@ class ChromaticAttention(nn.Module):
         super().__init__()
         check_choice("attention", kind, KINDS)
         check_choice("output projection", output_projection, OUTPUT_PROJECTIONS)
-        if num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(
-                f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
-            )
+        check_heads(embed_dim, num_heads)
         self.kind = kind
         self.num_heads = embed_dim if kind == "additive" else num_heads
         maps = 2 if kind == "additive" else 3

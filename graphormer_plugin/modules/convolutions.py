@@ -6,14 +6,14 @@ Every one maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG is 
 when a layer is made, because that takes seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
@@ -24,11 +24,6 @@ from graphormer_plugin.modules.edge_statistics import (
 )
 from graphormer_plugin.modules.sparse import scatter_sum
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {
-    "batch": MaskedBatchNorm,
-    "layer": nn.LayerNorm,
-    "none": lambda embed_dim: nn.Identity(),
-}
 GATE_EPSILON = 1e-6  # added to a sum of gates, as in the released code
 STD_EPSILON = 1e-5  # added to a variance, as in the released code of PNA
 

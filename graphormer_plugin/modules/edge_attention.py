@@ -4,6 +4,7 @@
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 
@@ -27,10 +28,7 @@ class EdgeScores(nn.Module):
 
     def __init__(self, embed_dim: int, num_heads: int, edge_features: bool) -> None:
         super().__init__()
-        if num_heads < 1 or embed_dim % num_heads:
-            raise ValueError(
-                f"embed_dim {embed_dim} is not a multiple of num_heads {num_heads}"
-            )
+        check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
         self.scale = (embed_dim // num_heads) ** -0.5
         self.query = nn.Linear(embed_dim, embed_dim, bias=False)

@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 
 
@@ -51,10 +52,7 @@ class EncoderLayer(nn.Module):
         norm: Callable[[int], nn.Module] = nn.LayerNorm,
     ) -> None:
         super().__init__()
-        if activation not in ACTIVATIONS:
-            raise ValueError(
-                f"unknown activation {activation!r}, expected {'|'.join(ACTIVATIONS)}"
-            )
+        check_choice("activation", activation, tuple(ACTIVATIONS))
         if ffn_dim < 1:
             raise ValueError(f"ffn_dim {ffn_dim}, expected at least 1")
         self.attention = attention

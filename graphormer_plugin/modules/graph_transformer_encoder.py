@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
+from graphormer_plugin.modules.batch_norm import NORMS, MaskedBatchNorm
 from graphormer_plugin.modules.bond_encoder import edge_encoder
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
@@ -26,10 +26,7 @@ from graphormer_plugin.modules.node_position import LaplacianEncoding, WLEncodin
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
-NORMS: dict[str, Callable[[int], nn.Module]] = {
-    "batch": MaskedBatchNorm,
-    "layer": nn.LayerNorm,
-}
+NORM_NAMES = ("batch", "layer")  # of NORMS
 POSITIONS = ("none", "laplacian", "wl")
 FORMS = ("auto", "sparse", "dense")
 
@@ -188,7 +185,7 @@ class GraphTransformerEncoder(SparseEncoder):
     ) -> None:
         super().__init__()
         check_choice("pos_enc", pos_enc, POSITIONS)
-        check_choice("norm", norm, tuple(NORMS))
+        check_choice("norm", norm, NORM_NAMES)
         check_choice("attention_form", attention_form, FORMS)
         sizes = {"num_layers": num_layers, "embed_dim": embed_dim}
         if pos_enc == "laplacian":
@@ -206,6 +203,11 @@ class GraphTransformerEncoder(SparseEncoder):
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "
                 "expected auto or sparse"
+            )
+        if full_graph and attention_form == "sparse":
+            raise ValueError(
+                "attention_form sparse: a full graph is computed with all pairs, "
+                "expected auto"
             )
         self.embed_dim = embed_dim
         self.full_graph = full_graph

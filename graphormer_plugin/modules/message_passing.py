@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import (
     BondEncoder,
     EdgeEncoder,
@@ -14,7 +15,6 @@ from graphormer_plugin.modules.bond_encoder import (
 )
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.convolutions import (
-    NORMS,
     BondGraphConvolution,
     Edges,
     GatedGraphConvolution,

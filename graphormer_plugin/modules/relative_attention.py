@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.choices import check_heads
 from graphormer_plugin.modules.compiled_attention import (
     compiled_attention,
     compiled_attention_fits,
@@ -216,10 +217,7 @@ class RelativeAttention(nn.Module):
         key_from_row: bool = False,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or embed_dim < 1 or embed_dim % num_heads:
-            raise ValueError(
-                f"embed_dim {embed_dim} is not a multiple of {num_heads} heads"
-            )
+        check_heads(embed_dim, num_heads)
         if not 0 <= dropout < 1:
             raise ValueError(f"attention dropout {dropout}, expected 0 <= p < 1")
         self.num_heads = num_heads

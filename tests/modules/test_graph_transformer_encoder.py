@@ -266,7 +266,7 @@ def test_full_graph_reads_no_edges():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 5}, "embed_dim 12 is not a multiple of num_heads 5"),
+        ({"num_heads": 5}, "embed_dim 12 is not a multiple of 5 heads"),
         ({"num_layers": 0}, "num_layers 0"),
         ({"embed_dim": 0}, "embed_dim 0, expected at least 1"),
         ({"embed_dim": -4}, "embed_dim -4, expected at least 1"),
@@ -274,6 +274,7 @@ def test_full_graph_reads_no_edges():
         ({"pos_enc": "rw"}, r"unknown pos_enc 'rw', expected none\|laplacian\|wl"),
         ({"attention_form": "x"}, "unknown attention_form 'x'"),
         ({"attention_form": "dense"}, "edge by edge, expected auto or sparse"),
+        ({"full_graph": True, "attention_form": "sparse"}, "sparse: a full graph"),
         ({"lap_pe_dim": 0}, "lap_pe_dim 0, expected at least 1"),
         ({"pos_enc": "wl", "wl_rows": 0}, "wl_rows 0, expected at least 1"),
         ({"dropout": 1.0}, "dropout probability 1.0"),

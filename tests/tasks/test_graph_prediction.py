@@ -154,7 +154,7 @@ def test_option_prepare_workers(tmp_path, csv):
 
 def test_option_skip_invalid(tmp_path, csv):
     csv.write_text(csv.read_text() + "C1CC(,train,3,1\nnonsense,train,3,1\n")
-    with pytest.raises(ValueError, match="2"):
+    with pytest.raises(ValueError, match="2 molecules cannot be parsed"):
         _ = GraphPredictionTask(csv_config(tmp_path, csv)).store
     cfg = csv_config(tmp_path, csv, skip_invalid=True)
     assert len(GraphPredictionTask(cfg).store) == 30
