@@ -17,6 +17,8 @@ from graphormer_plugin.data import (
 )
 from graphormer_plugin.data.field_cache import compute_columns, load_or_compute
 
+LOCKS = {".lock"}  # files that may stay
+
 
 def eigenvectors(k):
     return BatchSpec(frozenset({"lap_pe"}), lap_pe_dim=k)
@@ -77,10 +79,32 @@ def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
     def fail(*args):
         raise ValueError("no eigenvectors today")
 
+    before = sorted(store.path.parent.iterdir())
     monkeypatch.setattr(field_cache, "laplacian_eigenvectors", fail)
     with pytest.raises(ValueError, match="today"):
         load_or_compute(store, eigenvectors(2))
-    assert not [p for p in store.path.parent.iterdir() if p.suffix == ".lap_pe2"]
+    assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
+
+
+def test_no_file_appears_when_the_disk_fails(store, calls, monkeypatch):
+    """After the first column is written."""
+    written = []
+
+    def fail(path):
+        written.append(path)
+        assert path.stat().st_size > 0
+        raise OSError("no disk today")
+
+    before = sorted(store.path.parent.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(field_cache, "file_sha256", fail)
+        with pytest.raises(OSError, match="today"):
+            load_or_compute(store, eigenvectors(2))
+    assert [path.name for path in written] == ["lap_pe.npy"]
+    assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
+    expected = compute_columns(store.columns, eigenvectors(2))
+    found = load_or_compute(store, eigenvectors(2))
+    assert np.array_equal(found["lap_pe"], expected["lap_pe"])
 
 
 @pytest.mark.parametrize(

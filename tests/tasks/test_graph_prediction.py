@@ -15,7 +15,12 @@ from fairseq.tasks import TASK_REGISTRY
 from omegaconf import OmegaConf
 from torch_geometric.data import Data
 
-from graphormer_plugin.data import DATASETS, DatasetSource, register_dataset
+from graphormer_plugin.data import (
+    DATASETS,
+    DatasetSource,
+    featurise,
+    register_dataset,
+)
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.models import EncoderConfig
@@ -147,9 +152,21 @@ def test_option_dataset_source(tmp_path, csv):
         _ = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="pyg")).store
 
 
-def test_option_prepare_workers(tmp_path, csv):
-    task = GraphPredictionTask(csv_config(tmp_path, csv, prepare_workers=2))
-    assert task.dataset_options().workers == 2
+def test_option_prepare_workers(tmp_path, csv, monkeypatch):
+    pools = []
+
+    class Pool(featurise.ProcessPoolExecutor):
+        def __init__(self, workers, **options):
+            pools.append(workers)
+            super().__init__(workers, **options)
+
+    monkeypatch.setattr(featurise, "ProcessPoolExecutor", Pool)
+    prints = set()
+    for workers in (1, 2):
+        cfg = csv_config(tmp_path / str(workers), csv, prepare_workers=workers)
+        prints.add(GraphPredictionTask(cfg).store.fingerprint)
+        assert pools == [2] * (workers - 1)
+    assert len(prints) == 1
 
 
 def test_option_skip_invalid(tmp_path, csv):
