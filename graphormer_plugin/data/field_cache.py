@@ -102,7 +102,7 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     They lie beside the store in ``<store>.<key>/``, one ``.npy`` per column, with a
     record of the store's fingerprint and of all checksums. If the record does not match,
     they are computed again. If several processes ask at once, one computes and the
-    others wait.
+    others wait. Nothing is written if the record matches.
 
     Returns:
         Read-only arrays by column name.
@@ -112,13 +112,16 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
         rows = cached.rows(spec)
-        with file_lock(folder):
-            arrays = _valid_columns(folder, store, cached.version, rows)
-            if arrays is None:
-                label = f"{store.manifest['dataset']}: {field}"
-                arrays = cached.compute(store.columns, spec, label)
-                _write(folder, arrays, store, cached.version)
-                arrays = _mapped(folder, rows)
+        # Without the lock, which needs a folder that can be written, and one at a time.
+        arrays = _valid_columns(folder, store, cached.version, rows)
+        if arrays is None:
+            with file_lock(folder):
+                arrays = _valid_columns(folder, store, cached.version, rows)
+                if arrays is None:
+                    label = f"{store.manifest['dataset']}: {field}"
+                    arrays = cached.compute(store.columns, spec, label)
+                    _write(folder, arrays, store, cached.version)
+                    arrays = _mapped(folder, rows)
         made |= arrays
     return made
 

@@ -75,6 +75,19 @@ def test_made_once(store, calls):
     assert calls == [3, 3, 4]
 
 
+def test_read_only_folder(store, monkeypatch):
+    expected = np.array(load_or_compute(store, eigenvectors(3))["lap_pe"])
+
+    def refuse(path):
+        raise PermissionError(f"{path} is read-only")
+
+    monkeypatch.setattr(field_cache, "file_lock", refuse)
+    found = load_or_compute(store, eigenvectors(3))
+    assert np.array_equal(found["lap_pe"], expected)
+    with pytest.raises(PermissionError, match="read-only"):
+        load_or_compute(store, eigenvectors(4))
+
+
 def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
     def fail(*args):
         raise ValueError("no eigenvectors today")
