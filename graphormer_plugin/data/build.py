@@ -342,6 +342,7 @@ def _build_from_smiles(
             splits=splits,
             target=target,
             skipped=len(failures),
+            rows=rows,
             molecules=extras.get("identity"),
             weights=weights,
             featuriser=source.featuriser or ("" if source.parser else default),

@@ -137,8 +137,7 @@ class StoreShards:
 
         For the shards of a table these are its rows.
         """
-        counts = [store.manifest["counts"] for store in self.stores]
-        before = np.cumsum([0, *(one["graphs"] + one["skipped"] for one in counts)])
+        before = np.cumsum([0, *map(_source_rows, self.stores)])
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         found = np.empty_like(graph_ids)
@@ -147,6 +146,15 @@ class StoreShards:
             own = graph_ids[chosen] - self.first[number]
             found[chosen] = self.stores[number].rows(own) + before[number]
         return found
+
+
+def _source_rows(store: GraphStore) -> int:
+    """Rows of a store's source, at least; older stores do not count excluded ones."""
+    counts = store.manifest["counts"]
+    if "rows" in counts:
+        return counts["rows"]
+    last = np.array([len(store) - 1])
+    return max(len(store) + counts["skipped"], int(store.rows(last)[0]) + 1)
 
 
 def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:

@@ -180,6 +180,7 @@ class StoreWriter:
         source: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         skipped: int = 0,
+        rows: int | None = None,
         featuriser: str = "",
         molecules: Sequence[int] | None = None,
         class_names: Sequence[Sequence[str]] = (),
@@ -201,6 +202,7 @@ class StoreWriter:
                 source than requested is stale.
             options: Options that it was made with; the same holds for them.
             skipped: Number of rows of the source that could not be parsed.
+            rows: Number of all rows of the source; None: those of graphs and skipped ones.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
             class_names: See `TargetSchema`.
@@ -280,6 +282,7 @@ class StoreWriter:
             "source": dict(source or {}),
             "options": dict(options or {}),
             "counts": {
+                "rows": self.num_graphs + skipped if rows is None else rows,
                 "graphs": self.num_graphs,
                 "nodes": self._num_nodes,
                 "edges": self._num_edges,

@@ -10,7 +10,13 @@ from speed.path_memory import memory
 
 from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.cli.preprocess import main as preprocess
-from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data import (
+    DatasetError,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    register_dataset,
+)
 from graphormer_plugin.data import collator as collator_module
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.columns import (
@@ -304,6 +310,21 @@ def test_invalid_molecules_have_their_row_of_the_table(tmp_path):
     path.write_text("smiles,y\n" + "".join(f"{s},1\n" for s in smiles))
     with pytest.raises(DatasetError, match=r"row 6;"):
         get_store(options(tmp_path, name=str(path), shard=Shard(2, 2)))
+
+
+@pytest.mark.parametrize("count", [True, False])
+def test_excluded_rows_have_their_numbers(tmp_path, count):
+    @register_dataset("excluded")
+    def excluded():
+        splits = {"train": [0, 3], "valid": [4]}
+        kept = dict(smiles=["C", "CC", "CCC", "CO", "CN"], targets=[1.0] * 5)
+        return DatasetSource(**kept, exclude=[1, 2], splits=splits)
+
+    one = get_store(options(tmp_path, name="excluded"))
+    if not count:  # as older versions wrote it
+        del one.manifest["counts"]["rows"]
+    stores = StoreShards([one, one])
+    assert stores.rows(np.arange(6)).tolist() == [0, 3, 4, 5, 8, 9]
 
 
 def test_a_missing_shard(folder, shards, tmp_path):
