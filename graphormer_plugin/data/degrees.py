@@ -5,7 +5,7 @@ import numpy as np
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store_shards import StoreShards
 
-GRAPHS_AT_ONCE = 1 << 16  # bounds memory
+GRAPHS_AT_ONCE = 1 << 16  # with all stored between the first and the last of them
 
 
 def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> float:

@@ -1,8 +1,9 @@
 """Every field of a batch: shape, dtype, meaning and padding value.
 
 ``B`` graphs, ``N`` nodes after padding (those of the largest graph of the batch),
-``E`` edges of the whole batch, ``F`` node columns, ``L`` path length, ``k``
-eigenvectors, ``R`` relations that occur in the batch, ``C`` targets.
+``E`` edges of the whole batch, ``F`` columns (of nodes in ``x``, of edges in
+``edge_attr``), ``L`` path length, ``k`` eigenvectors, ``R`` relations that occur in the
+batch, ``K`` numbers of each graph that join the output layer.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others. In training the task adds ``seed``, int64 ``[B]``: where random
@@ -67,7 +68,7 @@ FIELDS: dict[str, Field] = {
     # The batch as in PyTorch Geometric: the nodes of all graphs, one after another.
     "edge_index": Field("[2, E]", "int64", None, "source and target of each edge"),
     "edge_bond": Field("[E]", "uint8|uint16", None, "bond type of each edge, from 1"),
-    "edge_attr": Field("[E, C]", "float64", None, "real features of each edge"),
+    "edge_attr": Field("[E, F]", "float64", None, "real features of each edge"),
     # Standardised, 0 where missing (FeatureSchema.scale_graph_features).
     "graph_features": Field("[B, K]", "float64", None, "numbers of each graph"),
     "node_graph": Field("[sum N]", "int64", None, "position in the batch of its graph"),

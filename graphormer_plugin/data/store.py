@@ -11,12 +11,14 @@ column and split, and a ``manifest.json``:
 | `edge_src` | [sum E] uint8, uint16 or int32 | source, node number within its graph |
 | `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
 | `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
-| `edge_attr` | [sum E, C] float32 | real features of edges, if the source has them |
+| `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
 | `target` | [G, C] float32 | NaN = missing |
 | | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
 | | or [sum N] float32 | values of nodes, NaN = missing |
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
+| `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
+| `graph_features` | [G, K] float32 | numbers of each graph, NaN = missing, if there are some |
 | `split_<name>` | [graphs] int64 | graph ids of a split |
 
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
