@@ -245,7 +245,9 @@ class StoreWriter:
             self._columns.pop("row").path.unlink()
         splits = checked_splits(splits, self.num_graphs)
         if graph_features:
-            mean, std = target_statistics(graph_values, splits["train"])
+            mean, std = target_statistics(
+                graph_values, splits.get("train", np.arange(self.num_graphs))
+            )
             schema = dataclasses.replace(
                 schema,
                 graph_features=list(graph_features),

@@ -283,6 +283,13 @@ class TestBadGraphs:
             write(tmp_path / "s", chunk, bond_dims=[4, 300, 2])  # needs a table
 
 
+def test_features_of_graphs_without_a_training_split(tmp_path, rng):
+    """All graphs count, as they do for targets."""
+    more = dict(graph_features=["a"], graph_values=np.arange(6.0)[:, None])
+    store = write(tmp_path / "s", random_chunk(rng), splits={"valid": [0]}, **more)
+    assert store.schema.graph_mean == [2.5]
+
+
 class TestDamage:
     @pytest.fixture
     def store(self, tmp_path, rng):
