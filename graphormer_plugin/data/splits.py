@@ -189,7 +189,8 @@ def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
 def splits_of_graphs(
     splits: Mapping[str, Any], graph_of_row: np.ndarray, label: str
 ) -> dict[str, np.ndarray]:
-    """Splits of a store from those of its source.
+    """Splits of a store from those of its source; warns of graphs in two of train, valid
+    and test.
 
     Args:
         splits: Rows of the source by name.
@@ -203,11 +204,11 @@ def splits_of_graphs(
     for name, rows in checked_splits(splits, len(graph_of_row), "row").items():
         graph_ids = graph_of_row[rows]
         result[name] = graph_ids[graph_ids >= 0]
-    shared = np.intersect1d(result.get("train", []), result.get("valid", []))
-    if len(shared):
-        logger.warning(
-            "%s: %d graphs are both in train and in valid", label, len(shared)
-        )
+    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
+        shared = np.intersect1d(result.get(one, []), result.get(other, []))
+        if len(shared):
+            many = counted(len(shared), "graph")
+            logger.warning("%s: %s and %s share %s", label, one, other, many)
     return result
 
 

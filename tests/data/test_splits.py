@@ -7,7 +7,12 @@ from rdkit import Chem
 from graphormer_plugin.data.datasets.smiles import murcko_scaffold
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.featurise import captured_rdkit_log
-from graphormer_plugin.data.splits import folds, random_split, scaffold_split
+from graphormer_plugin.data.splits import (
+    folds,
+    random_split,
+    scaffold_split,
+    splits_of_graphs,
+)
 from graphormer_plugin.data.table import CsvTable
 from support.benchmark_files import REFUSED_ROWS
 from support.golden import GOLDEN
@@ -22,6 +27,15 @@ def test_random_split():
     ]
     joined = np.concatenate(list(splits.values()))
     assert np.array_equal(np.sort(joined), np.arange(101))
+
+
+def test_warning_of_graphs_in_two_splits(caplog):
+    splits = {"train": [0, 1], "valid": [2, 4], "test": [0, 1, 4]}
+    splits_of_graphs(splits, np.arange(5), "mine")
+    assert caplog.messages == [
+        "mine: train and test share 2 graphs",
+        "mine: valid and test share 1 graph",
+    ]
 
 
 def test_random_split_with_ratios():
