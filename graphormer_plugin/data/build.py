@@ -110,11 +110,12 @@ def locate(
         value = getattr(options, name)
         if value or name not in LATER_TABLE_OPTIONS:
             used[name] = list(value) if isinstance(value, tuple) else value
-    if "seed" in used and used.get("split", "") not in ("", "random"):
-        del used["seed"]
+    content = dataset.content(options)
+    by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)
+    if by_column or used.get("split", "") not in ("", "random"):
+        used.pop("seed", None)
     if options.max_atoms != MAX_ATOMS:
         used["max_atoms"] = options.max_atoms
-    content = dataset.content(options)
     identity = {
         "source": {"name": dataset.source, **content},
         "options": used,

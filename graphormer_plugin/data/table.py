@@ -5,6 +5,7 @@ import csv
 import fnmatch
 import gzip
 import itertools
+import math
 import re
 import stat
 import zlib
@@ -13,11 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
+LARGEST = float(np.finfo(np.float32).max)  # number of a cell
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
@@ -223,16 +227,33 @@ class Table:
         )
 
 
-def is_number(cell: str) -> bool:
-    """Whether a cell is empty or a number."""
+def number_in(cell: str) -> float:
+    """Number of a cell, NaN for an empty one.
+
+    Raises:
+        ValueError: It is not a number, or not one that fits float32.
+    """
     text = cell.strip()
     if text.lower() in MISSING:
-        return True
+        return math.nan
     try:
-        float(text)
+        if "_" in text:  # Python's 1_000, and nobody's number in a table
+            raise ValueError
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"{shown(text)} is not a number") from None
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"{shown(text)} is not a number that fits float32")
+    return number
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is empty or a number that fits float32."""
+    try:
+        number_in(cell)
     except ValueError:
         return False
-    return "_" not in text  # Python's 1_000, and nobody's number in a table
+    return True
 
 
 class CsvTable(Table):

@@ -15,12 +15,11 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.table import MISSING, readable, shown
+from graphormer_plugin.data.table import number_in, readable, shown
 from graphormer_plugin.data.table_formats import open_table, stem
 
 logger = logging.getLogger(__name__)
 
-_LARGEST = float(np.finfo(np.float32).max)
 _SPLIT_NAMES = {
     "train": "train",
     "training": "train",
@@ -51,6 +50,17 @@ def table_digest(options: DatasetOptions) -> str:
     path = Path(options.name).expanduser()
     with readable(path):
         return open_table(path).digest(0, 0)
+
+
+def has_split_column(options: DatasetOptions) -> bool:
+    """Whether the header gives the split, so that the seed does not matter.
+
+    False for SDF, whose columns are known only when all records are read.
+    """
+    path = Path(options.name).expanduser()
+    if path.name.lower().endswith((".sdf", ".sdf.gz")):
+        return False
+    return open_table(path).find_split(options.split) is not None
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
@@ -282,17 +292,9 @@ def number_of(cell: str, kind: str) -> float:
     Raises:
         ValueError: it is none, or not one of the kind.
     """
-    text = cell.strip()
-    if text.lower() in MISSING:
-        return math.nan
-    try:
-        if "_" in text:  # Python's 1_000, and nobody's number in a CSV
-            raise ValueError
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"{shown(text)} is not a number") from None
-    if not abs(number) <= _LARGEST:
-        raise ValueError(f"{shown(text)} is not a number that fits float32")
+    number, text = number_in(cell), cell.strip()
+    if math.isnan(number):
+        return number
     if kind == "binary" and number not in (0, 1):
         raise ValueError(f"{shown(text)} is neither 0 nor 1")
     if kind == "multiclass" and (number < 0 or number != int(number)):

@@ -1,5 +1,6 @@
 """Any CSV of SMILES: columns, splits, labels, and everything that can be wrong."""
 
+import dataclasses
 import gzip
 import multiprocessing
 import os
@@ -8,10 +9,12 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data import table as tables
+from graphormer_plugin.data.build import locate
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.table import CsvTable
 
@@ -90,6 +93,26 @@ class TestCsv:
         again = get_store(options(table(30), "copy.csv", seed=1))
         other = get_store(options(table(30), seed=2))
         assert one.fingerprint == again.fingerprint != other.fingerprint
+
+    @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
+    def test_the_seed_does_not_matter_with_a_split_column(self, options, name):
+        text = "smiles,y,split\nCC,1,train\nCO,2,valid\nCN,3,test\n"
+        found = options(text)
+        if name != "data.csv":
+            table = Path(found.name).with_name(name)
+            pandas.read_csv(found.name).to_parquet(table)
+            found = dataclasses.replace(found, name=str(table))
+        one, other = (
+            locate(dataclasses.replace(found, seed=seed))[1:] for seed in (1, 2)
+        )
+        assert one == other
+        random = dataclasses.replace(found, split="random", target_columns=("y",))
+        assert locate(random)[1] != locate(dataclasses.replace(random, seed=2))[1]
+
+    def test_all_and_a_number_that_is_none(self, options):
+        text = "smiles,a,b,c\n" + "CC,1,inf,1\nCO,3,2,1e50\nCN,2,3,4\n" * 2
+        store = get_store(options(text, target_columns="all"))
+        assert store.targets.names == ["a"]
 
     def test_binary_and_multiclass(self, options):
         text = table(20, value=lambda i: i % 2)
