@@ -234,26 +234,25 @@ def number_in(cell: str) -> float:
         ValueError: It is not a number, or not one that fits float32.
     """
     text = cell.strip()
-    if text.lower() in MISSING:
-        return math.nan
-    try:
-        if "_" in text:  # Python's 1_000, and nobody's number in a table
-            raise ValueError
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"{shown(text)} is not a number") from None
-    if not abs(number) <= LARGEST:
+    if not is_number(cell):
+        raise ValueError(f"{shown(text)} is not a number")
+    number = math.nan if text.lower() in MISSING else float(text)
+    if abs(number) > LARGEST:
         raise ValueError(f"{shown(text)} is not a number that fits float32")
     return number
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is empty or a number that fits float32."""
+    """Whether a cell is empty or a number, also one that does not fit float32: its column
+    is one of numbers, and the cell an error to name."""
+    text = cell.strip()
+    if text.lower() in MISSING:
+        return True
     try:
-        number_in(cell)
+        float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text  # Python's 1_000, and nobody's number in a table
 
 
 class CsvTable(Table):
