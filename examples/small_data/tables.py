@@ -94,15 +94,16 @@ def measured(results: pd.DataFrame) -> str:
 
 
 def seconds(results: pd.DataFrame) -> str:
-    """CPU seconds of a split, mean over the splits."""
+    """CPU seconds of a split, mean over the splits, and of one split of all sets."""
     names = sets_of(results)
     rows = []
     for contender in TITLES:
         part = results[results.contender == contender].groupby("set").seconds.mean()
         if len(part):
             cells = [f"{part[name]:,.0f}" if name in part else "" for name in names]
+            cells.append(f"{part.sum():,.0f}" if len(part) == len(names) else "")
             rows.append([TITLES[contender], *cells])
-    return table(["", *names], rows)
+    return table(["", *names, "all sets"], rows)
 
 
 def gains(results: pd.DataFrame) -> str:
