@@ -233,26 +233,35 @@ def number_in(cell: str) -> float:
     Raises:
         ValueError: It is not a number, or not one that fits float32.
     """
-    text = cell.strip()
-    if not is_number(cell):
-        raise ValueError(f"{shown(text)} is not a number")
-    number = math.nan if text.lower() in MISSING else float(text)
-    if abs(number) > LARGEST:
-        raise ValueError(f"{shown(text)} is not a number that fits float32")
+    try:
+        number = _float(cell)
+    except ValueError:
+        raise ValueError(f"{shown(cell.strip())} is not a number") from None
+    if number is None:
+        return math.nan
+    if not abs(number) <= LARGEST:
+        raise ValueError(f"{shown(cell.strip())} is not a number that fits float32")
     return number
 
 
 def is_number(cell: str) -> bool:
     """Whether a cell is empty or a number, also one that does not fit float32: its column
     is one of numbers, and the cell an error to name."""
-    text = cell.strip()
-    if text.lower() in MISSING:
-        return True
     try:
-        float(text)
+        _float(cell)
     except ValueError:
         return False
-    return "_" not in text  # Python's 1_000, and nobody's number in a table
+    return True
+
+
+def _float(cell: str) -> float | None:
+    """What a cell says, None if it is empty; ValueError where it is no number."""
+    text = cell.strip()
+    if text.lower() in MISSING:
+        return None
+    if "_" in text:  # Python's 1_000, and nobody's number in a table
+        raise ValueError(text)
+    return float(text)
 
 
 class CsvTable(Table):

@@ -16,10 +16,8 @@ LEAST_ISOTONIC = 50  # labels of a target, for more than a scale
 KNOTS = 16  # of the isotonic curve
 FOLDS = 5  # that decide between a scale and a curve
 LEAST_FACTOR = 0.25  # of a curve, in terms of the scale
-LOGARITHMS = (
-    -20.0,
-    5.0,
-)  # limits of the squares of factor and floor, over typical ones
+# Limits of the logarithms of the squares of factor and floor, over typical ones.
+LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
 MOST_TARGETS = 6  # a figure has a panel for each of the first
