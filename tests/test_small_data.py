@@ -1,7 +1,9 @@
 """examples/small_data: the sets, one small measurement, and the tables."""
 
 import argparse
+import re
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -80,6 +82,23 @@ def test_a_split_is_there_whole_or_not_at_all(data, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         sets.write_splits(data, tmp_path / "splits", "esol", 1)
     assert not [*(tmp_path / "splits").iterdir()]
+
+
+def test_a_split_of_many_targets(tmp_path, monkeypatch):
+    """pandas reads each column into an array of its own, and warns of so many."""
+    monkeypatch.setattr(sets, "MIN_LABELS", 5)
+    labels = dict.fromkeys((f"assay {number}" for number in range(220)), 1.0)
+    table = pd.DataFrame({"smiles": SMILES, **labels})
+    table.to_csv(tmp_path / "toxcast.csv.gz", index=False)
+    with warnings.catch_warnings(action="error"):
+        (path,) = sets.write_splits(tmp_path, tmp_path / "splits", "toxcast", 1)
+    header, *lines = path.read_text().splitlines()
+    assert header == ",".join(["smiles", *(f"t{n}" for n in range(110)), "split"])
+    assert len(lines) == len(SMILES)
+    for smiles, line in zip(SMILES, lines):
+        assert re.fullmatch(
+            re.escape(smiles) + r"(,1\.0){110},(train|valid|test)", line
+        )
 
 
 def test_counts_are_those_of_heads(tmp_path):

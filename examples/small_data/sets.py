@@ -69,9 +69,9 @@ def write_splits(folder: Path, data: Path, name: str, seeds: int) -> list[Path]:
         data.mkdir(parents=True, exist_ok=True)
         table, scaffolds = molecules(folder, name)
         for seed, path in enumerate(paths, 1):
-            split = pd.Series("test", table.index)
+            split = pd.Series("test", table.index, name="split")
             for part, rows in scaffold_split(scaffolds, seed=seed).items():
                 split[rows] = part
             with atomic_write(path, "w", newline="") as file:
-                table.assign(split=split).to_csv(file, index=False)
+                pd.concat([table, split], axis=1).to_csv(file, index=False)
     return paths
