@@ -29,6 +29,7 @@ def forest_predictions(
     table: np.ndarray,
     labels: np.ndarray,
     train: np.ndarray,
+    test: np.ndarray,
     *,
     kind: str,
     trees: int,
@@ -36,12 +37,13 @@ def forest_predictions(
     classes: int = 0,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Predictions of random forests, one per target, for all molecules.
+    """Predictions of random forests, one per target.
 
     Args:
         table: Features [n, F], NaN where missing.
         labels: [n, T], NaN where missing.
         train: Molecules to fit to.
+        test: Molecules to predict, t numbers of rows.
         kind: Of the targets.
         trees: In each forest.
         seed: Of the forests.
@@ -49,10 +51,11 @@ def forest_predictions(
         weights: Of the labels [n, T].
 
     Returns:
-        Values or probabilities of class 1 [n, T]; probabilities [n, classes] of a
+        Values or probabilities of class 1 [t, T]; probabilities [t, classes] of a
         multiclass target.
     """
-    found = np.zeros((len(labels), classes or labels.shape[1]))
+    wanted = table[test]
+    found = np.zeros((len(test), classes or labels.shape[1]))
     for target, column in enumerate(labels.T):
         rows = train[~np.isnan(column[train])]
         if weights is not None:
@@ -75,11 +78,11 @@ def forest_predictions(
         if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
             forest.fit(table[rows], column[rows], of_rows)
-            found[:, target] = forest.predict(table)
+            found[:, target] = forest.predict(wanted)
             continue
         forest = RandomForestClassifier(**options)
         forest.fit(table[rows], column[rows].astype(int), of_rows)
         places = forest.classes_ if classes else slice(target, target + 1)
-        chances = forest.predict_proba(table)
+        chances = forest.predict_proba(wanted)
         found[:, places] = chances if classes else chances[:, 1:]
     return found

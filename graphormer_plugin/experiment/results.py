@@ -32,7 +32,8 @@ class Run:
 
     Attributes:
         split: Molecules of train, valid and test.
-        predictions: For all n molecules by the name of the model.
+        predictions: For all n molecules by the name of the model; that of the random
+            forest is NaN but for test.
         chosen: Name of the model that the experiment chooses.
         checkpoints: Of the chosen model, in the folder of the experiment.
         reason: Why it was chosen.

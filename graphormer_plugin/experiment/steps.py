@@ -106,23 +106,28 @@ def forest_file(folder: Path, run: int) -> Path:
 
 
 def forest(experiment: Experiment, run: int) -> Prediction:
-    """Predictions of the random forest, computed or read."""
+    """Predictions of the random forest, computed or read; those of test are what all
+    files show of it, and the others are NaN."""
     table, path = experiment.table, forest_file(experiment.folder, run)
     if not path.exists():
         experiment.bar.set_description(f"replicate {run + 1}, random forest")
         parts = list(experiment.features().values())
-        rows = fitted_rows(experiment.splits[run])
+        split = experiment.splits[run]
+        rows, test = fitted_rows(split), split["test"]
         found = forest_predictions(
             np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
             table.labels,
             rows,
+            test,
             kind=table.targets.kind,
             trees=experiment.settings.trees,
             seed=experiment.settings.seed + run,
             classes=table.targets.num_classes,
             weights=experiment.label_weights(rows),
         )
-        save_prediction(path, Prediction(found))
+        values = np.full((len(table.labels), found.shape[1]), np.nan)
+        values[test] = found
+        save_prediction(path, Prediction(values))
         experiment.bar.update(FOREST_STEPS)
     return read_prediction(path)
 

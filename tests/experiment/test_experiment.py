@@ -8,7 +8,7 @@ import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import plan
+from graphormer_plugin.experiment import plan, references, steps
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.settings import (
@@ -176,3 +176,26 @@ def test_a_head_that_cannot_be_fitted(experiment):
     experiment.errors[FINETUNE] = ValueError("no data")
     with pytest.raises(ValueError, match="no data"):
         running.do_runs(experiment)
+
+
+def test_the_forest_predicts_what_is_read(experiment, monkeypatch):
+    """Test molecules alone, in their rows; the file of a forest is read again."""
+    predicted = []
+    predict = references.RandomForestRegressor.predict
+
+    def counted(forest, table):
+        predicted.append(table)
+        return predict(forest, table)
+
+    monkeypatch.setattr(references.RandomForestRegressor, "predict", counted)
+    features = np.arange(24.0).reshape(12, 2)
+    monkeypatch.setattr(plan.Experiment, "features", lambda _: {"a": features})
+    experiment.table.weights = None
+    experiment.splits = [SPLIT | {"test": np.array([11, 3])}]
+    experiment.bar.set_description = experiment.bar.update = lambda _: None
+    for _ in range(2):
+        found = steps.forest(experiment, 0).values
+        assert found.shape == (12, 1) and np.isfinite(found[[3, 11]]).all()
+        assert np.isnan(np.delete(found, [3, 11])).all() and found[11] > found[3]
+    (rows,) = predicted
+    assert np.array_equal(rows, features[[11, 3]])
