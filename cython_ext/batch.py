@@ -37,6 +37,7 @@ from cython_ext.columns import (
     checked_columns,
     checked_graph_ids,
     extents,
+    ranges,
 )
 
 _BOND_FIELDS = frozenset({"bond", "path_bond", "relation_index", "edge_bond"})
@@ -155,7 +156,7 @@ def build_batch(
     if "ring" in fields:
         out["ring"] = _fill_rings(stored, ids, job.node_count, job.width)
     if "edge_attr" in fields:
-        out["edge_attr"] = _edge_rows(job, stored["edge_attr"])
+        out["edge_attr"] = stored["edge_attr"][ranges(job.edge_start, job.edge_count)]
     if "node_graph" in fields:
         out["node_graph"] = np.repeat(np.arange(len(ids)), job.node_count)
     if "relation_index" in fields:
@@ -316,13 +317,6 @@ def _run(job: BatchJob, ids: np.ndarray, num_threads: int) -> np.ndarray:
     return seen
 
 
-def _edge_rows(job: BatchJob, column: np.ndarray) -> np.ndarray:
-    """Rows of a column of edges that belong to the batch."""
-    count = job.edge_count
-    first = np.repeat(job.edge_start - np.cumsum(count) + count, count)
-    return column[first + np.arange(count.sum())]
-
-
 def _fill_rings(
     stored: dict[str, np.ndarray], ids: np.ndarray, node_count: np.ndarray, width: int
 ) -> np.ndarray:
@@ -330,13 +324,11 @@ def _fill_rings(
     ring = np.zeros((len(ids), width, width), dtype=np.uint8)
     first, num_rings = extents("ring_offset", stored["ring_offset"], ids)
     place = np.repeat(np.arange(len(ids)), num_rings)  # in the batch, of each ring
-    rings = np.arange(num_rings.sum()) + np.repeat(
-        first - np.cumsum(num_rings) + num_rings, num_rings
+    start, size = extents(
+        "ring_start", stored["ring_start"], ranges(first, num_rings), "ring"
     )
-    start, size = extents("ring_start", stored["ring_start"], rings, "ring")
     # Every node of a ring with every node of it: size x size pairs per ring.
-    rows = np.repeat(start - np.cumsum(size) + size, size) + np.arange(size.sum())
-    node = stored["ring_node"][rows].astype(np.int64)
+    node = stored["ring_node"][ranges(start, size)].astype(np.int64)
     place = np.repeat(place, size)
     outside = (node < 0) | (node >= node_count[place])
     if outside.any():
@@ -346,9 +338,7 @@ def _fill_rings(
             f"node in [0, {node_count[place[wrong]]})"
         )
     mates = np.repeat(size, size)  # of each node
-    other = np.arange(mates.sum()) + np.repeat(
-        np.repeat(np.cumsum(size) - size, size) - np.cumsum(mates) + mates, mates
-    )
+    other = ranges(np.repeat(np.cumsum(size) - size, size), mates)
     ring[np.repeat(place, mates), np.repeat(node, mates), node[other]] = 1
     return ring
 

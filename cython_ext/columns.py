@@ -178,3 +178,22 @@ def extents(
             f"expected an ascending range of fewer than {INT32_MAX} within [0, {end}]"
         )
     return start, count
+
+
+def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """Several ranges of integers, one after another.
+
+    Args:
+        start: First integer of each range, int64 ``[K]``.
+        count: Number of its integers, 0 or more, int64 ``[K]``.
+
+    Returns:
+        int64 ``[sum count]``.
+
+    Example:
+        >>> ranges(np.array([7, 0, 3]), np.array([2, 0, 3]))
+        array([7, 8, 3, 4, 5])
+    """
+    rows = np.repeat(start - np.cumsum(count) + count, count)
+    rows += np.arange(len(rows))
+    return rows

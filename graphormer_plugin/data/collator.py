@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
+from cython_ext.columns import ranges
 from graphormer_plugin.data.columns import (
     ShardColumns,
     columns_of_graphs,
@@ -170,14 +171,14 @@ def numbered_edges(
         ValueError: a graph has more than 65,535 edges.
     """
     offsets = np.asarray(columns["edge_offset"])
-    most = int(np.diff(offsets).max(initial=0))
+    counts = np.diff(offsets)
+    most = int(counts.max(initial=0))
     if most > MAX_BOND_TYPES:
         raise ValueError(
             f"a graph has {most} edges, expected at most {MAX_BOND_TYPES} of edges "
             "with real features"
         )
-    numbers = np.arange(1, offsets[-1] + 1)
-    numbers -= np.repeat(offsets[:-1], np.diff(offsets))
+    numbers = ranges(np.ones_like(counts), counts)
     return numbers.astype(bond_dtype(most)), max(most, 1)
 
 
@@ -209,7 +210,5 @@ def node_target(
     target = np.full(real.shape, -1, dtype=np.int64)
     if labels.dtype.kind == "f":
         target = np.full(real.shape, np.nan)
-    first = np.cumsum(sizes) - sizes
-    nodes = np.arange(sizes.sum()) + np.repeat(starts - first, sizes)
-    target[real] = labels[nodes]
+    target[real] = labels[ranges(starts, sizes)]
     return target

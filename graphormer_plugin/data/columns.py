@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cython_ext import bond_dtype, edge_order
-from cython_ext.columns import RING_COLUMNS
+from cython_ext.columns import RING_COLUMNS, ranges
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
 
@@ -184,8 +184,8 @@ def _kind_of_row(name: str, column: np.ndarray) -> str:
 def _ranges(offset: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Offsets of some ranges one after another, and the rows that they hold."""
     start = np.asarray(offset[ids])
-    end = np.cumsum([0, *(offset[ids + 1] - start)], dtype=np.int64)
-    return end, np.arange(end[-1]) + np.repeat(start - end[:-1], np.diff(end))
+    count = offset[ids + 1] - start
+    return np.concatenate([[0], np.cumsum(count)]), ranges(start, count)
 
 
 class ShardColumns:

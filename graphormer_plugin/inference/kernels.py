@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from cython_ext.columns import ranges
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
 from graphormer_plugin.data.schema import MAX_SCALED
@@ -207,9 +208,7 @@ def _unary(counts: NDArray) -> tuple[NDArray, NDArray]:
     gives c ones, so that a product of rows is the sum of the minima of their counts."""
     rows, bits = np.nonzero(counts)
     times = counts[rows, bits].astype(np.int64)
-    rows, bits = np.repeat(rows, times), np.repeat(bits, times)
-    starts = np.repeat(np.cumsum(times) - times, times)
-    return rows, bits * MAX_COUNT + np.arange(len(bits)) - starts
+    return np.repeat(rows, times), ranges(bits * MAX_COUNT, times)
 
 
 def mid_ranks(column: Floats) -> tuple[Floats, Floats]:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cython_ext import FAR, FIELDS, UNREACHABLE, build_batch, codes, edge_order
+from cython_ext.columns import ranges
 from support import reference
 from support.reference import columns_of, random_graph
 
@@ -467,3 +468,17 @@ def test_without_the_compiled_kernels_one_line_says_what_to_do():
     last = result.stderr.splitlines()[-1]
     assert last.startswith("ImportError: cython_ext is not compiled (import of")
     assert "pip install -e ." in last
+
+
+def test_ranges_one_after_another():
+    """Empty ranges, overlapping ones, none at all; types of stored offsets."""
+    rng = np.random.default_rng(5)
+    for size in (0, 1, 2, 50):
+        for start_type, count_type in (("i8", "i8"), ("i4", "i4"), ("u1", "i8")):
+            start = rng.integers(0, 100, size).astype(start_type)
+            count = rng.integers(0, 4, size).astype(count_type)
+            found = ranges(start, count)
+            expected = [
+                at + k for at, n in zip(start.tolist(), count) for k in range(n)
+            ]
+            assert found.dtype == np.int64 and found.tolist() == expected
