@@ -7,6 +7,7 @@ graphs without a store. Both compute only what a `BatchSpec` asks for.
 
 import contextlib
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -18,12 +19,18 @@ import numpy as np
 from cython_ext.columns import RING_COLUMNS, checked_columns
 from graphormer_plugin.data.column_file import npy_header
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    file_sha256,
+    is_read_only,
+)
 from graphormer_plugin.data.laplacian import laplacian_eigenvectors
 from graphormer_plugin.data.rings import substructure_sets, substructures
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.weisfeiler_lehman import wl_roles
 
+logger = logging.getLogger(__name__)
 Columns = Mapping[str, np.ndarray]
 
 _RECORD = "record.json"
@@ -102,28 +109,49 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
     They lie beside the store in ``<store>.<key>/``, one ``.npy`` per column, with a
     record of the store's fingerprint and of all checksums. If the record does not match,
     they are computed again. If several processes ask at once, one computes and the
-    others wait. Nothing is written if the record matches.
+    others wait. Nothing is written if the record matches. Where this user cannot write,
+    each process computes them in memory, with a warning.
 
     Returns:
-        Read-only arrays by column name.
+        Arrays by column name.
+
+    Raises:
+        OSError: The disk is full.
     """
     made = {}
     for field in sorted(spec.fields & CACHED_FIELDS.keys()):
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
-        rows = cached.rows(spec)
         # Without the lock, which needs a folder that can be written, and one at a time.
-        arrays = _valid_columns(folder, store, cached.version, rows)
-        if arrays is None:
-            with file_lock(folder):
-                arrays = _valid_columns(folder, store, cached.version, rows)
-                if arrays is None:
-                    label = f"{store.manifest['dataset']}: {field}"
-                    arrays = cached.compute(store.columns, spec, label)
-                    _write(folder, arrays, store, cached.version)
-                    arrays = _mapped(folder, rows)
-        made |= arrays
+        found = _valid_columns(folder, store, cached.version, cached.rows(spec))
+        made |= _computed(folder, store, field, spec) if found is None else found
     return made
+
+
+def _computed(
+    folder: Path, store: GraphStore, field: str, spec: BatchSpec
+) -> dict[str, np.ndarray]:
+    """The columns of a field, kept in a folder if that can be written."""
+    cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
+    rows, arrays = cached.rows(spec), None
+    try:
+        with file_lock(folder):
+            arrays = _valid_columns(folder, store, cached.version, rows)
+            if arrays is None:
+                arrays = cached.compute(store.columns, spec, label)
+                _write(folder, arrays, store, cached.version)
+                arrays = _mapped(folder, rows)
+    except OSError as error:
+        if not is_read_only(error):
+            raise
+        logger.warning(
+            "cannot keep %s in %s (%s): each start computes it in memory; name another "
+            "folder with --data-root to keep it",
+            field,
+            folder.parent,
+            error.strerror or error,
+        )
+    return cached.compute(store.columns, spec, label) if arrays is None else arrays
 
 
 def _mapped(folder: Path, names: Iterable[str]) -> dict[str, np.ndarray]:

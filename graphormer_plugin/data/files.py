@@ -72,6 +72,11 @@ def is_full(error: BaseException | None) -> bool:
     return isinstance(error, OSError) and error.errno in full
 
 
+def is_read_only(error: OSError) -> bool:
+    """Whether an error says that this user, or nobody, can write there."""
+    return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
 @contextlib.contextmanager
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None

@@ -1,5 +1,8 @@
 """Columns beside a store: made once, checked, made anew when they do not fit."""
 
+import errno
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -75,17 +78,31 @@ def test_made_once(store, calls):
     assert calls == [3, 3, 4]
 
 
-def test_read_only_folder(store, monkeypatch):
-    expected = np.array(load_or_compute(store, eigenvectors(3))["lap_pe"])
+@pytest.mark.parametrize("function", ["file_lock", "_write"])
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_read_only_folder(store, calls, monkeypatch, caplog, function, code):
+    """What fits is read without a word, what does not is computed in memory, once."""
 
-    def refuse(path):
-        raise PermissionError(f"{path} is read-only")
+    def refuse(path, *_):
+        raise OSError(code, os.strerror(code), str(path))
 
-    monkeypatch.setattr(field_cache, "file_lock", refuse)
-    found = load_or_compute(store, eigenvectors(3))
-    assert np.array_equal(found["lap_pe"], expected)
-    with pytest.raises(PermissionError, match="read-only"):
-        load_or_compute(store, eigenvectors(4))
+    expected = [
+        compute_columns(store.columns, eigenvectors(k))["lap_pe"] for k in (3, 4)
+    ]
+    load_or_compute(store, eigenvectors(3))
+    before = sorted(store.path.parent.rglob("*"))
+    monkeypatch.setattr(field_cache, function, refuse)
+    calls.clear()
+    found = load_or_compute(store, eigenvectors(3))["lap_pe"]
+    assert np.array_equal(found, expected[0]) and not (calls or caplog.messages)
+    found = load_or_compute(store, eigenvectors(4))["lap_pe"]
+    assert np.array_equal(found, expected[1]) and calls == [4]
+    assert caplog.messages == [
+        f"cannot keep lap_pe in {store.path.parent} ({os.strerror(code)}): each start "
+        "computes it in memory; name another folder with --data-root to keep it"
+    ]
+    left = {path for path in store.path.parent.rglob("*") if path not in before}
+    assert {path.suffix for path in left} <= LOCKS
 
 
 def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
