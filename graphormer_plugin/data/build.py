@@ -13,6 +13,7 @@ from rdkit import rdBase
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.datasets import csv_file, smiles
+from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
     NewerStoreError,
@@ -21,7 +22,7 @@ from graphormer_plugin.data.errors import (
 )
 from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
 from graphormer_plugin.data.files import file_lock, is_full
-from graphormer_plugin.data.graph_features import graph_features
+from graphormer_plugin.data.graph_features import PART_ROWS, graph_features
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.labels import checked_weights
 from graphormer_plugin.data.options import (
@@ -347,7 +348,7 @@ def _build_from_smiles(
             molecules=extras.get("identity"),
             weights=weights,
             featuriser=source.featuriser or ("" if source.parser else default),
-            **graph_features(source, options, kept, rows),
+            **graph_features(source, options, kept, rows, label, parts),
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
@@ -370,6 +371,8 @@ def _parts(
         sorted(source.exclude),
         (part_rows(), rdBase.rdkitVersion, hash_of_rows(source.smiles)),
     ]
+    if options.descriptors:
+        key.append((code_hash(rdkit_descriptors), PART_ROWS))
     parts = SavedParts(path.parent / f".parts-{path.name}", key)
     if options.rebuild:
         parts.remove()
@@ -437,7 +440,7 @@ def _build_from_graphs(
             splits=splits,
             weights=source.weights,
             featuriser=source.featuriser,
-            **graph_features(source, options, graph_ids, writer.num_graphs),
+            **graph_features(source, options, graph_ids, writer.num_graphs, label),
             **_description(source, label, options, width),
             **identity,
         )

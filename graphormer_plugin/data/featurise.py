@@ -1,6 +1,7 @@
 """From SMILES to chunks of a store, on as many processes as asked for."""
 
 import contextlib
+import itertools
 import logging
 import multiprocessing
 import os
@@ -179,14 +180,27 @@ def featurise_pieces(
     Raises:
         WorkerError: A worker died.
     """
+    calls = ((parser, rows, strings) for rows, strings in pieces)
+    return in_workers(workers, _featurise_rows, calls)
+
+
+def in_workers(
+    workers: int,
+    function: Callable[..., Result],
+    calls: Iterable[tuple[Any, ...]],
+) -> Iterator[Result]:
+    """Results of calls in their order, a bounded number of them at once.
+
+    Args:
+        workers: Processes; 0: this one.
+        function: Importable by its name.
+        calls: Its arguments.
+
+    Raises:
+        WorkerError: A worker died.
+    """
     if workers == 0:
-        return (_featurise_rows(parser, *piece) for piece in pieces)
-    return _in_pool(workers, parser, pieces)
-
-
-def _in_pool(
-    workers: int, parser: Parser, pieces: Iterable[tuple[list[int], list[str]]]
-) -> Iterator[FeaturisedRows]:
+        return itertools.starmap(function, calls)
     # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
     # The fork server imports this package once and forks clean workers.
     method = "forkserver"
@@ -196,8 +210,7 @@ def _in_pool(
     if method == "forkserver":
         context.set_forkserver_preload([__name__])
     pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
-    calls = ((parser, rows, strings) for rows, strings in pieces)
-    return in_order(pool, workers, _featurise_rows, calls)
+    return in_order(pool, workers, function, calls)
 
 
 def in_order(

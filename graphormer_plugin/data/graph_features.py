@@ -1,24 +1,49 @@
 """Numbers of each graph that join the output layer: columns of a table, descriptors."""
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from rdkit import Chem
+from tqdm import tqdm
 
 from graphormer_plugin.data.datasets.smiles import (
     mol_of_largest_fragment,
     mol_of_smiles,
 )
-from graphormer_plugin.data.descriptors import DESCRIPTORS, LEFT_OUT, rdkit_descriptors
+from graphormer_plugin.data.descriptors import (
+    BLOCK,
+    DESCRIPTORS,
+    LEFT_OUT,
+    rdkit_descriptors,
+)
+from graphormer_plugin.data.featurise import (
+    captured_rdkit_log,
+    in_workers,
+    num_workers,
+)
+from graphormer_plugin.data.labels import as_float32
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
 
+logger = logging.getLogger(__name__)
+
+NAME = "descriptors"  # of the files of their parts
 PREFIX = "rdkit:"  # of the name of a descriptor
+PART_ROWS = 16 * BLOCK  # of a part that is kept on disk: some seconds of work
+# One core describes about a thousand molecules while workers start.
+MIN_ROWS_FOR_WORKERS = 4096
 
 
 def graph_features(
-    source: DatasetSource, options: DatasetOptions, kept: np.ndarray, rows: int
+    source: DatasetSource,
+    options: DatasetOptions,
+    kept: np.ndarray,
+    rows: int,
+    label: str,
+    parts: SavedParts | None = None,
 ) -> dict[str, Any]:
     """Names and values of the numbers that join the output layer, for the kept rows.
 
@@ -27,9 +52,13 @@ def graph_features(
         options: Say whether there are descriptors.
         kept: Rows that became graphs.
         rows: Number of all rows.
+        label: Of the progress bar.
+        parts: Keep finished descriptors for a preparation that continues after a kill;
+            descriptors need them.
 
     Raises:
         ValueError: The values are not [rows, K].
+        WorkerError: A worker died.
     """
     names, values = list(source.graph_features), np.empty((len(kept), 0))
     if names:
@@ -46,8 +75,52 @@ def graph_features(
         if options.largest_fragment:
             parse = mol_of_largest_fragment
         texts = [source.smiles[row] for row in kept]
-        values = with_descriptors(names, values, texts, parse)
+        found = _descriptors(texts, parse, options, label, parts)
+        values = np.concatenate([as_float32(values), found], 1)
     return {"graph_features": names, "graph_values": values}
+
+
+def _descriptors(
+    smiles: Sequence[str],
+    parse: Callable[[str], Chem.Mol],
+    options: DatasetOptions,
+    label: str,
+    parts: SavedParts,
+) -> np.ndarray:
+    """`rdkit_descriptors` in float32 [n, descriptors], by workers and in parts."""
+    found = np.empty((len(smiles), len(feature_names())), np.float32)
+    done = 0
+    for part in parts.load_values(NAME):
+        found[done : done + PART_ROWS] = part
+        done += PART_ROWS
+    if done:
+        logger.info("continuing after descriptors of %s molecules", f"{done:,}")
+    calls = (
+        (smiles[start : start + BLOCK], parse)
+        for start in range(done, len(smiles), BLOCK)
+    )
+    count = num_workers(options.workers, len(smiles) - done, MIN_ROWS_FOR_WORKERS)
+    with tqdm(
+        total=len(smiles),
+        initial=done,
+        desc=f"{label}: descriptors",
+        unit="mol",
+        disable=not options.progress,
+    ) as bar:
+        for block in in_workers(count, _describe, calls):
+            found[done : done + len(block)] = block
+            done += len(block)
+            if done % PART_ROWS == 0:
+                part = found[done - PART_ROWS : done]
+                parts.save_values(NAME, done // PART_ROWS - 1, part)
+            bar.update(len(block))
+    return found
+
+
+def _describe(smiles: Sequence[str], parse: Callable[[str], Chem.Mol]) -> np.ndarray:
+    """`rdkit_descriptors` in float32, without RDKit's messages."""
+    with captured_rdkit_log():
+        return as_float32(rdkit_descriptors(smiles, parse))
 
 
 def feature_names() -> list[str]:

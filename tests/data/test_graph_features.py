@@ -1,9 +1,14 @@
 """Columns of a table and descriptors, as numbers of graphs that join the output layer."""
 
+import logging
+import os
+import signal
+
 import numpy as np
 import pytest
 import torch
 
+from graphormer_plugin.data import graph_features
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.descriptors import rdkit_descriptors
@@ -14,6 +19,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.translate import translate_columns
 from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model
+from support.training import forked
 
 SMILES = ["CCO", "CCCl.Cl", "c1ccccc1", "CCN", "CC", "CCC"]
 PH = [1.0, 3.0, np.nan, 5.0, 100.0, 2.0]
@@ -28,10 +34,9 @@ def options(tmp_path):
     path.write_text("\n".join(["smiles,y,pH,same,split", *lines]) + "\n")
 
     def make(**more):
-        named = {"target_columns": "y", "extra_columns": "pH,same", **more}
-        return DatasetOptions(
-            str(path), data_root=str(tmp_path), workers=1, progress=False, **named
-        )
+        named = {"target_columns": "y", "extra_columns": "pH,same", "workers": 1}
+        named |= {"data_root": str(tmp_path), **more}
+        return DatasetOptions(str(path), progress=False, **named)
 
     return make
 
@@ -60,6 +65,39 @@ def test_descriptors(options, largest_fragment):
     smiles = [s.removesuffix(".Cl") if largest_fragment else s for s in SMILES]
     expected = rdkit_descriptors(smiles).astype(np.float32)
     np.testing.assert_array_equal(store.columns["graph_features"][:, 1:], expected)
+
+
+@pytest.mark.long  # starts a process and workers
+def test_descriptors_of_a_killed_preparation(options, monkeypatch, tmp_path, caplog):
+    """It goes on after the finished parts; workers compute the rest."""
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(graph_features, "BLOCK", 1)
+    monkeypatch.setattr(graph_features, "PART_ROWS", 2)
+    whole = get_store(options(descriptors=True, data_root=str(tmp_path / "other")))
+    described = graph_features.rdkit_descriptors
+
+    def deadly(smiles, parse):
+        if smiles == [SMILES[5]]:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return described(smiles, parse)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(graph_features, "rdkit_descriptors", deadly)
+        process = forked(get_store, options(descriptors=True))
+        process.join()
+    assert process.exitcode == -signal.SIGKILL
+    (parts,) = (tmp_path / "stores").glob(".parts-*")
+    assert len(list(parts.glob("*.npz"))) == 2
+    second = parts / "descriptors000001.npz"
+    second.write_bytes(second.read_bytes()[:-30])
+
+    def refuse(*_):
+        raise AssertionError("the parent computes descriptors")
+
+    monkeypatch.setattr(graph_features, "rdkit_descriptors", refuse)
+    store = get_store(options(descriptors=True, workers=2))
+    assert "continuing after descriptors of 2 molecules" in caplog.text
+    assert store.fingerprint == whole.fingerprint and not parts.exists()
 
 
 @pytest.mark.parametrize(

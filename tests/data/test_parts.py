@@ -177,5 +177,23 @@ def test_parts_come_back_as_they_were(tmp_path):
     assert not (tmp_path / "parts").exists()
 
 
+def test_parts_of_arrays_come_back_as_they_were(tmp_path):
+    """Beside those with graphs, from the first to the one before a gap or damage."""
+    values = np.array([[1.5, np.nan], [-0.0, 3e38], [1e-45, 0]], np.float32)
+    parts = SavedParts(tmp_path / "parts", "key")
+    assert list(parts.load_values("numbers")) == []
+    for number in (0, 1, 2, 4):
+        parts.save_values("numbers", number, values + number)
+    found = list(SavedParts(tmp_path / "parts", "key").load_values("numbers"))
+    assert len(found) == 3 and found[0].dtype == np.float32
+    assert b"".join(map(bytes, found)) == b"".join(bytes(values + k) for k in range(3))
+    assert list(parts.load()) == list(parts.load_values("number")) == []
+    file = tmp_path / "parts" / "numbers000001.npz"
+    content = bytearray(file.read_bytes())
+    content[content.index(bytes(values[1] + 1))] ^= 1
+    file.write_bytes(content)
+    assert len(list(parts.load_values("numbers"))) == 1
+
+
 def test_sources_are_told_apart_by_their_rows():
     assert hash_of_rows(["C", "CC"]) != hash_of_rows(["CC", "C"])

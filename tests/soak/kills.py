@@ -36,7 +36,7 @@ import torch
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin.cli import predict
-from graphormer_plugin.data import DatasetOptions, build, featurise
+from graphormer_plugin.data import DatasetOptions, build, featurise, graph_features
 from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.inference.resumable_writer import part_record
 from support.training import SMILES, logged, train_arguments
@@ -209,16 +209,19 @@ class Training:
 
 
 class Preparation:
-    """`get_store` of a CSV in parts of 16 rows; goes on after the finished ones."""
+    """`get_store` of a CSV with descriptors, in parts of 16 rows; goes on after the
+    finished ones."""
 
     def __init__(self, data: Path) -> None:
         self.data = data
 
     def start(self, folder: Path) -> None:
         featurise.CHUNK_ROWS, featurise.PART_CHUNKS = 8, 2
+        graph_features.BLOCK, graph_features.PART_ROWS = 8, 16
         options = DatasetOptions(
             name=str(self.data / "molecules.csv"),
             target_columns="length",
+            descriptors=True,
             data_root=str(folder / "root"),
             progress=False,
             workers=0,
