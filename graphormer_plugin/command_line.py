@@ -8,12 +8,14 @@ traceback, where a flag is missing; its parser prints a page of usage with every
 import argparse
 import functools
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from fairseq import options
 
+from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.tasks._errors import one_line_errors
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,16 @@ TRAINING = (
     BATCHES,
 )
 VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
+# What a value of --lr-scheduler needs beside it.
+SCHEDULES = {
+    "cosine": (("--max-update", "--lr-period-updates"), "--max-update"),
+    "polynomial_decay": (("--total-num-update",), "--total-num-update"),
+    "tri_stage": (
+        ("--phase-ratio", "--warmup-steps", "--hold-steps", "--decay-steps"),
+        "--phase-ratio",
+    ),
+    "triangular": (("--max-lr",), "--max-lr"),
+}
 
 fairseq_parse = options.parse_args_and_arch
 
@@ -55,7 +67,11 @@ def parse(
         if not {"-h", "--help"} & {*sys.argv}:
             with one_line_errors():
                 check(parser, sys.argv[1:])
-    return fairseq_parse(parser, input_args, *more, **options)
+    arguments = fairseq_parse(parser, input_args, *more, **options)
+    if input_args is None:
+        with one_line_errors():
+            check_paths(arguments[0] if isinstance(arguments, tuple) else arguments)
+    return arguments
 
 
 def wrong(message: str) -> NoReturn:
@@ -80,6 +96,10 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     if not (trains or "--path" in known):
         return
     needed = TRAINING if trains else VALIDATION
+    words = [word for argument in arguments for word in argument.split("=", 1)]
+    if trains and "--lr-scheduler" in words[:-1]:
+        schedule = words[words.index("--lr-scheduler") + 1]
+        needed += (SCHEDULES[schedule],) if schedule in SCHEDULES else ()
     missing = [advice for names, advice in needed if not flags & {*names}]
     if missing:
         raise ValueError(
@@ -88,3 +108,30 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
         )
     if trains and "--lr" not in flags:
         logger.warning("no --lr: fairseq's default is 0.25, far too large for Adam")
+
+
+def check_paths(arguments: argparse.Namespace) -> None:
+    """Check the files and the folder that fairseq uses before it asks the task.
+
+    Args:
+        arguments: of a command of fairseq. The name of a model of the package becomes the
+            path of its file.
+
+    Raises:
+        OSError: there is no such checkpoint.
+        ValueError: ``--save-dir`` cannot be made.
+    """
+    if path := getattr(arguments, "finetune_from_model", None):
+        arguments.finetune_from_model = os.fspath(checkpoint_path(path))
+    if hasattr(arguments, "arch"):
+        folder = arguments.save_dir
+        try:
+            if not arguments.no_save:
+                os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise ValueError(f"--save-dir {folder}: {error.strerror}") from None
+    elif path := getattr(arguments, "path", None):
+        arguments.path = os.fspath(checkpoint_path(path))
+        suffix = getattr(arguments, "checkpoint_suffix", "")
+        if not (suffix or os.path.exists(arguments.path)):
+            raise FileNotFoundError(f"--path {path}: no such file")

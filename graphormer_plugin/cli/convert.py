@@ -24,6 +24,7 @@ from graphormer_plugin.finetune.importers import (
 from graphormer_plugin.finetune.transfer import preset_options, setting
 from graphormer_plugin.inference.checkpoint import (
     check_output,
+    checkpoint_path,
     invalid_checkpoint_errors,
     read_checkpoint,
     slim,
@@ -82,6 +83,8 @@ def build_parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = build_parser().parse_args(argv)
+    if not arguments.source:
+        arguments.input = os.fspath(checkpoint_path(arguments.input))
     logging.basicConfig(level=logging.WARNING, format="%(message)s", force=True)
     check_arguments(arguments)
     if arguments.info:

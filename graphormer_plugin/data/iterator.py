@@ -182,7 +182,7 @@ def batch_iterator(
         **options: of fairseq's iterator; the names above are those of its tasks.
 
     Raises:
-        ValueError: a limit below 1, or a graph that is too large.
+        ValueError: a limit below 1, workers below 0, or a graph that is too large.
     """
     for flag, limit in [
         ("--batch-size", max_sentences),
@@ -191,6 +191,8 @@ def batch_iterator(
     ]:
         if limit is not None and limit < 1:
             raise ValueError(f"{flag} {limit}: expected 1 or more")
+    if num_workers < 0:
+        raise ValueError(f"--num-workers {num_workers}: expected 0 or more")
     cores = len(os.sched_getaffinity(0))
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)

@@ -367,7 +367,8 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
         if not len(missing):
             continue
         what = "a class" if metric.name == "roc_auc" else "labels"
-        text = f"{listed(missing)} lacks {what} in {part}"
+        verb = "lacks" if len(missing) == 1 else "lack"
+        text = f"{listed(missing)} {verb} {what} in {part}"
         text += f", where {metric.name} has no value"
         if defined.any():
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 
 from graphormer_plugin.data.errors import is_out_of_memory
@@ -31,7 +32,9 @@ def one_line_errors():
     except (ValueError, OSError, ImportError, MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and not is_out_of_memory(error):
             raise
-        logger.debug("details of the error below", exc_info=True)
+        # Importing fairseq sets the root logger to DEBUG, and not every command sets it back.
+        if os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
+            logger.debug("details of the error below", exc_info=True)
         text = str(error).strip()
         if text.startswith("Caught "):  # a data worker's, with its traceback
             text = text.splitlines()[-1].partition(": ")[2]

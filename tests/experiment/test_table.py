@@ -152,7 +152,7 @@ def test_each_target_without_a_metric_is_named(write):
     asked = several_targets(write, [both, one, none, one, one])
     table = read_table(asked)
     assert warnings_of(table, make_splits(table, asked), asked) == [
-        "b, c, d and 1 more lacks a class in test, where roc_auc has no value: the mean "
+        "b, c, d and 1 more lack a class in test, where roc_auc has no value: the mean "
         "is over 1 of 5 targets"
     ]
     numbers = [0.5, 1, 2, 3, 4, 5]

@@ -1,5 +1,6 @@
 """The model that comes with the package."""
 
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,8 @@ from rdkit.Chem import Descriptors
 from scipy.stats import spearmanr
 
 from graphormer_plugin import hub
+from graphormer_plugin.cli import convert
+from graphormer_plugin.command_line import check_paths
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import load_pretrained
 from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint
@@ -20,6 +23,18 @@ def test_loads_by_name():
     assert found.options["_name"] == "grpe_small"
     assert "MolWt" in found.targets.names
     assert Path(found.path).stat().st_size < 3_000_000
+
+
+def test_commands_take_the_name(tmp_path, capsys):
+    assert convert.main(["--info", PACKAGED]) == 0
+    assert "architecture: grpe_small\n" in capsys.readouterr().out
+    assert convert.main(["--slim", PACKAGED, str(tmp_path / "slim.pt")]) == 0
+    for flag in ("--path", "--finetune-from-model"):
+        arguments = argparse.Namespace(
+            **{flag[2:].replace("-", "_"): PACKAGED}, checkpoint_suffix=""
+        )
+        check_paths(arguments)
+        assert str(packaged_models()[PACKAGED]) in vars(arguments).values()
 
 
 def test_it_is_in_the_wheel():

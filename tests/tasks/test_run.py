@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
+from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.tasks._run import (
     check_criterion,
     settle_metric,
@@ -179,6 +180,47 @@ def test_a_wrong_flag_shows_no_usage(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert wrong.split()[0] in line
+
+
+@pytest.mark.parametrize(
+    "schedule, flag",
+    [
+        ("polynomial_decay", "--total-num-update"),
+        ("cosine", "--max-update"),
+        ("triangular", "--max-lr"),
+        ("tri_stage", "--phase-ratio"),
+    ],
+)
+def test_a_schedule_lacks_a_flag(schedule, flag, monkeypatch, capsys):
+    for words in (["--lr-scheduler", schedule], [f"--lr-scheduler={schedule}"]):
+        arguments = [*COMPLETE.split(), *words]
+        line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+        assert f"the command lacks {flag}" in line
+
+
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    arguments = [*COMPLETE.split(), "--save-dir", str(tmp_path / "file/run")]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert str(tmp_path / "file/run") in line
+
+
+def test_a_checkpoint_that_is_not_there(monkeypatch, capsys):
+    arguments = (
+        f"--user-dir {USER_DIR} --path x.pt --task graph_prediction --batch-size 4"
+    )
+    line = refused(fairseq_validate.cli_main, arguments.split(), monkeypatch, capsys)
+    assert "x.pt: no such file" in line
+
+
+@pytest.mark.parametrize("level, lines", [(None, 0), ("DEBUG", 1)])
+def test_tracebacks_are_for_debugging(level, lines, monkeypatch, caplog):
+    """fairseq-validate has the root logger at DEBUG when it reads its arguments."""
+    if level:
+        monkeypatch.setenv("LOGLEVEL", level)
+    with caplog.at_level(logging.DEBUG), pytest.raises(SystemExit), one_line_errors():
+        raise ValueError("wrong")
+    assert len(caplog.records) == lines
 
 
 def test_a_criterion_of_another_kind(tmp_path):
