@@ -1,8 +1,10 @@
 """Commands beside fairseq's own."""
 
+import argparse
 import functools
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from graphormer_plugin.data.errors import is_out_of_memory
 
@@ -11,6 +13,13 @@ EXIT_INTERRUPTED = 130
 RDKIT_WARNINGS = "rdApp.warning"  # such as "not removing hydrogen atom"
 
 Command = Callable[[Sequence[str] | None], int | None]
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Answers a wrong argument in one line, without a page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_BAD_INPUT, f"error: {message}; --help lists the options\n")
 
 
 def command(function: Command) -> Command:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import (
@@ -33,7 +33,7 @@ from graphormer_plugin.inference.checkpoint import (
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = argparse.ArgumentParser(
+    result = CommandParser(
         prog="graphormer-convert",
         description="Convert published checkpoints, strip training state, or print a "
         "checkpoint's contents.",

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.files import atomic_write
@@ -24,7 +24,7 @@ FEW = 10  # largest number of molecules whose channels are drawn by default
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = argparse.ArgumentParser(
+    result = CommandParser(
         prog="graphormer-explain",
         description="Draw the atoms that a model attends to and that its prediction "
         "depends on, and its attention maps.",

@@ -15,7 +15,7 @@ from typing import Any
 from rdkit import rdBase
 from tqdm import tqdm
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, command
+from graphormer_plugin.cli import RDKIT_WARNINGS, CommandParser, command
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parquet_table import pyarrow_parquet
@@ -45,7 +45,7 @@ NO_HEAD = "none"
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = argparse.ArgumentParser(
+    result = CommandParser(
         prog="graphormer-predict",
         description="Predict the molecules of a table. The output has the rows and "
         "columns of the input, then the prediction, then the reason if there is none.",

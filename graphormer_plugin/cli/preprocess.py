@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
@@ -16,7 +16,7 @@ from graphormer_plugin.data.store_shards import open_stores
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command; options of the dataset are those of the tasks."""
-    result = argparse.ArgumentParser(
+    result = CommandParser(
         prog="graphormer-preprocess",
         description="Prepare a dataset once; training opens the store.",
     )

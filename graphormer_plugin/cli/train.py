@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rdkit import rdBase
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, command
+from graphormer_plugin.cli import RDKIT_WARNINGS, CommandParser, command
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.options import MAX_ATOMS, help_of, names_of
 from graphormer_plugin.data.schema import TARGET_KINDS
@@ -24,7 +24,7 @@ from graphormer_plugin.experiment.settings import (
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
-    result = argparse.ArgumentParser(
+    result = CommandParser(
         prog="graphormer-train",
         description="Train a model on a table of molecules, compare it with the mean and "
         "a random forest, and write everything to a folder. A run that was stopped goes "
