@@ -239,12 +239,9 @@ class Predictor:
             raise ValueError("only predictions of graphs can be sampled")
         if count < 1:
             raise ValueError(f"{count} samples, expected at least 1")
-        columns = self._columns(canonical(inputs))
-        smiles, numbers = (), None
-        if self.head is not None:
-            smiles = self._smiles(inputs, None)
-            numbers = extra_values(self.extra_columns, extra, len(inputs))
-        else:
+        inputs = canonical(inputs)
+        columns = self._columns(inputs)
+        if self.head is None:
             columns = self._joined(columns, inputs, None, extra)
         collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
         device = next(self.model.parameters()).device
@@ -268,7 +265,15 @@ class Predictor:
         samples = np.stack([found[key] for key in keys], 1)
         if self.head is None:
             return samples
-        return self.head.sample(samples, smiles, numbers)
+        # Rows of a matrix product may differ in the last bit: equal molecules share one.
+        smiles = self._smiles(inputs, None)
+        numbers = extra_values(self.extra_columns, extra, len(inputs))
+        places: dict[Any, int] = {}
+        rows = zip(keys, smiles or keys, map(bytes, numbers))
+        place = [places.setdefault(row, len(places)) for row in rows]
+        _, first = np.unique(place, return_index=True)
+        smiles = [smiles[row] for row in first] if smiles else smiles
+        return self.head.sample(samples[:, first], smiles, numbers[first])[:, place]
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""
