@@ -83,7 +83,9 @@ def _of_molecules(block: str, smiles: Sequence[str]) -> NDArray:
     if block == "fingerprint":
         counts = morgan_counts(smiles, parse=mol_of_any_smiles)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
-    return rdkit_descriptors(smiles, mol_of_any_smiles)
+    # RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
+    # how its molecule is written. Equal values must have one rank.
+    return rdkit_descriptors(smiles, mol_of_any_smiles).astype(np.float32).astype(float)
 
 
 @dataclass
