@@ -4,9 +4,12 @@ Training runs in this process, on one core and with data in the main process, un
 test is about processes: starting Python and fairseq costs more than the training.
 """
 
+import os
 import shlex
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,6 +57,25 @@ def test_options_are_those_of_hydra(more, data, tmp_path, monkeypatch):
         monkeypatch.setattr(utils, name, getattr(experimental, name))
     real = utils.convert_namespace_to_omegaconf(arguments)
     assert real == quick and list(real) == list(quick)
+
+
+def test_options_in_a_file(tmp_path, monkeypatch):
+    """The YAML of the page, with its command."""
+    page = (ROOT / "examples/training/README.md").read_text()
+    text = page.partition("```yaml\n")[2].partition("```")[0]
+    typed = page[page.index("    fairseq-hydra-train") :].partition("\n\n")[0]
+    assert text.count("\n") == 6
+    (tmp_path / "solubility.yaml").write_text(text)
+    lines = ["smiles,solubility", *(f"{one},{len(one)}" for one in SMILES)]
+    (tmp_path / "molecules.csv").write_text("\n".join(lines) + "\n")
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    more = " optimization.max_update=2"
+    subprocess.run(["bash", "-c", typed + more], cwd=tmp_path, check=True)
+    found = {path.name for path in (tmp_path / "checkpoints").glob("*.pt")}
+    assert found == {"checkpoint_best.pt", "checkpoint_last.pt"}
+    predictor = hub.load(tmp_path / "checkpoints/checkpoint_best.pt")
+    assert predictor.model.embed_dim == 80
 
 
 def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):
