@@ -59,6 +59,7 @@ def test_options_are_those_of_hydra(more, data, tmp_path, monkeypatch):
     assert real == quick and list(real) == list(quick)
 
 
+@pytest.mark.slow
 def test_options_in_a_file(tmp_path, monkeypatch):
     """The YAML of the page, with its command."""
     page = (ROOT / "examples/training/README.md").read_text()
