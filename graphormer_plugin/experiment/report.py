@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from graphormer_plugin.experiment.results import Run, test_rows
 from graphormer_plugin.experiment.scores import METRICS, spread
-from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.experiment.table import SPLITS, Table
 from graphormer_plugin.versions import versions
 
@@ -35,6 +35,7 @@ def report(
     runs: Sequence[Run],
     warnings: Sequence[str],
     pictures: Mapping[str, bytes],
+    trainings: Mapping[str, Training],
 ) -> str:
     """The page, without references to other files.
 
@@ -44,6 +45,8 @@ def report(
         runs: Its splits with the predictions.
         warnings: About the data.
         pictures: PNG files by title.
+        trainings: Options of the trainings by the name of the model; those that a search
+            has found, if there was one.
     """
     kind = table.targets.kind
     names = ", ".join(table.targets.names)
@@ -82,7 +85,11 @@ def report(
         "<h2>Settings</h2><table>",
         *(
             f"<tr>{cells('td', [name, value])}</tr>"
-            for name, value in {**vars(settings), **versions()}.items()
+            for name, value in {
+                **vars(settings),
+                **{model: options_text(one) for model, one in trainings.items()},
+                **versions(),
+            }.items()
         ),
         "</table>",
     ]
@@ -101,6 +108,14 @@ def split_text(settings: Settings, runs: Sequence[Run]) -> str:
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
     return f"{settings.split}{many}: {sizes}"
+
+
+def options_text(training: Training) -> str:
+    """The options of a training, but for those that are left to the model."""
+    options = vars(training).items()
+    return ", ".join(
+        f"{name} {value:g}" for name, value in options if value is not None
+    )
 
 
 def text(value: object) -> str:

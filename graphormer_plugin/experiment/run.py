@@ -11,7 +11,7 @@ from tqdm import tqdm
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.plan import Experiment, fitted_rows
+from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import png_of, report, split_text
 from graphormer_plugin.experiment.results import (
@@ -215,7 +215,12 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
             written.append(f"{name}.png")
             with atomic_write(folder / written[-1]) as file:
                 file.write(pictures[titles[name]])
-    page = report(experiment.settings, table, runs, warnings, pictures)
+    trainings = {
+        TITLES[model]: experiment.options(model)
+        for model in experiment.models
+        if model != HEAD
+    }
+    page = report(experiment.settings, table, runs, warnings, pictures, trainings)
     with atomic_write(folder / REPORT_FILE, "w", encoding="utf-8") as file:
         file.write(page)
     if table.failures:

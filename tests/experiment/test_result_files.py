@@ -20,7 +20,7 @@ from graphormer_plugin.experiment.results import (
     write_results,
 )
 from graphormer_plugin.experiment.results import test_rows as result_rows
-from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
 
@@ -107,7 +107,12 @@ def test_the_report():
     runs = [run_of(f"model {number}", 0) for number in range(1, 12)]
     for run in runs:
         run.chosen = run.reason
-    page = report(Settings("a.csv", "it's here"), TABLE, runs, [], {})
+    trainings = {"fine-tuned": Training(0.0012, 40, 10, frozen=0.25)}
+    page = report(Settings("a.csv", "it's here"), TABLE, runs, [], {}, trainings)
+    options = (
+        "lr 0.0012, epochs 40, patience 10, batch_size 32, frozen 0.25, lr_decay 1"
+    )
+    assert f"<td>fine-tuned</td><td>{options}</td>" in page
     (line,) = re.findall("<code>graphormer-predict (.*)</code>", page)
     words = ["it's here", "new.csv", "predictions.csv"]
     assert shlex.split(html.unescape(line)) == words
