@@ -67,13 +67,8 @@ def get_store(options: DatasetOptions) -> GraphStore:
     """
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
-    try:
+    with _kept_in(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DatasetError(
-            f"cannot keep prepared data in {path.parent} ({error.strerror}): name "
-            "another folder with --data-root"
-        ) from None
     if not options.rebuild:
         store = _open_if_current(path, identity, skip, announce=False)
         if store is not None:
@@ -82,7 +77,9 @@ def get_store(options: DatasetOptions) -> GraphStore:
     def waiting() -> None:
         logger.info("another process prepares %s; waiting for it", path.name)
 
-    with file_lock(path, waiting):
+    with contextlib.ExitStack() as held:
+        with _kept_in(path.parent):
+            held.enter_context(file_lock(path, waiting))
         if not options.rebuild:
             store = _open_if_current(path, identity, skip)
             if store is not None:
@@ -90,6 +87,18 @@ def get_store(options: DatasetOptions) -> GraphStore:
         refuse_newer(path)
         _build(path, dataset, options, identity)
         return GraphStore.open(path)
+
+
+@contextlib.contextmanager
+def _kept_in(folder: Path) -> Iterator[None]:
+    """Says what to do where nothing can be written."""
+    try:
+        yield
+    except OSError as error:
+        raise DatasetError(
+            f"cannot keep prepared data in {folder} ({error.strerror}): name another "
+            "folder with --data-root"
+        ) from None
 
 
 def locate(

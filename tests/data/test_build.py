@@ -329,6 +329,20 @@ class TestStores:
             process.join()
         assert len(prints) == 1 and rings.builds() == 1
 
+    @pytest.mark.parametrize("lock", [False, True])
+    def test_nothing_can_be_written(self, tmp_path, lock):
+        """Neither the folder of the stores nor the lock in it."""
+        options = DatasetOptions("temporary", data_root=str(tmp_path))
+        register_dataset("temporary")(lambda: DatasetSource(graphs=[graph()] * 10))
+        _, path, _ = locate(options)
+        if lock:
+            (path.parent / f".{path.name}.lock").mkdir(parents=True)
+        else:
+            path.parent.write_text("a file")
+        message = f"^cannot keep prepared data in {path.parent} .*: name another folder"
+        with pytest.raises(DatasetError, match=message):
+            get_store(options)
+
     @pytest.mark.parametrize("damage", ["byte", "truncate", "manifest", "version"])
     def test_damaged_or_old_store_is_rebuilt(self, rings, damage):
         store = get_store(rings())
