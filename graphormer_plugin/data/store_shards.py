@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.build import get_store, is_known, molecules_of
+from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.locate import is_known, molecules_of
 from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
 from graphormer_plugin.data.store import MANIFEST, GraphStore

@@ -17,7 +17,7 @@ from graphormer_plugin.data import (
     pyg_graphs,
     register_dataset,
 )
-from graphormer_plugin.data.build import locate
+from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.store import MANIFEST, GraphStore, manifest_checksum
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
-from graphormer_plugin.data.build import locate
+from graphormer_plugin.data.locate import locate
 
 
 def test_unknown(tmp_path):

@@ -1,0 +1,135 @@
+"""The dataset that options name, and where its store is."""
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+from graphormer_plugin.data.datasets import csv_file
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import (
+    LATER_TABLE_OPTIONS,
+    MAX_ATOMS,
+    TABLE_OPTIONS,
+    DatasetOptions,
+    data_root_folder,
+)
+from graphormer_plugin.data.registry import DATASETS, RegisteredDataset
+from graphormer_plugin.data.table_formats import is_table
+from graphormer_plugin.data.user_code import import_user_data
+
+
+def locate(
+    options: DatasetOptions,
+) -> tuple[RegisteredDataset, Path, dict[str, Any]]:
+    """Finds the dataset, the folder of its store, and what the store must come from.
+
+    Returns:
+        The registered dataset; the folder; ``{"source": ..., "options": ...}``.
+    """
+    dataset = find_dataset(options)
+    dataset.refuse(options, [o for o in TABLE_OPTIONS if o not in dataset.options])
+    if dataset.resolve is not None:
+        options = dataset.resolve(options)
+    if not options.shard.is_whole:
+        _check_shard(dataset, options)
+    used = {}
+    for name in dataset.options:
+        value = getattr(options, name)
+        if value or name not in LATER_TABLE_OPTIONS:
+            used[name] = list(value) if isinstance(value, tuple) else value
+    content = dataset.content(options)
+    by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)
+    if by_column or used.get("split", "") not in ("", "random"):
+        used.pop("seed", None)
+    if options.max_atoms != MAX_ATOMS:
+        used["max_atoms"] = options.max_atoms
+    identity = {
+        "source": {"name": dataset.source, **content},
+        "options": used,
+    }
+    # The content of a CSV is part of its name, so that equal files share a store
+    # wherever they lie; code under development replaces its own store instead.
+    # The shards of a table are in one folder.
+    key: list[Any] = [dataset.name, used]
+    if dataset.name == "csv":
+        key.append(content)
+    shard = options.shard
+    if not shard.is_whole:
+        used["shard"] = shard.name
+        key = [dataset.name, {**used, "shard": shard.count}]
+        key.append(csv_file.table_digest(options))
+    digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
+    label = Path(options.name).name if dataset.name == "csv" else dataset.name
+    slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
+    path = data_root_folder(options) / "stores" / f"{slug}-{digest}"
+    return dataset, path if shard.is_whole else path / shard.name, identity
+
+
+def _check_shard(dataset: RegisteredDataset, options: DatasetOptions) -> None:
+    """DatasetError if a dataset cannot be prepared in shards."""
+    if dataset is not csv_file.CSV:
+        raise DatasetError(
+            f"--shard is for tables of molecules, not for {dataset.name!r}"
+        )
+    if options.split == "scaffold":
+        raise DatasetError(
+            "--shard: shards of a scaffold split would share scaffolds; give the split in "
+            "a column (--split column:NAME)"
+        )
+
+
+def find_dataset(options: DatasetOptions) -> RegisteredDataset:
+    """The dataset that options name.
+
+    Raises:
+        DatasetError: It is unknown, or comes from another source than asked.
+    """
+    if options.user_data_dir:
+        import_user_data(options.user_data_dir)
+    if options.source == "csv" or (
+        not options.source and options.name not in DATASETS and is_table(options.name)
+    ):
+        return csv_file.CSV
+    if options.name not in DATASETS:
+        if Path(options.name).expanduser().is_file():
+            was = f", not {options.source!r}" if options.source else ""
+            raise DatasetError(
+                f"{options.name} is a file; to read it as CSV of SMILES give "
+                f"--dataset-source csv{was}"
+            )
+        names = ", ".join(sorted(DATASETS))
+        raise DatasetError(
+            f"unknown dataset {options.name!r}, expected the path of a .csv, .tsv, "
+            f".sdf or .parquet file, or one of: {names}"
+        )
+    dataset = DATASETS[options.name]
+    open_to_others = dataset.any_source or dataset.resolve is not None
+    if options.source not in ("", dataset.source) and not open_to_others:
+        raise DatasetError(
+            f"dataset {options.name!r} comes from {dataset.source!r}, not from "
+            f"{options.source!r}"
+        )
+    return dataset
+
+
+def is_known(options: DatasetOptions) -> bool:
+    """Whether the whole name is that of a dataset, or of a file or folder."""
+    if options.user_data_dir:
+        import_user_data(options.user_data_dir)
+    return options.name in DATASETS or Path(options.name).expanduser().exists()
+
+
+def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
+    """Names of the columns that identify a molecule, and their cells by row.
+
+    Both are empty for graphs, and for a user's own dataset, whose code would run again.
+
+    Raises:
+        DatasetError: The source cannot be read.
+    """
+    dataset = find_dataset(options)
+    if dataset is csv_file.CSV:
+        return csv_file.molecules_of(options)
+    found = None if dataset.any_source else dataset.load(options).smiles
+    return ([], []) if found is None else (["smiles"], [[text] for text in found])
