@@ -116,7 +116,7 @@ def test_the_mean_of_two_contenders(tmp_path):
     (tmp_path / "predictions").mkdir()
     lines = ["\t".join(measure.COLUMNS)]
     for contender, value, spent in (("head", 0.2, 30), ("finetuned", 0.6, 70)):
-        row = ["bbbp", 2, contender, "start", "roc_auc", 1, 1, 8, 1, 1, spent, "0"]
+        row = ["bbbp", 2, contender, "start", "roc_auc", 1, 1, 8, 1, 1, spent, 1, "0"]
         lines.append("\t".join(map(str, row)))
         path = tmp_path / f"predictions/bbbp-2-{contender}start.csv"
         path.write_text(f"t0\n{value}\n")
@@ -170,6 +170,26 @@ def test_the_command_learns_the_same_split(
     assert found.tolist() == [[0.8, 0.2]]
 
 
+def test_seconds_of_two_machines():
+    rows = [
+        ("forest", "esol", "1", 30.0),
+        ("forest", "esol", "1", 50.0),
+        ("forest", "esol", "2", 20.0),
+        ("forest", "bbbp", "1", 60.0),
+        ("auto", "esol", "2", 1200.0),
+        ("auto", "bbbp", "1", 7.0),
+    ]
+    columns = ["contender", "set", "machine", "seconds"]
+    lines = tables.seconds(pd.DataFrame(rows, columns=columns)).splitlines()
+    assert lines[0] == "|  | esol | bbbp | all sets |"
+    assert lines[2:] == [
+        "| random forest | 40 | 60 | 100 |",
+        "| `graphormer-train` | 1,200 (machine 2) | 7 |  |",
+        "",
+        "Machine 2 takes 0.50 of the seconds (random forest on esol).",
+    ]
+
+
 def test_targets_with_one_class_in_test_do_not_count():
     columns = {"t0": [0, 1, 1.0], "t1": [1, 1, np.nan]}
     table = pd.DataFrame({"smiles": "C", "split": "test"} | columns)
@@ -180,7 +200,7 @@ def test_tables(tmp_path, capsys):
     lines = ["\t".join(measure.COLUMNS)]
     for split, (ours, chemprop) in enumerate([(0.7, 0.8), (0.9, 0.94)], 1):
         for contender, value in (("head", ours), ("chemprop", chemprop)):
-            row = ["esol", split, contender, "", "rmse", value, 1, 8, 1, 1, 60, "0"]
+            row = ["esol", split, contender, "", "rmse", value, 1, 8, 1, 1, 60, 1, "0"]
             lines.append("\t".join(map(str, row)))
     (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
     page = tmp_path / "page.md"

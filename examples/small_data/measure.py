@@ -26,7 +26,8 @@ from sets import SETS, write_splits
 from sklearn.metrics import roc_auc_score
 
 COLUMNS = (
-    "set split contender start metric value targets train valid test seconds commit"
+    "set split contender start metric value targets train valid test seconds machine "
+    "commit"
 ).split()
 HERE = Path(__file__).resolve().parent
 
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     metric = "rmse" if kind == "regression" else "roc_auc"
     sizes = [int((table.split == part).sum()) for part in ("train", "valid", "test")]
     line = [name, split, contender, start, metric, f"{value:.6f}", targets, *sizes]
-    line += [f"{seconds:.0f}", commit()]
+    line += [f"{seconds:.0f}", args.machine, commit()]
     new = not results.exists()
     with open(results, "a", newline="") as file:
         writer = csv.writer(file, delimiter="\t", lineterminator="\n")
@@ -112,6 +113,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--splits", type=int, default=5, help="number of splits, from seed 1 on")
     add("--chemprop", default="chemprop", help="command of chemprop")
     add("--start", default="", help="name or file of the pre-trained model")
+    add(
+        "--machine", default="1", help="number of the machine whose seconds are counted"
+    )
     args = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = "1"
     args.folder.mkdir(parents=True, exist_ok=True)

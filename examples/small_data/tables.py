@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from sets import SETS
 
+from graphormer_plugin.data.checks import listed
+
 HERE = Path(__file__).resolve().parent
 TRIED = HERE / "tried.tsv"
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -94,16 +96,34 @@ def measured(results: pd.DataFrame) -> str:
 
 
 def seconds(results: pd.DataFrame) -> str:
-    """CPU seconds of a split, mean over the splits, and of one split of all sets."""
+    """CPU seconds of a split, mean over the splits, and of one split of all sets.
+
+    Those of the first machine, or of another one, which is named, where it has none. A line
+    says how fast a machine is at what the first one has measured, too.
+    """
     names = sets_of(results)
+    means = results.groupby(["contender", "set", "machine"]).seconds.mean().unstack()
+    first, *others = means
     rows = []
-    for contender in TITLES:
-        part = results[results.contender == contender].groupby("set").seconds.mean()
-        if len(part):
-            cells = [f"{part[name]:,.0f}" if name in part else "" for name in names]
-            cells.append(f"{part.sum():,.0f}" if len(part) == len(names) else "")
-            rows.append([TITLES[contender], *cells])
-    return table(["", *names, "all sets"], rows)
+    for contender in [one for one in TITLES if one in means.index]:
+        part, cells, total = means.loc[contender], [], 0.0
+        for name in names:
+            known = part.loc[name].dropna() if name in part.index else part.iloc[0, :0]
+            machine = next(iter(known.index), first)
+            value = known.get(machine, np.nan)
+            total += value if machine == first else np.nan
+            text = "" if value != value else f"{value:,.0f}"
+            cells.append(text if machine == first else f"{text} (machine {machine})")
+        cells.append("" if total != total else f"{total:,.0f}")
+        rows.append([TITLES[contender], *cells])
+    text = table(["", *names, "all sets"], rows)
+    for machine in others:
+        both = means[[first, machine]].dropna()
+        if len(both):
+            what = listed([f"{TITLES[name]} on {on}" for name, on in both.index])
+            share = both[machine].sum() / both[first].sum()
+            text += f"\nMachine {machine} takes {share:.2f} of the seconds ({what}).\n"
+    return text
 
 
 def gains(results: pd.DataFrame) -> str:
