@@ -385,6 +385,8 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
     checkpoints, folder = models_of(arguments)
     parts.append([file_sha256(path) for path in checkpoints])
     parts += [folder.spread_scale, folder.spread_floor] if folder else [{}, {}]
+    if folder and folder.weights:
+        parts.append(folder.weights)
     for path in checkpoints:
         beside = [head_file(path, chosen_head(arguments)), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])

@@ -36,6 +36,7 @@ class Run:
             forest is NaN but for test.
         chosen: Name of the model that the experiment chooses.
         checkpoints: Of the chosen model, in the folder of the experiment.
+        weights: How much each of them counts; their sum is 1.
         reason: Why it was chosen.
         calibrates: Its spread is to be calibrated on the validation molecules.
     """
@@ -44,6 +45,7 @@ class Run:
     predictions: dict[str, Prediction] = field(default_factory=dict)
     chosen: str = ""
     checkpoints: list[str] = field(default_factory=list)
+    weights: list[float] = field(default_factory=list)
     reason: str = ""
     calibrates: bool = False
 
@@ -250,6 +252,7 @@ def write_models(
         [path for run in runs for path in run.checkpoints],
         {name: factor for name, factor in factors if factor != 1},
         {name: floor for name, floor in floors if floor},
+        [weight for run in runs for weight in run.weights],
     )
 
 

@@ -214,7 +214,7 @@ def choose(
     experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
 ) -> None:
     """Choose what predicts in a run by its validation metric: a kind of models, or all
-    together, the mean of whose predictions counts.
+    together, the mean of whose predictions counts, each kind as much as the other.
 
     Trainings are not chosen without the head beside them: validation molecules flatter the
     checkpoints that they have selected, and on test molecules the mean of both is better
@@ -235,7 +235,7 @@ def choose(
     found = {}
     for title, models in candidates.items():
         predictions = [one for model in models for one in members[model]]
-        run.predictions[title] = combined(predictions)
+        run.predictions[title] = combined(predictions, shares(models, members))
         values = run.predictions[title].values[valid]
         found[title] = main_score(kind, values, labels)
     best, *others = [
@@ -253,7 +253,13 @@ def choose(
         for model in candidates[best]
         for member in range(len(members[model]))
     ]
+    run.weights = shares(candidates[best], members)
     rest = [f"{title}: {score:.3f}" for title, score in found.items() if title != best]
     run.reason = f"{best}, valid {metric.name} {found[best]:.3f}"
     if rest:
         run.reason += f" ({', '.join(rest)})"
+
+
+def shares(models: list[str], members: dict[str, list[Prediction]]) -> list[float]:
+    """How much each model counts, so that all kinds count the same."""
+    return [1 / len(models) / len(members[one]) for one in models for _ in members[one]]

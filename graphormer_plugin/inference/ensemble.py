@@ -30,7 +30,11 @@ from graphormer_plugin.inference.model_folder import (
 )
 from graphormer_plugin.inference.molecules import Featuriser, parser_of, smiles_of
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.inference.values import SpreadScale, describe
+from graphormer_plugin.inference.values import (
+    SpreadScale,
+    describe,
+    mean_and_variance,
+)
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least
@@ -162,6 +166,7 @@ class Ensemble:
             models.
         vectors: vectors to compute too; for a single model.
         scale: calibration of the spread.
+        weights: how much each model counts; None for equal ones.
 
     Attributes:
         names: names of the predicted columns.
@@ -186,6 +191,7 @@ class Ensemble:
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
         scale: SpreadScale | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         self.predictors = [predictor for _, predictor in predictors]
         self.batch_size = batch_size
@@ -195,7 +201,7 @@ class Ensemble:
         for path, predictor in predictors:
             self._check(path, predictor)
             check_agreement(predictors[0], (path, predictor))
-        self.together = EnsemblePredictor(self.predictors, scale)
+        self.together = EnsemblePredictor(self.predictors, scale, weights)
         first = self.predictors[0]
         self.featuriser = Featuriser(
             first.featuriser,
@@ -331,7 +337,11 @@ class Ensemble:
                     for predictor, seed in zip(self.predictors, seeds, strict=True)
                 ]
             )
-            mean, std = samples.mean(0), samples.std(0, ddof=1)
+            shares = self.together.weights
+            if shares is not None:
+                shares = np.repeat(shares, self.mc_dropout)
+            mean, variance = mean_and_variance(samples, shares)
+            std = np.sqrt(variance)
         if self.targets.kind == "multiclass":
             best = mean.argmax(1)[:, None]
             columns = [best, mean]
@@ -408,7 +418,8 @@ def load_ensemble(
         for _, member in members:
             member.bfloat16()
     scale = folder.scale(members[0][1].targets) if folder else None
-    return Ensemble(members, scale=scale, **options)
+    weights = folder.weights if folder else None
+    return Ensemble(members, scale=scale, weights=weights, **options)
 
 
 def models_named(names: Sequence[str]) -> tuple[list[Path], ModelFolder | None]:

@@ -32,12 +32,14 @@ class ModelFolder:
 
     Attributes:
         checkpoints: the models.
+        weights: how much each of them counts; None where all count the same.
         spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
             1 where none is given.
         spread_floor: its floor; 0 where none is given.
     """
 
     checkpoints: list[Path]
+    weights: list[float] | None = None
     spread_scale: dict[str, float] = field(default_factory=dict)
     spread_floor: dict[str, float] = field(default_factory=dict)
 
@@ -73,6 +75,13 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
             inside = PurePosixPath(name)
             if inside.is_absolute() or ".." in inside.parts:
                 raise ValueError(f"{name} is outside of the folder")
+        weights = content.get("weights")
+        if weights is not None:
+            weights = [float(weight) for weight in weights]
+            if len(weights) != len(names):
+                raise ValueError(f"{len(weights)} weights of {len(names)} models")
+            if not all(0 < weight < float("inf") for weight in weights):
+                raise ValueError("a weight is not a positive number")
         scales, floors = (
             {str(name): float(value) for name, value in content.get(key, {}).items()}
             for key in ("spread_scale", "spread_floor")
@@ -84,7 +93,8 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"{path} is damaged: {reason}") from None
-    return ModelFolder([Path(folder, name) for name in names], scales, floors)
+    paths = [Path(folder, name) for name in names]
+    return ModelFolder(paths, weights, scales, floors)
 
 
 def write_folder(
@@ -92,6 +102,7 @@ def write_folder(
     checkpoints: Sequence[str],
     spread_scale: Mapping[str, float] | None = None,
     spread_floor: Mapping[str, float] | None = None,
+    weights: Sequence[float] | None = None,
 ) -> None:
     """Write `MODELS_FILE`.
 
@@ -100,8 +111,11 @@ def write_folder(
         checkpoints: paths relative to it.
         spread_scale: see `ModelFolder`.
         spread_floor: the same.
+        weights: the same.
     """
     content: dict[str, Any] = {"models": list(checkpoints)}
+    if weights and len({*weights}) > 1:
+        content["weights"] = list(weights)
     if spread_scale:
         content["spread_scale"] = dict(spread_scale)
     if spread_floor:
@@ -117,6 +131,7 @@ class EnsemblePredictor:
     Args:
         members: at least one; they predict the same targets.
         scale: calibration of the spread; None: as it is.
+        weights: how much each member counts; None: all the same.
 
     Attributes:
         targets: what is predicted.
@@ -126,11 +141,15 @@ class EnsemblePredictor:
     """
 
     def __init__(
-        self, members: Sequence[Predictor], scale: SpreadScale | None = None
+        self,
+        members: Sequence[Predictor],
+        scale: SpreadScale | None = None,
+        weights: Sequence[float] | None = None,
     ) -> None:
         self.members = list(members)
         self.targets = self.members[0].targets
         self.scale = scale
+        self.weights = weights
         for number, member in enumerate(self.members):
             check_agreement(("member 0", self.members[0]), (f"member {number}", member))
 
@@ -169,7 +188,8 @@ class EnsemblePredictor:
                 [
                     member.estimate(inputs, batch_size, smiles, extra)
                     for member in self.members
-                ]
+                ],
+                self.weights,
             )
         if found.std is None or self.scale is None:
             return found
@@ -197,7 +217,8 @@ def load_any(
         return load(path, user_data_dir, head)
     folder = read_folder(path)
     members = [load(file, user_data_dir, head) for file in folder.checkpoints]
-    return EnsemblePredictor(members, folder.scale(members[0].targets))
+    scale = folder.scale(members[0].targets)
+    return EnsemblePredictor(members, scale, folder.weights)
 
 
 def check_agreement(one: tuple[str, Predictor], other: tuple[str, Predictor]) -> None:

@@ -42,21 +42,46 @@ class SpreadScale(NamedTuple):
         return np.hypot(self.factor * std, self.floor)
 
 
-def combined(members: Sequence[Prediction]) -> Prediction:
+def mean_and_variance(
+    values: NDArray[np.float64], weights: Sequence[float] | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean, and unbiased variance for weights that say how much each value counts.
+
+    Args:
+        values: [n, ...].
+        weights: [n] above 0; None for equal ones, whose variance is that with n - 1.
+
+    Returns:
+        [...] and [...]; the variance of one value is 0.
+    """
+    share = np.ones(len(values)) if weights is None else np.asarray(weights, float)
+    share = share / share.sum()
+    mean = np.average(values, 0, share)  # no matrix product: equal columns, equal means
+    if len(values) == 1:
+        return mean, np.zeros_like(mean)
+    return mean, np.average((values - mean) ** 2, 0, share) / (1 - share @ share)
+
+
+def combined(
+    members: Sequence[Prediction], weights: Sequence[float] | None = None
+) -> Prediction:
     """Prediction of an ensemble.
 
-    The variance is that of the members' values (with n - 1) plus the mean of their own
-    variances. The score of the domain is the mean over the members that have one.
+    The variance is that of the members' values, see `mean_and_variance`, plus the mean of
+    their own variances. The score of the domain is the mean over the members that have one.
+
+    Args:
+        members: at least one.
+        weights: how much each counts; None for equal ones.
     """
     values = np.stack([member.values for member in members])
-    own = [member.std**2 for member in members if member.std is not None]
+    own = [np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members]
     scores = [member.in_domain for member in members if member.in_domain is not None]
+    mean, variance = mean_and_variance(values, weights)
     std = None
-    if own or len(members) > 1:
-        variance = values.var(0, ddof=1) if len(members) > 1 else 0.0
-        std = np.sqrt(variance + sum(own, np.zeros_like(values[0])) / len(members))
-    score = np.mean(scores, 0) if scores else None
-    return Prediction(values.mean(0), std, score)
+    if len(members) > 1 or members[0].std is not None:
+        std = np.sqrt(variance + mean_and_variance(np.stack(own), weights)[0])
+    return Prediction(mean, std, np.mean(scores, 0) if scores else None)
 
 
 def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> NDArray[np.float64]:

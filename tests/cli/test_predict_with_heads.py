@@ -199,6 +199,25 @@ def test_folder(folder, checkpoint):
     write_folder(".", ["member1/checkpoint_best.pt", "member2/best.pt"])
     assert main([".", "in.csv", "out3.csv", *more]) == 0
     assert rows("out2.csv") == rows("out3.csv")
+    paths = ["member1/checkpoint_best.pt", "member2/best.pt"]
+    write_folder(".", paths, weights=[3, 1])
+    mean = np.average([one.values[0] for one in each], 0, [3, 1])
+    within = np.average([one.std[0] ** 2 for one in each], 0, [3, 1])
+    between = 2 * 3 / 4 * 1 / 4 * (each[0].values[0] - each[1].values[0]) ** 2 / 0.75
+    found = hub.load(".").estimate(["CCCCN"])
+    np.testing.assert_allclose(found.values[0], mean, rtol=1e-5)
+    np.testing.assert_allclose(found.std[0], np.sqrt(within + between), rtol=1e-5)
+    assert main([".", "in.csv", "out4.csv", "--quiet"]) == 0
+    assert float(rows("out4.csv")[1]["a"]) == pytest.approx(mean[0], rel=1e-4)
+    assert main([".", "in.csv", "out5.csv", *more]) == 0
+    seeds = np.random.SeedSequence(1).generate_state(2).tolist()
+    samples = [
+        member.sample(["CCCCN"], 3, seed)[:, 0, 0]
+        for member, seed in zip(members, seeds)
+    ]
+    assert float(rows("out5.csv")[1]["a"]) == pytest.approx(
+        np.average([one.mean() for one in samples], weights=[3, 1]), rel=1e-4
+    )
     assert repr(ensemble) == (
         "<EnsemblePredictor: a, b (K); 2 models (grpe_tiny, head: Gaussian process on "
         "vectors + fingerprint of 24 molecules | grpe_tiny, head: Gaussian process on "
@@ -215,6 +234,8 @@ def test_wrong_folders(folder, capsys):
         ('{"models": ["/x.pt"]}', "/x.pt is outside of the folder"),
         ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "not a positive number"),
         ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "not a number >= 0"),
+        ('{"models": ["x.pt"], "weights": [1, 2]}', "2 weights of 1 models"),
+        ('{"models": ["x.pt"], "weights": [0]}', "a weight is not a positive number"),
         ("[]", "TypeError"),
     ]:
         Path("models.json").write_text(content)

@@ -75,13 +75,15 @@ def test_the_better_model_by_validation(experiment):
 
 
 def test_head_and_training_together(experiment):
-    """They count as the members of one ensemble."""
+    """A head counts as much as all trainings together."""
     experiment.settings = dataclasses.replace(experiment.settings, ensemble=2)
     experiment.errors[HEAD] = -0.44
     (run,) = running.do_runs(experiment)
     assert run.chosen == "head + fine-tuned" and run.calibrates
-    assert run.predicted.values == pytest.approx(LABELS + 0.02)
-    assert run.predicted.std == pytest.approx(np.full((12, 1), 0.69 / 3**0.5))
+    assert run.predicted.values == pytest.approx(LABELS - 0.095)
+    std = 0.345 / (1 - 0.5**2 - 2 * 0.25**2) ** 0.5
+    assert run.predicted.std == pytest.approx(np.full((12, 1), std))
+    assert run.weights == [0.5, 0.25, 0.25]
     assert run.checkpoints == [
         f"replicate1/{name}/checkpoint_best.pt"
         for name in ("head1", "finetune1", "finetune2")
