@@ -1,11 +1,11 @@
 """``python -m graphormer_plugin``: print versions, components and the plugin folder."""
 
-import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
 import cython_ext
 import graphormer_plugin
+from graphormer_plugin.cli import CommandParser
 from graphormer_plugin.versions import versions
 
 
@@ -54,7 +54,7 @@ def components() -> dict[str, list[str]]:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point of ``python -m graphormer_plugin``."""
-    parser = argparse.ArgumentParser(
+    parser = CommandParser(
         prog="python -m graphormer_plugin",
         description="Print versions, kernels, device and registered components.",
     )

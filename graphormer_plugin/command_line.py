@@ -33,13 +33,15 @@ TRAINING = (
 VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
 # What a value of --lr-scheduler needs beside it.
 SCHEDULES = {
-    "cosine": (("--max-update", "--lr-period-updates"), "--max-update"),
-    "polynomial_decay": (("--total-num-update",), "--total-num-update"),
+    "cosine": ((("--max-update", "--lr-period-updates"), "--max-update"),),
+    "polynomial_decay": ((("--total-num-update",), "--total-num-update"),),
     "tri_stage": (
-        ("--phase-ratio", "--warmup-steps", "--hold-steps", "--decay-steps"),
-        "--phase-ratio",
+        (
+            ("--phase-ratio", "--warmup-steps", "--hold-steps", "--decay-steps"),
+            "--phase-ratio",
+        ),
     ),
-    "triangular": (("--max-lr",), "--max-lr"),
+    "triangular": ((("--max-lr",), "--max-lr"),),
 }
 
 fairseq_parse = options.parse_args_and_arch
@@ -98,8 +100,10 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     needed = TRAINING if trains else VALIDATION
     words = [word for argument in arguments for word in argument.split("=", 1)]
     if trains and "--lr-scheduler" in words[:-1]:
-        schedule = words[words.index("--lr-scheduler") + 1]
-        needed += (SCHEDULES[schedule],) if schedule in SCHEDULES else ()
+        schedule = words[-words[::-1].index("--lr-scheduler")]
+        needed += SCHEDULES.get(schedule, ())
+        if schedule == "tri_stage" and "--phase-ratio" in flags:
+            needed += ((("--max-update",), "--max-update"),)
     missing = [advice for names, advice in needed if not flags & {*names}]
     if missing:
         raise ValueError(

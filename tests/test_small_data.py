@@ -185,8 +185,6 @@ def test_seconds_of_two_machines():
     assert lines[2:] == [
         "| random forest | 40 | 60 | 100 |",
         "| `graphormer-train` | 1,200 (machine 2) | 7 |  |",
-        "",
-        "Machine 2 takes 0.50 of the seconds (random forest on esol).",
     ]
 
 

@@ -15,8 +15,6 @@ import numpy as np
 import pandas as pd
 from sets import SETS
 
-from graphormer_plugin.data.checks import listed
-
 HERE = Path(__file__).resolve().parent
 TRIED = HERE / "tried.tsv"
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -98,12 +96,11 @@ def measured(results: pd.DataFrame) -> str:
 def seconds(results: pd.DataFrame) -> str:
     """CPU seconds of a split, mean over the splits, and of one split of all sets.
 
-    Those of the first machine, or of another one, which is named, where it has none. A line
-    says how fast a machine is at what the first one has measured, too.
+    Those of the first machine, or of another one, which is named, where it has none.
     """
     names = sets_of(results)
     means = results.groupby(["contender", "set", "machine"]).seconds.mean().unstack()
-    first, *others = means
+    first = means.columns[0]
     rows = []
     for contender in [one for one in TITLES if one in means.index]:
         part, cells, total = means.loc[contender], [], 0.0
@@ -116,14 +113,7 @@ def seconds(results: pd.DataFrame) -> str:
             cells.append(text if machine == first else f"{text} (machine {machine})")
         cells.append("" if total != total else f"{total:,.0f}")
         rows.append([TITLES[contender], *cells])
-    text = table(["", *names, "all sets"], rows)
-    for machine in others:
-        both = means[[first, machine]].dropna()
-        if len(both):
-            what = listed([f"{TITLES[name]} on {on}" for name, on in both.index])
-            share = both[machine].sum() / both[first].sum()
-            text += f"\nMachine {machine} takes {share:.2f} of the seconds ({what}).\n"
-    return text
+    return table(["", *names, "all sets"], rows)
 
 
 def gains(results: pd.DataFrame) -> str:

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import logging
+import multiprocessing
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,13 @@ from graphormer_plugin.data.errors import (
     StoreError,
     WorkerError,
 )
-from graphormer_plugin.data.featurise import LimitedParser, featurise, part_rows
-from graphormer_plugin.data.files import file_lock, is_full
+from graphormer_plugin.data.featurise import (
+    UNGUARDED,
+    LimitedParser,
+    featurise,
+    part_rows,
+)
+from graphormer_plugin.data.files import file_lock, is_full, is_read_only
 from graphormer_plugin.data.graph_features import PART_ROWS, graph_features
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.labels import checked_weights
@@ -62,6 +68,10 @@ def get_store(options: DatasetOptions) -> GraphStore:
             return store
 
     def waiting() -> None:
+        # A worker imports the main script first. If that prepares data at once, it waits
+        # for the lock of the process that waits for the worker.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise SystemExit(f"error: a script that {UNGUARDED}")
         logger.info("another process prepares %s; waiting for it", path.name)
 
     with contextlib.ExitStack() as held:
@@ -72,16 +82,25 @@ def get_store(options: DatasetOptions) -> GraphStore:
             if store is not None:
                 return store
         refuse_newer(path)
-        _build(path, dataset, options, identity)
+        with _kept_in(path.parent, only_there=True):
+            _build(path, dataset, options, identity)
         return GraphStore.open(path)
 
 
 @contextlib.contextmanager
-def _kept_in(folder: Path) -> Iterator[None]:
-    """Says what to do where nothing can be written."""
+def _kept_in(folder: Path, only_there: bool = False) -> Iterator[None]:
+    """Says what to do where nothing can be written.
+
+    Args:
+        folder: Of prepared data.
+        only_there: Other files are in use, too, and other errors may happen.
+    """
     try:
         yield
     except OSError as error:
+        there = folder in Path(str(error.filename)).parents
+        if only_there and not (there and is_read_only(error)):
+            raise
         raise DatasetError(
             f"cannot keep prepared data in {folder} ({error.strerror}): name another "
             "folder with --data-root"

@@ -36,6 +36,7 @@ PART_CHUNKS = 64  # chunks of a part that is kept on disk: some seconds of work
 # Workers take seconds to start, because they import this package. One core featurises
 # thousands of molecules in that time.
 MIN_ROWS_FOR_WORKERS = 16384
+UNGUARDED = 'prepares data lacks its `if __name__ == "__main__":`'
 
 
 # Atoms of a SMILES: in brackets, except hydrogens, or of the organic subset.
@@ -241,7 +242,7 @@ def in_order(
     except BrokenProcessPool:
         raise WorkerError(
             f"a worker process died: out of memory (try fewer than {workers} workers), "
-            'or a script that prepares data lacks its `if __name__ == "__main__":`'
+            f"or a script that {UNGUARDED}"
         ) from None
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

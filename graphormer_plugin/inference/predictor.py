@@ -241,8 +241,12 @@ class Predictor:
             raise ValueError(f"{count} samples, expected at least 1")
         inputs = canonical(inputs)
         columns = self._columns(inputs)
+        smiles, numbers = (), np.empty(0)
         if self.head is None:
             columns = self._joined(columns, inputs, None, extra)
+        else:
+            smiles = self._smiles(inputs, None)
+            numbers = extra_values(self.extra_columns, extra, len(inputs))
         collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
         device = next(self.model.parameters()).device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
@@ -266,8 +270,6 @@ class Predictor:
         if self.head is None:
             return samples
         # Rows of a matrix product may differ in the last bit: equal molecules share one.
-        smiles = self._smiles(inputs, None)
-        numbers = extra_values(self.extra_columns, extra, len(inputs))
         places: dict[Any, int] = {}
         rows = zip(keys, smiles or keys, map(bytes, numbers))
         place = [places.setdefault(row, len(places)) for row in rows]

@@ -1,8 +1,10 @@
 """Stores from what registered functions return: graphs or SMILES, right or wrong."""
 
+import errno
 import json
 import multiprocessing
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -329,13 +331,23 @@ class TestStores:
             process.join()
         assert len(prints) == 1 and rings.builds() == 1
 
-    @pytest.mark.parametrize("lock", [False, True])
-    def test_nothing_can_be_written(self, tmp_path, lock):
-        """Neither the folder of the stores nor the lock in it."""
+    @pytest.mark.parametrize("what", ["folder", "lock", "store"])
+    def test_nothing_can_be_written(self, tmp_path, what, monkeypatch):
+        """The folder of the stores, the lock in it, or what lies beside the lock."""
+
+        mkdir = Path.mkdir
+
+        def refuse(path, *more, **options):
+            if path.name.startswith(".tmp"):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            mkdir(path, *more, **options)
+
         options = DatasetOptions("temporary", data_root=str(tmp_path))
         register_dataset("temporary")(lambda: DatasetSource(graphs=[graph()] * 10))
         _, path, _ = locate(options)
-        if lock:
+        if what == "store":
+            monkeypatch.setattr(Path, "mkdir", refuse)
+        elif what == "lock":
             (path.parent / f".{path.name}.lock").mkdir(parents=True)
         else:
             path.parent.write_text("a file")

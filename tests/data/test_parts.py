@@ -2,6 +2,8 @@
 
 import logging
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -121,6 +123,28 @@ def test_what_stops_a_preparation_from_outside_leaves_its_parts(tmp_path, error)
     with pytest.raises(DatasetError), _kept_if_killed(parts):
         raise DatasetError
     assert not (tmp_path / "parts").exists()
+
+
+@pytest.mark.long  # starts workers
+def test_a_script_without_guard_ends(tmp_path):
+    """Its workers run it again, and would wait for the lock that it holds."""
+    smiles = "".join(f"{'C' * (1 + row % 9)}O,{row}\n" for row in range(40))
+    (tmp_path / "a.csv").write_text("smiles,y\n" + smiles)
+    (tmp_path / "script.py").write_text(
+        "from graphormer_plugin.data import DatasetOptions, get_store\n"
+        "get_store(DatasetOptions('a.csv', target_columns=['y'], workers=2, "
+        "progress=False))\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.returncode == 1
+    assert "WorkerError: a worker process died" in found.stderr
+    assert "lacks its `if __name__" in found.stderr
 
 
 def test_bad_input_leaves_nothing(folder):

@@ -189,11 +189,13 @@ def test_a_wrong_flag_shows_no_usage(wrong, monkeypatch, capsys):
         ("cosine", "--max-update"),
         ("triangular", "--max-lr"),
         ("tri_stage", "--phase-ratio"),
+        ("tri_stage --phase-ratio (0.1,0.4,0.5)", "--max-update"),
+        ("fixed --lr-scheduler triangular", "--max-lr"),
     ],
 )
 def test_a_schedule_lacks_a_flag(schedule, flag, monkeypatch, capsys):
-    for words in (["--lr-scheduler", schedule], [f"--lr-scheduler={schedule}"]):
-        arguments = [*COMPLETE.split(), *words]
+    for begin in ("--lr-scheduler ", "--lr-scheduler="):
+        arguments = [*COMPLETE.split(), *(begin + schedule).split()]
         line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
         assert f"the command lacks {flag}" in line
 
