@@ -33,15 +33,13 @@ TRAINING = (
 VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
 # What a value of --lr-scheduler needs beside it.
 SCHEDULES = {
-    "cosine": ((("--max-update", "--lr-period-updates"), "--max-update"),),
-    "polynomial_decay": ((("--total-num-update",), "--total-num-update"),),
+    "cosine": (("--max-update", "--lr-period-updates"), "--max-update"),
+    "polynomial_decay": (("--total-num-update",), "--total-num-update"),
     "tri_stage": (
-        (
-            ("--phase-ratio", "--warmup-steps", "--hold-steps", "--decay-steps"),
-            "--phase-ratio",
-        ),
+        ("--phase-ratio", "--warmup-steps", "--hold-steps", "--decay-steps"),
+        "--phase-ratio",
     ),
-    "triangular": ((("--max-lr",), "--max-lr"),),
+    "triangular": (("--max-lr",), "--max-lr"),
 }
 
 fairseq_parse = options.parse_args_and_arch
@@ -101,8 +99,9 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     words = [word for argument in arguments for word in argument.split("=", 1)]
     if trains and "--lr-scheduler" in words[:-1]:
         schedule = words[-words[::-1].index("--lr-scheduler")]
-        needed += SCHEDULES.get(schedule, ())
-        if schedule == "tri_stage" and "--phase-ratio" in flags:
+        if schedule in SCHEDULES:
+            needed += (SCHEDULES[schedule],)
+        if schedule == "tri_stage" and "--phase-ratio" in flags:  # a share of these
             needed += ((("--max-update",), "--max-update"),)
     missing = [advice for names, advice in needed if not flags & {*names}]
     if missing:
