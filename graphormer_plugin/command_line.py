@@ -6,6 +6,7 @@ traceback, where a flag is missing; its parser prints a page of usage with every
 """
 
 import argparse
+import ast
 import functools
 import logging
 import os
@@ -13,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+import numpy as np
 from fairseq import options
 
 from graphormer_plugin.inference.checkpoint import checkpoint_path
@@ -69,8 +71,10 @@ def parse(
                 check(parser, sys.argv[1:])
     arguments = fairseq_parse(parser, input_args, *more, **options)
     if input_args is None:
+        parsed = arguments[0] if isinstance(arguments, tuple) else arguments
         with one_line_errors():
-            check_paths(arguments[0] if isinstance(arguments, tuple) else arguments)
+            check_values(parsed)
+            check_paths(parsed)
     return arguments
 
 
@@ -113,8 +117,51 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
         logger.warning("no --lr: fairseq's default is 0.25, far too large for Adam")
 
 
+def check_values(arguments: argparse.Namespace) -> None:
+    """Check values that fairseq evaluates as Python, or counts with.
+
+    Args:
+        arguments: of a command of fairseq.
+
+    Raises:
+        ValueError: the message names the flag, its value and what is expected.
+    """
+    for name in ("log_interval", "update_freq", "distributed_world_size"):
+        value = getattr(arguments, name, 1)
+        if value is not None and np.min(value) < 1:
+            raise wrong_value(name, value, "1 or more")
+    betas = getattr(arguments, "adam_betas", None)
+    if isinstance(betas, str):
+        try:
+            fits = all(
+                0 <= beta < 1 for _, beta in zip("12", literal(betas), strict=True)
+            )
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            expected = "two numbers from 0 to below 1, e.g. '(0.9, 0.98)'"
+            raise wrong_value("adam_betas", betas, expected)
+    overrides = getattr(arguments, "optimizer_overrides", None)
+    if isinstance(overrides, str) and not isinstance(literal(overrides), dict):
+        raise wrong_value("optimizer_overrides", overrides, "a dict, e.g. {'lr': 1e-4}")
+
+
+def literal(text: str) -> Any:
+    """The value of a Python literal; the text itself where it is none."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def wrong_value(name: str, value: Any, expected: str) -> ValueError:
+    flag = "--" + name.replace("_", "-")
+    text = ",".join(map(str, value)) if isinstance(value, list) else value
+    return ValueError(f"{flag} {text}: expected {expected}")
+
+
 def check_paths(arguments: argparse.Namespace) -> None:
-    """Check the files and the folder that fairseq uses before it asks the task.
+    """Check the files and folders that fairseq uses before it asks the task.
 
     Args:
         arguments: of a command of fairseq. The name of a model of the package becomes the
@@ -122,19 +169,29 @@ def check_paths(arguments: argparse.Namespace) -> None:
 
     Raises:
         OSError: there is no such checkpoint.
-        ValueError: ``--save-dir`` cannot be made.
+        ValueError: a folder cannot be made.
     """
     if path := getattr(arguments, "finetune_from_model", None):
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
+    make_folder("--log-file", os.path.dirname(arguments.log_file or ""))
+    make_folder("--tensorboard-logdir", arguments.tensorboard_logdir)
+    suffix = getattr(arguments, "checkpoint_suffix", "")
     if hasattr(arguments, "arch"):
-        folder = arguments.save_dir
-        try:
-            if not arguments.no_save:
-                os.makedirs(folder, exist_ok=True)
-        except OSError as error:
-            raise ValueError(f"--save-dir {folder}: {error.strerror}") from None
+        make_folder("--save-dir", "" if arguments.no_save else arguments.save_dir)
+        path = arguments.restore_file
+        # Without a file fairseq trains from scratch, as meant with its default only.
+        if path != "checkpoint_last.pt" and not (suffix or os.path.exists(path)):
+            raise FileNotFoundError(f"--restore-file {path}: no such file")
     elif path := getattr(arguments, "path", None):
         arguments.path = os.fspath(checkpoint_path(path))
-        suffix = getattr(arguments, "checkpoint_suffix", "")
         if not (suffix or os.path.exists(arguments.path)):
             raise FileNotFoundError(f"--path {path}: no such file")
+
+
+def make_folder(flag: str, folder: str | None) -> None:
+    """Make a folder that a flag names, if it names one."""
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"{flag} {folder}: {error.strerror}") from None

@@ -207,6 +207,28 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     assert str(tmp_path / "file/run") in line
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    ["--log-interval 0", "--update-freq 0", "--update-freq 1,0"]
+    + ["--distributed-world-size 0", "--restore-file nofile.pt"]
+    + ["--adam-betas nope", "--adam-betas 0.9", "--adam-betas (0.9,1)"]
+    + ["--adam-betas (0.9,0.98,0.99)", "--adam-betas (0.9,'x')"]
+    + ["--optimizer-overrides nope", "--optimizer-overrides (1,2)"],
+)
+def test_a_value_that_fairseq_fails_over(wrong, monkeypatch, capsys):
+    arguments = [*COMPLETE.split(), *wrong.split()]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert f"error: {wrong}: " in line
+
+
+@pytest.mark.parametrize("flag", ["--log-file", "--tensorboard-logdir"])
+def test_the_folder_of_a_log(flag, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    arguments = [*COMPLETE.split(), flag, str(tmp_path / "file/logs/log")]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert f"error: {flag} {tmp_path / 'file/logs'}" in line
+
+
 def test_a_checkpoint_that_is_not_there(monkeypatch, capsys):
     arguments = (
         f"--user-dir {USER_DIR} --path x.pt --task graph_prediction --batch-size 4"
