@@ -43,6 +43,11 @@ SCHEDULES = {
     ),
     "triangular": (("--max-lr",), "--max-lr"),
 }
+# Options that fairseq divides by, or loops until.
+COUNTS = (
+    *("log_interval", "save_interval", "validate_interval"),
+    *("update_freq", "distributed_world_size"),
+)
 
 fairseq_parse = options.parse_args_and_arch
 
@@ -126,10 +131,12 @@ def check_values(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: the message names the flag, its value and what is expected.
     """
-    for name in ("log_interval", "update_freq", "distributed_world_size"):
-        value = getattr(arguments, name, 1)
-        if value is not None and np.min(value) < 1:
+    for name in COUNTS:
+        value = getattr(arguments, name, None)
+        if value is not None and (value == [] or np.min(value) < 1):
             raise wrong_value(name, value, "1 or more")
+    if getattr(arguments, "lr", None) == []:
+        raise wrong_value("lr", [], "a number")
     betas = getattr(arguments, "adam_betas", None)
     if isinstance(betas, str):
         try:
@@ -150,7 +157,7 @@ def literal(text: str) -> Any:
     """The value of a Python literal; the text itself where it is none."""
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):  # of unhashable keys the last
         return text
 
 

@@ -2,6 +2,7 @@
 a checkpoint's contents."""
 
 import argparse
+import contextlib
 import json
 import logging
 import os
@@ -134,7 +135,8 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """
     config = {}
     if arguments.config:
-        config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
+        with contextlib.suppress(ValueError):
+            config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
         if not isinstance(config, dict):
             raise ValueError(f"{arguments.config} holds no JSON object")
     imported = import_published(arguments.input, arguments.source, config)

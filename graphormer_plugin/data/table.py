@@ -183,14 +183,14 @@ class Table:
             for name, cell in zip(names, cells, strict=True):
                 fits[name] = fits[name] and is_number(cell)
         found = [name for name in names if fits[name]]
-        numbering = self._row_numbers(found)
+        numbering = self.row_numbers(found)
         if len(numbering) == len(found):
             but = f" but {_listed(numbering)}, which only numbers the rows"
             but = but if numbering else ""
             raise DatasetError(f"{self.path}: no column of numbers{but}")
         return [name for name in found if name not in numbering]
 
-    def _row_numbers(self, columns: Sequence[str]) -> list[str]:
+    def row_numbers(self, columns: Sequence[str]) -> list[str]:
         """Those of the columns that merely number the rows: an index by its name, as
         pandas writes it, or the numbers from 0 or 1 on."""
         left = [(at, start) for at in range(len(columns)) for start in (0, 1)]
@@ -218,7 +218,7 @@ class Table:
         if ALL not in asked or ALL in self.places:
             return ""
         free = [name for name in self.header if name not in taken]
-        found = self._row_numbers(free)
+        found = self.row_numbers(free)
         if not found:
             return ""
         return (

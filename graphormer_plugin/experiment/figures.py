@@ -17,7 +17,6 @@ from graphormer_plugin.inference.calibration import (
     panels,
 )
 from graphormer_plugin.inference.classes import class_labels
-from graphormer_plugin.inference.values import SpreadScale
 
 # Name of the figure of the test molecules.
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
@@ -97,15 +96,13 @@ def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -
     axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
 
 
-def spread_figure(
-    table: Table, runs: Sequence[Run], scale: SpreadScale
-) -> Figure | None:
+def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
     """Calibration of the spreads or probabilities of the test molecules; None for more
     than two classes."""
     if table.targets.kind == "multiclass":
         return None
     rows = [run.split["test"] for run in runs]
-    spreads = [run.std(scale) for run in runs]
+    spreads = [run.std for run in runs]
     std = None
     if all(spread is not None for spread in spreads):
         std = np.concatenate([spread[at] for spread, at in zip(spreads, rows)])

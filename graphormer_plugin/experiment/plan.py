@@ -1,5 +1,6 @@
 """What the steps of an experiment share: its data, models, folders and trainings."""
 
+import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,7 @@ import torch
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.results import save_arrays
+from graphormer_plugin.experiment.results import read_arrays, save_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
@@ -28,6 +29,7 @@ from graphormer_plugin.experiment.settings import (
 from graphormer_plugin.experiment.table import FITTED, Split, Table, scored_labels
 from graphormer_plugin.experiment.training import (
     Start,
+    column_pattern,
     run_training,
     selecting_metric,
     training_line,
@@ -55,7 +57,7 @@ class Experiment:
         settings: What the user asked for.
         table: Molecules.
         splits: One per run.
-        split_columns: Their columns in the file of molecules.
+        sources: File of molecules of each, and the column of the split there.
         start: Pre-trained weights, or None.
         warn: Takes warnings.
         found: Options of the trainings that a search has found.
@@ -65,7 +67,7 @@ class Experiment:
     settings: Settings
     table: Table
     splits: list[Split]
-    split_columns: list[str]
+    sources: list[tuple[str, str]]
     start: Start | None
     warn: Callable[[str], None]
     found: Training | None = None
@@ -148,13 +150,28 @@ class Experiment:
     def line(
         self, run: int, model: str, member: int, trial: Training | None = None
     ) -> list[str]:
-        """Arguments of fairseq-train for a model, perhaps with options of a search."""
+        """Arguments of fairseq-train for a model, perhaps with options of a search.
+
+        Raises:
+            DatasetError: The name of a target has a comma, and its pattern fits others.
+        """
+        molecules, split_column = self.sources[run]
+        names = self.table.targets.names
+        for name in (name for name in names if "," in name):
+            header = [*names, *self.table.extra_names]
+            fits = fnmatch.filter(header, column_pattern(name))
+            if len(fits) > 1:
+                raise DatasetError(
+                    f"fairseq-train cannot tell apart the columns {listed(fits)}, as a "
+                    f"comma separates names: rename {name!r}"
+                )
         return training_line(
             self.settings,
             trial or self.options(model),
             self.table.targets,
             start=self.start if model == FINETUNE else None,
-            split_column=self.split_columns[run],
+            molecules=molecules,
+            split_column=split_column,
             train_rows=len(self.splits[run]["train"]),
             metric=self.metric(run),
             seed=self.settings.seed + 100 * run + member,
@@ -228,9 +245,8 @@ class Experiment:
             blocks = ("fingerprint", "descriptors")
             found = {name: raw_features(name, none, self.molecules) for name in blocks}
             save_arrays(path, found)
-        with np.load(path) as arrays:
-            columns = {"extra": self.table.extra} if self.table.extra_columns else {}
-            return dict(arrays) | columns
+        columns = {"extra": self.table.extra} if self.table.extra_columns else {}
+        return read_arrays(path) | columns
 
     def smiles(self, rows: np.ndarray) -> list[str]:
         """Some of the molecules."""

@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.csv_lines import write_csv
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
@@ -39,6 +41,7 @@ class Run:
         weights: How much each of them counts; their sum is 1.
         reason: Why it was chosen.
         calibrates: Its spread is to be calibrated on the validation molecules.
+        scale: That calibration.
     """
 
     split: Split
@@ -48,20 +51,18 @@ class Run:
     weights: list[float] = field(default_factory=list)
     reason: str = ""
     calibrates: bool = False
+    scale: SpreadScale | None = None
 
     @property
     def predicted(self) -> Prediction:
         """Predictions of the chosen model."""
         return self.predictions[self.chosen]
 
-    def std(self, scale: SpreadScale) -> np.ndarray | None:
-        """Its standard deviations, or None without.
-
-        Args:
-            scale: For a spread that is to be calibrated.
-        """
+    @property
+    def std(self) -> np.ndarray | None:
+        """Its standard deviations, calibrated; None without."""
         std = self.predicted.std
-        return scale(std) if std is not None and self.calibrates else std
+        return self.scale(std) if std is not None and self.calibrates else std
 
 
 def model_name(runs: Sequence[Run]) -> str:
@@ -138,9 +139,7 @@ def format_metric(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.6g}"
 
 
-def write_predictions(
-    folder: Path, table: Table, runs: Sequence[Run], scale: SpreadScale
-) -> None:
+def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
@@ -152,14 +151,13 @@ def write_predictions(
         folder: Where.
         table: The molecules.
         runs: With their predictions.
-        scale: See `Run.std`.
     """
     has_std = any(run.predicted.std is not None for run in runs)
     for split in SPLITS:
         lines: list[list[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = run.split[split]
-            found = run.predicted._replace(std=run.std(scale))
+            found = run.predicted._replace(std=run.std)
             values, std, in_domain = (
                 None if one is None else one[rows] for one in found
             )
@@ -223,7 +221,8 @@ def cells_of(column: np.ndarray) -> list[str]:
 
 
 def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
-    """Calibration of the standard deviations of ensembles, from the validation molecules.
+    """Calibration of the standard deviations of ensembles, from the validation molecules
+    of some runs. Those of one run are test molecules of another.
 
     It changes nothing for classes, nor for heads, which are calibrated by themselves.
     """
@@ -241,10 +240,9 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     )
 
 
-def write_models(
-    folder: Path, table: Table, runs: Sequence[Run], scale: SpreadScale
-) -> None:
+def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
+    scale = calibration(table, runs)
     factors = zip(table.targets.names, scale.factor.tolist())
     floors = zip(table.targets.names, scale.floor.tolist())
     write_folder(
@@ -263,8 +261,7 @@ def save_prediction(path: Path, prediction: Prediction) -> None:
 
 def read_prediction(path: Path) -> Prediction:
     """What `save_prediction` wrote."""
-    with np.load(path) as arrays:
-        return Prediction(**{name: arrays[name] for name in arrays.files})
+    return Prediction(**read_arrays(path))
 
 
 def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
@@ -272,3 +269,16 @@ def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
         np.savez(file, **arrays)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """What `save_arrays` wrote.
+
+    Raises:
+        DatasetError: The file is damaged, as by a copy that was cut off.
+    """
+    try:
+        with np.load(path) as arrays:
+            return dict(arrays)
+    except (BadZipFile, ValueError, EOFError):
+        raise DatasetError(f"{path} is damaged; remove it, and run again") from None

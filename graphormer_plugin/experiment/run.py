@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment import figures
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
@@ -27,7 +28,12 @@ from graphormer_plugin.experiment.results import (
 )
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.search import optuna_module
-from graphormer_plugin.experiment.settings import HEAD, Settings, claim
+from graphormer_plugin.experiment.settings import (
+    HEAD,
+    SETTINGS_FILE,
+    Settings,
+    claim,
+)
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.steps import (
     FOREST_STEPS,
@@ -44,6 +50,7 @@ from graphormer_plugin.experiment.table import (
     INVALID_FILE,
     MOLECULES_FILE,
     SPLITS,
+    Table,
     make_splits,
     read_table,
     warnings_of,
@@ -102,7 +109,9 @@ def run_experiment(
     experiment.check_heads()
     identity = identity_of(settings, start)
     claim(folder, identity)  # or an error, before there is a lock file
-    with file_lock(folder, lambda: say(f"another process works in {folder}; waiting")):
+    # A folder may have several names; the lock is one of its files.
+    lock = folder.resolve() / SETTINGS_FILE
+    with file_lock(lock, lambda: say(f"another process works in {folder}; waiting")):
         claim(folder, identity)  # two processes may have come at once
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names
@@ -118,7 +127,7 @@ def run_experiment(
             say(f"{folder} is finished; its results:\n")
             say((folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
             return
-        experiment.split_columns = write_molecules(folder, table, splits)
+        experiment.sources = write_molecules(folder, table, splits)
         bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
         with bar as experiment.bar:
             runs = do_runs(experiment)
@@ -132,7 +141,10 @@ def is_finished(folder: Path) -> bool:
     path = folder / FINISHED_FILE
     if not path.exists():
         return False
-    names = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        names = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:  # damaged
+        return False
     return all((folder / name).exists() for name in names)
 
 
@@ -141,7 +153,12 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     found = {
         name: value for name, value in vars(settings).items() if name not in PLACES
     }
-    found["sha256"] = file_sha256(Path(settings.table).expanduser())
+    path = Path(settings.table).expanduser()
+    if path.is_dir():
+        rows = open_table(path)
+        found["sha256"] = rows.digest(0, rows.count())
+    else:
+        found["sha256"] = file_sha256(path)
     if start is not None and start.path.exists():
         found["start_sha256"] = file_sha256(start.path)
     return found
@@ -184,14 +201,21 @@ def do_runs(experiment: Experiment) -> list[Run]:
     return runs
 
 
+def calibrate(table: Table, runs: list[Run]) -> None:
+    """Calibrate the spread of each run by its own validation molecules: among those of
+    others are its test molecules."""
+    for run in runs:
+        run.scale = calibration(table, [run])
+
+
 def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None:
     """Write predictions, figures, the list of models, the report, and last which files
     there are."""
     folder, table = experiment.folder, experiment.table
     write_results(folder, table, runs)
-    scale = calibration(table, runs)
-    write_predictions(folder, table, runs, scale)
-    write_models(folder, table, runs, scale)
+    calibrate(table, runs)
+    write_predictions(folder, table, runs)
+    write_models(folder, table, runs)
     with atomic_write(folder / SUMMARY_FILE, "w", encoding="utf-8") as file:
         file.write(result_table(table, runs) + "\n")
     curves = {
@@ -203,7 +227,7 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     test = figures.TEST_FIGURES[table.targets.kind]
     drawn = {
         test: figures.test_figure(table, runs),
-        "calibration": figures.spread_figure(table, runs, scale),
+        "calibration": figures.spread_figure(table, runs),
         "curves": figures.curves_figure(curves, MAIN[table.targets.kind].name),
     }
     pictures, written = {}, [*WRITTEN]

@@ -168,11 +168,12 @@ def parse_ratios(text: str) -> Ratios:
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         numbers = []
-    if len(numbers) != 3 or not all(0 < number < math.inf for number in numbers):
+    total = sum(numbers)
+    fits = len(numbers) == 3 and all(number > 0 for number in numbers)
+    if not (fits and total < math.inf):
         raise DatasetError(
             f"--ratios {text}: expected three numbers above 0, such as 80,10,10"
         )
-    total = math.fsum(numbers)
     train, valid, test = (number / total for number in numbers)
     return train, valid, test
 

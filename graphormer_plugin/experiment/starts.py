@@ -57,7 +57,12 @@ def find_start(settings: Settings) -> Start | None:
         found = _start(("--finetune-from-model", str(path)), read_pretrained(path))
     else:
         pretrained = load_pretrained(name)
-        found = _start(("--pretrained-model-name", name), pretrained)
+        flags = ("--pretrained-model-name", name)
+        path = Path(pretrained.path).resolve()
+        if path not in packaged_models().values():
+            # fairseq-train has the data root of the experiment, and looks elsewhere.
+            flags += ("--pretrained-dir", str(path.parent))
+        found = _start(flags, pretrained)
         if pretrained.progress is None:
             found = dataclasses.replace(found, published=PUBLISHED[name])
     if settings.arch not in (Settings.arch, found.arch):

@@ -17,6 +17,7 @@ from graphormer_plugin.experiment.plan import (
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import (
     Run,
+    read_arrays,
     read_prediction,
     save_arrays,
     save_prediction,
@@ -182,8 +183,7 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     if not vectors.exists():
         predictor = hub.load(save_dir / BEST, head=None).to(experiment.device)
         save_arrays(vectors, {"vectors": predictor.embed(table.smiles)})
-    with np.load(vectors) as arrays:
-        raw = {**arrays, **experiment.features()}
+    raw = read_arrays(vectors) | experiment.features()
 
     def fit(rows: np.ndarray) -> Head:
         rows = rows[training_sample(table.labels[rows], seed)]

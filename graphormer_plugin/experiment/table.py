@@ -24,7 +24,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import MISSING, is_number
+from graphormer_plugin.data.table import MISSING, NAMES, is_number
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.scores import MAIN
@@ -190,7 +190,8 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
 
 
 def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
-    """Options with the target: the only other column, or the only one of numbers.
+    """Options with the target: the only other column, or the only one of numbers that
+    neither names molecules nor numbers the rows.
 
     Raises:
         DatasetError: There is none, or more than one.
@@ -207,6 +208,9 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
             elif cell.strip().lower() not in MISSING:
                 labelled.add(name)
     found = [name for name in others if name in labelled - words]
+    found = [name for name in found if name.lower() not in NAMES]
+    numbering = table.row_numbers(found)
+    found = [name for name in found if name not in numbering]
     names = found if len(found) == 1 else table.remaining(taken)
     return dataclasses.replace(options, target_columns=names)
 
@@ -347,14 +351,19 @@ def scored_labels(labels: np.ndarray, split: Split, part: str) -> np.ndarray:
     """Labels of a part of a split that metrics count: a target that has none in train has
     none at all, because no model can learn it."""
     rows = split.get(part, np.array([], np.int64))
-    return np.where(np.isnan(labels[split["train"]]).all(0), np.nan, labels[rows])
+    return np.where(unlearned(labels, split), np.nan, labels[rows])
+
+
+def unlearned(labels: np.ndarray, split: Split) -> np.ndarray:
+    """Which targets have no label in train [T]."""
+    return np.isnan(labels[split["train"]]).all(0)
 
 
 def undefined_metrics(table: Table, split: Split) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
     found = []
-    unknown = np.isnan(table.labels[split["train"]]).all(0)
+    unknown = unlearned(table.labels, split)
     if unknown.any():
         found.append(
             f"no label of {listed(names[unknown])} in train: nothing is learned about "
@@ -376,11 +385,16 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
     return found
 
 
-def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list[str]:
-    """Write the file that fairseq-train reads: SMILES, targets, splits, other columns.
+def write_molecules(
+    folder: Path, table: Table, splits: Sequence[Split]
+) -> list[tuple[str, str]]:
+    """Write what fairseq-train reads: SMILES, targets, splits, other columns.
+
+    A split has a file of its own where a target has no label in train, without labels of
+    that target: they would select the checkpoint.
 
     Returns:
-        The names of the columns of splits.
+        The file of each split, and the name of its column there.
     """
     taken = {SMILES_COLUMN, *table.targets.names, *table.extra_names}
     numbers = (f"split{number}" for number in itertools.count(1))
@@ -394,16 +408,25 @@ def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> list
     extra = [at for at, name in enumerate(table.extra_names) if name != SMILES_COLUMN]
     header = [SMILES_COLUMN, *table.targets.names, *columns]
 
-    def lines() -> Iterator[list[str]]:
+    def lines(known: np.ndarray) -> Iterator[list[str]]:
         yield header + [table.extra_names[place] for place in extra]
         for row, (smiles, split, cells) in enumerate(
             zip(table.smiles, words.tolist(), table.extras, strict=True)
         ):
-            labels = table.label_cells(row)
+            labels = [
+                cell if is_known else ""
+                for cell, is_known in zip(table.label_cells(row), known, strict=True)
+            ]
             yield [smiles, *labels, *split, *(cells[at] for at in extra)]
 
-    write_csv(folder / MOLECULES_FILE, lines())
+    write_csv(folder / MOLECULES_FILE, lines(np.ones(len(table.targets.names), bool)))
+    files = []
+    for number, split in enumerate(splits, 1):
+        unknown = unlearned(table.labels, split)
+        files.append(f"molecules{number}.csv" if unknown.any() else MOLECULES_FILE)
+        if unknown.any():
+            write_csv(folder / files[-1], lines(~unknown))
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
         write_csv(folder / INVALID_FILE, rows)
-    return columns
+    return list(zip(files, columns, strict=True))

@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.experiment.table import MOLECULES_FILE, SMILES_COLUMN
+from graphormer_plugin.experiment.table import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
 from graphormer_plugin.finetune.transfer import flag, preset_options
 
@@ -64,6 +64,7 @@ def training_line(
     targets: TargetSchema,
     *,
     start: Start | None,
+    molecules: str,
     split_column: str,
     train_rows: int,
     metric: Metric,
@@ -77,7 +78,8 @@ def training_line(
         training: Options of the training.
         targets: What it predicts.
         start: Weights to start from; None trains from scratch.
-        split_column: Of the file of molecules.
+        molecules: File of molecules.
+        split_column: Its column that says which are for what.
         train_rows: Number of training molecules.
         metric: Selects the best checkpoint.
         seed: Of weights, batches and dropout.
@@ -89,7 +91,7 @@ def training_line(
     arch = start.arch if start else settings.arch
     words = [
         *("--user-dir", folder, "--task", "graph_prediction"),
-        *("--dataset-name", MOLECULES_FILE, "--data-root", "data"),
+        *("--dataset-name", molecules, "--data-root", "data"),
         *("--smiles-column", SMILES_COLUMN, "--target-kind", targets.kind),
         *("--split", f"column:{split_column}"),
     ]
@@ -122,6 +124,7 @@ def training_line(
             words += [flag(name), training.dropout] if name in known else []
     words += [
         *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
+        *("--required-batch-size-multiple", 1),  # fairseq would make 24 of 30
         *("--num-workers", 0, "--distributed-world-size", 1, "--seed", seed),
         *("--optimizer", "adam", "--clip-norm", 5, "--lr", training.lr),
         *("--lr-scheduler", "polynomial_decay", "--total-num-update", total),
@@ -167,7 +170,7 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
 
 def shell_lines(lines: Sequence[Sequence[str]], comments: Sequence[str] = ()) -> str:
     """A script of fairseq-train lines, after comments."""
-    text = "# Type these lines in this folder, or in another with molecules.csv.\n"
+    text = "# Type these lines in this folder, or in another with its table.\n"
     text += "".join(f"# {comment}\n" for comment in comments)
     for words in lines:
         text += "\nfairseq-train"

@@ -109,6 +109,14 @@ def test_grpe_with_a_last_mlp(tmp_path):
     assert np.abs(predictor.predict(smiles) - expected.numpy()).max() <= 1e-9
 
 
+def test_a_config_that_is_no_json(tmp_path, capsys):
+    for text in ("{", "[1]"):
+        (tmp_path / "config.json").write_text(text)
+        words = ["--from", "lenscloth-grpe", "in.pt", str(tmp_path / "out.pt")]
+        assert convert.main([*words, "--config", str(tmp_path / "config.json")]) == 2
+        assert "config.json holds no JSON object" in capsys.readouterr().err
+
+
 def test_grpe_with_a_linear_map_of_nodes(tmp_path):
     """Of one-hot atomic numbers: the golden model, whose other columns are zero."""
     archive = load_golden("grpe_shared")

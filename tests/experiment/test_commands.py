@@ -35,6 +35,7 @@ def line(start=START, settings=None, kind="regression", targets=None, **training
         Training(**options),
         targets or TargetSchema(["y one", "z"], unit, kind),
         start=start,
+        molecules="molecules.csv",
         split_column="split1",
         train_rows=65,
         metric=MAIN[kind],
@@ -58,6 +59,8 @@ def test_line():
     assert value(words, "--layerwise-lr-decay") == "0.9"
     assert value(words, "--act-dropout") == "0.2"
     assert value(words, "--total-num-update") == "30"
+    # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
+    assert value(words, "--required-batch-size-multiple") == "1"
     assert value(words, "--target-unit") == "eV" and "--cpu" not in words
     words = line(None, Settings("a.csv", "out", device="cpu"), "binary", lr_decay=0.9)
     assert value(words, "--arch") == "grpe_small" and "--cpu" in words

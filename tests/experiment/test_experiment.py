@@ -11,6 +11,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import plan, references, steps
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.plan import Experiment
+from graphormer_plugin.experiment.results import Run, read_arrays, save_arrays
 from graphormer_plugin.experiment.settings import (
     FINETUNE,
     HEAD,
@@ -19,7 +20,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
 )
 from graphormer_plugin.experiment.training import Start
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.inference.values import Prediction, SpreadScale
 
 LABELS = np.arange(12.0)[:, None]
 SPLIT = {
@@ -40,7 +41,7 @@ def experiment(tmp_path, monkeypatch):
         Settings("a.csv", str(tmp_path), epochs=3),
         table,
         [SPLIT],
-        ["split1"],
+        [("molecules.csv", "split1")],
         Start((), tmp_path / "start.pt", "grpe_tiny", 4),
         warnings.append,
         bar=SimpleNamespace(total=0),
@@ -114,6 +115,48 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [HEAD, FINETUNE]
     experiment.start = None
     assert experiment.models == [SCRATCH]
+
+
+def test_a_target_that_cannot_be_named_alone(experiment):
+    experiment.table.targets = TargetSchema(["1,2-a"])
+    experiment.table.extra_names = ["1,3-a"]
+    assert "--target-columns=1?2-a" in experiment.line(0, SCRATCH, 0)
+    experiment.table.extra_names = ["1.2-a"]
+    with pytest.raises(DatasetError, match="columns 1,2-a, 1.2-a, .* rename '1,2-a'"):
+        experiment.line(0, SCRATCH, 0)
+
+
+def test_each_run_is_calibrated_by_its_own_molecules(experiment, monkeypatch):
+    """A test molecule may be one that another run is validated on."""
+    other = {"train": SPLIT["train"], "valid": SPLIT["test"], "test": SPLIT["valid"]}
+    runs = [Run(split, chosen="model", calibrates=True) for split in (SPLIT, other)]
+    for run in runs:
+        run.predictions["model"] = Prediction(LABELS, np.ones(LABELS.shape))
+    seen = []
+
+    def calibration(table, runs):
+        seen.append([run.split for run in runs])
+        return SpreadScale(np.full(1, float(len(seen))), np.zeros(1))
+
+    monkeypatch.setattr(running, "calibration", calibration)
+    running.calibrate(experiment.table, runs)
+    assert seen == [[SPLIT], [other]]
+    assert [run.std[0, 0] for run in runs] == [1, 2]
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "features.npz"
+    save_arrays(path, {"a": np.arange(1000.0)})
+    assert np.array_equal(read_arrays(path)["a"], np.arange(1000))
+    whole = path.read_bytes()
+    for size in (0, 10, len(whole) // 2):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
+            read_arrays(path)
+    (tmp_path / "data").mkdir()
+    for text in ("", '["a", "b'):
+        (tmp_path / running.FINISHED_FILE).write_text(text)
+        assert not running.is_finished(tmp_path)
 
 
 def test_heads_alone_need_labels(experiment):

@@ -64,7 +64,9 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
     assert scale(np.full((1, 1), 0.1)) == pytest.approx(0.3)
     for others in (runs[:1], runs[2:]):
         assert calibration(TABLE, others) == ([1], [0])
-    write_predictions(tmp_path, TABLE, runs, scale)
+    for run in runs:
+        run.scale = scale
+    write_predictions(tmp_path, TABLE, runs)
     found = rows(tmp_path / "predictions_test.csv")
     assert [len(found), *found[0]] == [60] + (
         "replicate_predicted smiles y_predicted replicate y y_predicted_predicted y_std "
@@ -79,7 +81,7 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
     monkeypatch.setattr(
         figures, "calibration_figure", lambda values, std, *more: drawn.append(std)
     )
-    figures.spread_figure(TABLE, runs[:2], scale)
+    figures.spread_figure(TABLE, runs[:2])
     assert drawn[0][[0, 20], 0] == pytest.approx([0.1, 0.3])
 
 

@@ -53,7 +53,7 @@ def test_options_of_a_training():
 def test_ratios():
     assert parse_ratios("80,10,10") == (0.8, 0.1, 0.1)
     assert parse_ratios("3, 1,1") == (0.6, 0.2, 0.2)
-    for text in ("80,20", "a,b,c", "1,0,1", "nan,1,1", ""):
+    for text in ("80,20", "a,b,c", "1,0,1", "nan,1,1", "1e308,1e308,1e308", ""):
         with pytest.raises(DatasetError, match="expected three numbers above 0"):
             parse_ratios(text)
 

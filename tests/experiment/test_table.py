@@ -71,6 +71,17 @@ def test_classes_are_found(write):
     assert read_table(named).targets.kind == "regression"
 
 
+def test_a_name_or_number_of_a_molecule_is_no_target(write):
+    rows = [[k, f"id{k}", "C" * k, word] for k, word in enumerate("abab", 1)]
+    for header in (["compound_id", "x"], ["n", "y"], ["Unnamed: 0", "y"]):
+        path = write(rows, [header[0], "Name", "smiles", header[1]])
+        with pytest.raises(DatasetError, match="which columns are targets"):
+            read_table(settings(path))
+        numbers = [[*row[:3], at % 3] for at, row in enumerate(rows)]
+        path = write(numbers, [header[0], "Name", "smiles", header[1]])
+        assert read_table(settings(path)).targets.names == [header[1]]
+
+
 def test_targets_that_cannot_be_found(write):
     with pytest.raises(DatasetError, match="which columns are targets"):
         read_table(settings(write()))
@@ -294,8 +305,8 @@ def test_the_file_for_fairseq(write, tmp_path):
     )
     table = read_table(asked)
     splits = make_splits(table, asked)
-    columns = write_molecules(tmp_path, table, splits * 2)
-    assert columns == ["split2", "split3"]
+    sources = write_molecules(tmp_path, table, splits * 2)
+    assert sources == [("molecules.csv", "split2"), ("molecules.csv", "split3")]
     options = DatasetOptions(
         name=str(tmp_path / "molecules.csv"),
         target_columns=("value",),
@@ -309,6 +320,29 @@ def test_the_file_for_fairseq(write, tmp_path):
     extra = list(CsvTable(tmp_path / "molecules.csv").rows(["name", "split1"]))
     assert extra[2][2] == ["ethanol again", "x"]
     assert "C1CC" in (tmp_path / "invalid.csv").read_text()
+
+
+def test_a_target_without_a_label_in_train(write, tmp_path):
+    """Its labels in valid do not select a checkpoint; another split may know it."""
+    asked = settings(
+        write(), target_columns=("value", "active"), target_kind="regression"
+    )
+    table = read_table(asked)
+    known = {name: np.array(rows) for name, rows in zip(SPLITS, ([0, 1], [2], [3, 5]))}
+    unknown = known | {"train": np.array([3, 6]), "test": np.array([0, 1])}
+    table.labels[[3, 6], 1] = np.nan
+    sources = write_molecules(tmp_path, table, [known, unknown])
+    assert sources == [("molecules.csv", "split1"), ("molecules2.csv", "split2")]
+    cells = {
+        file: [row for *_, row in CsvTable(tmp_path / file).rows(["value", "active"])]
+        for file, _ in sources
+    }
+    labels = [row[1] for row in cells["molecules.csv"]]
+    assert labels == ["0.0", "1.0", "1.0", "", "0.0", "1.0", ""]
+    assert {row[1] for row in cells["molecules2.csv"]} == {""}
+    assert [row[0] for row in cells["molecules2.csv"]] == (
+        [row[0] for row in cells["molecules.csv"]]
+    )
 
 
 def test_cells_with_ends_of_lines(write, tmp_path):

@@ -209,11 +209,13 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     "wrong",
-    ["--log-interval 0", "--update-freq 0", "--update-freq 1,0"]
+    ["--log-interval 0", "--update-freq 0", "--update-freq 1,0", "--update-freq []"]
+    + ["--save-interval 0", "--validate-interval 0", "--lr []"]
     + ["--distributed-world-size 0", "--restore-file nofile.pt"]
     + ["--adam-betas nope", "--adam-betas 0.9", "--adam-betas (0.9,1)"]
     + ["--adam-betas (0.9,0.98,0.99)", "--adam-betas (0.9,'x')"]
-    + ["--optimizer-overrides nope", "--optimizer-overrides (1,2)"],
+    + ["--optimizer-overrides nope", "--optimizer-overrides (1,2)"]
+    + ["--optimizer-overrides {[]:1}"],
 )
 def test_a_value_that_fairseq_fails_over(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
