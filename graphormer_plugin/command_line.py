@@ -163,7 +163,9 @@ def literal(text: str) -> Any:
 
 def wrong_value(name: str, value: Any, expected: str) -> ValueError:
     flag = "--" + name.replace("_", "-")
-    text = ",".join(map(str, value)) if isinstance(value, list) else value
+    text = value
+    if isinstance(value, list):
+        text = ",".join(map(str, value)) or "[]"
     return ValueError(f"{flag} {text}: expected {expected}")
 
 

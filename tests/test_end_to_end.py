@@ -415,3 +415,22 @@ def test_learning_rate_falls_on_a_plateau_until_training_ends(train):
     assert rates[0] == 1e-3 and rates == sorted(rates, reverse=True)
     assert {a / b for a, b in zip(rates, rates[1:])} == {1.0, 2.0}
     assert 2e-4 < rates[-1] <= 4e-4
+
+
+def test_a_plateau_is_as_long_in_a_resumed_training(train, tmp_path, fresh_fairseq):
+    more = "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 2 "
+    more += "--lr-threshold 10 --lr 1e-3 --stop-min-lr 2e-4"
+    words = [*GT.split(), "--pos-enc", "none", *more.split()]
+    at_once = logged(train("whole", *words, "--max-epoch", 8), "train")
+    parts = [
+        logged(train("parts", *words, "--max-epoch", n), "train") for n in (1, 3, 8)
+    ]
+    rates = [log["train_lr"] for log in at_once]
+    assert rates == [1e-3] * 3 + [5e-4] * 3 + [2.5e-4] * 2
+    assert [log["train_lr"] for part in parts for log in part] == rates
+    # Its end by --stop-min-lr is an end, too.
+    train("parts", *words, "--max-epoch", 20)
+    last = tmp_path / "parts/checkpoint_last.pt"
+    before = last.stat().st_mtime_ns
+    assert logged(train("parts", *words, "--max-epoch", 30), "train") == []
+    assert last.stat().st_mtime_ns == before

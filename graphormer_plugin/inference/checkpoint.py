@@ -42,12 +42,15 @@ class Progress(NamedTuple):
         next_epoch: epoch that a resumed training begins or goes on with, from 1.
         hours: that it took.
         validations_without_gain: validations since the best one (see ``--patience``).
+        last_validation: metric of the validation at the end of its last epoch; None in
+            the middle of an epoch, and without a validation.
     """
 
     updates: int
     next_epoch: int
     hours: float
     validations_without_gain: int = 0
+    last_validation: float | None = None
 
 
 class Checkpoint(NamedTuple):
@@ -94,11 +97,13 @@ class Checkpoint(NamedTuple):
             for value in extra.values()
             if isinstance(value, Mapping) and value.get("patience")
         ]
+        place = extra["train_iterator"]
         return Progress(
             self.updates,
-            extra["train_iterator"]["epoch"],
+            place["epoch"],
             extra.get("previous_training_time", 0.0) / 3600,
             max(waited, default=0),
+            None if place["iterations_in_epoch"] else extra.get("val_loss"),
         )
 
 

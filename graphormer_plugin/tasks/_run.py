@@ -78,7 +78,9 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
             "leave the flag out"
         )
     if known[name] and not maximize:
-        run.checkpoint.maximize_best_checkpoint_metric = True
+        for options in (run.checkpoint, run.lr_scheduler):  # the second: of plateaus
+            if "maximize_best_checkpoint_metric" in options:
+                options.maximize_best_checkpoint_metric = True
         logger.info(
             "%s is better when it is larger: --maximize-best-checkpoint-metric is set",
             name,

@@ -46,6 +46,7 @@ from graphormer_plugin.models import (
 )
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
 from graphormer_plugin.modules.graph_random import graph_seeds
+from graphormer_plugin.optim import ReduceLROnPlateau
 from graphormer_plugin.processes import left_out, several_processes
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -301,6 +302,10 @@ class GraphPredictionTask(FairseqTask):
                 start = starting_point(self.cfg)
             if start is not None and start.resumes and self.run is not None:
                 stop_if_finished(self.run, start.checkpoint)
+                progress = start.checkpoint.progress
+                ReduceLROnPlateau.last_validation = (
+                    progress and progress.last_validation
+                )
             if start is not None:
                 settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)

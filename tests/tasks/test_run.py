@@ -98,10 +98,11 @@ def test_a_metric_that_should_rise(data, tmp_path, train, fresh_fairseq):
         "run",
         *("--dataset-name", path, "--target-columns", "y", "--target-kind", "binary"),
         *("--criterion", "binary_logloss", "--best-checkpoint-metric", "accuracy"),
-        *("--max-epoch", 1),
+        *("--max-epoch", 1, "--lr-scheduler", "reduce_lr_on_plateau"),
     )
     saved = read_checkpoint(tmp_path / "run" / "checkpoint_last.pt").state["cfg"]
-    assert saved["checkpoint"]["maximize_best_checkpoint_metric"] is True
+    for group in ("checkpoint", "lr_scheduler"):
+        assert saved[group]["maximize_best_checkpoint_metric"] is True
 
 
 @pytest.mark.parametrize(
