@@ -180,18 +180,19 @@ def check_paths(arguments: argparse.Namespace) -> None:
         OSError: there is no such checkpoint.
         ValueError: a folder cannot be made.
     """
-    if path := getattr(arguments, "finetune_from_model", None):
+    given = vars(arguments).get  # fairseq-validate reads them once without defaults
+    if path := given("finetune_from_model"):
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
-    make_folder("--log-file", os.path.dirname(arguments.log_file or ""))
-    make_folder("--tensorboard-logdir", arguments.tensorboard_logdir)
-    suffix = getattr(arguments, "checkpoint_suffix", "")
+    make_folder("--log-file", os.path.dirname(given("log_file") or ""))
+    make_folder("--tensorboard-logdir", given("tensorboard_logdir"))
+    suffix = given("checkpoint_suffix")
     if hasattr(arguments, "arch"):
         make_folder("--save-dir", "" if arguments.no_save else arguments.save_dir)
         path = arguments.restore_file
         # Without a file fairseq trains from scratch, as meant with its default only.
         if path != "checkpoint_last.pt" and not (suffix or os.path.exists(path)):
             raise FileNotFoundError(f"--restore-file {path}: no such file")
-    elif path := getattr(arguments, "path", None):
+    elif path := given("path"):
         arguments.path = os.fspath(checkpoint_path(path))
         if not (suffix or os.path.exists(arguments.path)):
             raise FileNotFoundError(f"--path {path}: no such file")

@@ -38,4 +38,5 @@ def _add(
     output: Tensor,
 ) -> Tensor:
     batch = arguments[0] if arguments else options["batch"]
-    return output + model.joined(batch[FIELD].to(model.joined.weight.dtype))
+    joined = model.joined(batch[FIELD].to(model.joined.weight.dtype))
+    return output + (joined.unsqueeze(1) if model.level == "node" else joined)

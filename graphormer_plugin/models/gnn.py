@@ -36,6 +36,7 @@ weights, where Table 3 of Ying et al. 2021 has 326K.
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
@@ -106,8 +107,8 @@ class MessagePassingConfig(EncoderConfig):
     clamp_max: float = field(
         default=0.0,
         metadata={
-            "help": "in evaluation, predictions at the scale of training are clamped to "
-            "0..this; 0: they are not",
+            "help": "in evaluation, predictions are clamped to 0..this, in the unit of the "
+            "targets, which are numbers; 0: they are not",
             "of_run": True,
         },
     )
@@ -117,7 +118,9 @@ class MessagePassingModel(GraphModel):
     """`MessagePassingEncoder` with a head on graphs or nodes."""
 
     conv = ""
-    clamp_max = 0.0
+    clamp_range: Tensor | None = (
+        None  # least and largest output, at the scale of training
+    )
 
     @classmethod
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
@@ -147,7 +150,12 @@ class MessagePassingModel(GraphModel):
             raise ValueError(f"--clamp-max {cfg.clamp_max}, expected at least 0")
         model = cls(encoder, head, task.targets.level, cfg.readout)
         if cfg.clamp_max:
-            model.clamp_max = cfg.clamp_max
+            if task.targets.kind != "regression":
+                raise ValueError(
+                    f"--clamp-max {cfg.clamp_max}: the targets are classes"
+                )
+            limits = torch.tensor([[0.0], [cfg.clamp_max]], dtype=torch.float64)
+            model.clamp_range = task.targets.standardise(limits.expand(-1, outputs))
             model.register_forward_hook(_clamp)
         return model
 
@@ -175,7 +183,10 @@ class MessagePassingModel(GraphModel):
 
 def _clamp(model: MessagePassingModel, arguments: Any, output: Tensor) -> Tensor:
     """Forward hook, so that it comes after `join_graph_features`."""
-    return output if model.training else output.clamp(0, model.clamp_max)
+    if model.training:
+        return output
+    least, largest = model.clamp_range.to(output)
+    return output.clamp(least, largest)
 
 
 class MayUseBonds(MessagePassingModel):

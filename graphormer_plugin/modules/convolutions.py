@@ -88,7 +88,12 @@ class PyGConvolution(nn.Module):
         if self.bonds is None:
             return self.conv(x, edges.index), edges
         vectors = F.embedding(edges.bond, self.bonds(*edges.features))
-        return self.conv(x, edges.index, vectors), edges
+        out = self.conv(x, edges.index, vectors)
+        if not edges.index.shape[1]:
+            # Some layers then leave out weights, for whose gradients, here of zero,
+            # distributed training waits.
+            out = out + sum((0 * weight).sum() for weight in self.parameters())
+        return out, edges
 
 
 def gcn(layer: LayerSettings) -> nn.Module:

@@ -22,7 +22,11 @@ from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import LaplacianEncoding, WLEncoding
+from graphormer_plugin.modules.node_position import (
+    LaplacianEncoding,
+    WLEncoding,
+    position_vectors,
+)
 from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -298,10 +302,7 @@ class GraphTransformerEncoder(SparseEncoder):
         """Eq. 2-3 -> [S, D]."""
         x = self.node_encoder(layout.flatten(batch["x"]))
         if self.position is not None:
-            fields = [batch[name] for name in self.position.fields]
-            if isinstance(self.position, LaplacianEncoding):
-                fields.append(batch.get("seed"))
-            position = self.position(*fields)
+            position = position_vectors(self.position, batch)
             x = x + layout.flatten(position).to(x.dtype)
         if perturb is not None:
             x = x + layout.flatten(perturb).to(x.dtype)

@@ -32,6 +32,7 @@ from graphormer_plugin.modules.node_position import (
     IncidentBonds,
     LaplacianEncoding,
     RandomWalkEncoding,
+    position_vectors,
 )
 from graphormer_plugin.modules.pair_encodings import PairEncoding
 from graphormer_plugin.modules.vocabulary import Vocabularies
@@ -274,10 +275,7 @@ class GraphormerEncoder(Encoder):
         """Sum of the features and encodings of each node, [B, N, D]."""
         x = self.node_encoder(batch["x"])
         for encoding in self.positions.values():
-            fields = [batch[name] for name in encoding.fields]
-            if isinstance(encoding, LaplacianEncoding):
-                fields.append(batch.get("seed"))
-            x = x + encoding(*fields)
+            x = x + position_vectors(encoding, batch)
         return x
 
     def pair_messages(self, batch: dict[str, Tensor]) -> tuple[Tensor, ...]:

@@ -26,7 +26,7 @@ from graphormer_plugin.modules.relative_attention import (
     RelationTables,
     RelativeAttention,
 )
-from graphormer_plugin.modules.sparse import PAIR_FIELDS, pair_features
+from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
@@ -117,14 +117,18 @@ class RelationEncoding(VocabularyModule):
         query, key = weight.chunk(2, dim=0)
         return RelationTables(query, key, value)
 
-    def maps(self) -> list[Tensor | None]:
-        """Linear maps of real features next to queries, keys and values, [C, H, D / H]
-        each; None: they do not enter."""
+    def maps(self, scale: Tensor) -> list[Tensor | None]:
+        """Linear maps of real features, divided by a scale [C], next to queries, keys and
+        values, [C, H, D / H] each; None: they do not enter."""
         attention, value = self.feature_attention, self.feature_value
         maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
         maps.append(None if value is None else value.weight)
         return [
-            None if weight is None else weight.T.unflatten(1, (self.num_heads, -1))
+            (
+                None
+                if weight is None
+                else (scale.unsqueeze(1) * weight.T).unflatten(1, (self.num_heads, -1))
+            )
             for weight in maps
         ]
 
@@ -292,7 +296,9 @@ class GRPEEncoder(Encoder):
     @property
     def reads_edge_features(self) -> bool:
         """Whether edges have real features."""
-        return any(weight is not None for weight in self.encodings[0].maps())
+        encoding = self.encodings[0]
+        maps = (encoding.feature_attention, encoding.feature_value)
+        return any(map_ is not None for map_ in maps)
 
     @property
     def has_virtual_node(self) -> bool:
@@ -342,11 +348,11 @@ class GRPEEncoder(Encoder):
         attn_bias = self.pair_terms.attn_bias(batch, int(self.has_virtual_node))
         further = [attn_bias for _ in tables]
         if self.reads_edge_features:
-            features = pair_features(batch).to(x.dtype)  # [B, N, N, C]
+            features, scale = scaled_pair_features(batch, x.dtype)  # [B, N, N, C]
             before = int(self.has_virtual_node)
             features = F.pad(features, (0, 0, before, 0, before, 0))
             further = [
-                (*(attn_bias or (None,)), EdgeTerms(features, *encoding.maps()))
+                (*(attn_bias or (None,)), EdgeTerms(features, *encoding.maps(scale)))
                 for encoding in self.encodings
             ]
         repeats = len(self.layers) // len(tables)

@@ -31,7 +31,7 @@ from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import SparseEncoder
 from graphormer_plugin.modules.init import init_columns_xavier
 from graphormer_plugin.modules.node_encoder import NodeEncoder
-from graphormer_plugin.modules.node_position import LaplacianEncoding
+from graphormer_plugin.modules.node_position import LaplacianEncoding, position_vectors
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
@@ -275,7 +275,7 @@ class MessagePassingEncoder(SparseEncoder):
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.node_encoder(batch["x"])
         if self.position is not None:
-            x = x + self.position(batch["lap_pe"], batch.get("seed"))
+            x = x + position_vectors(self.position, batch)
         if perturb is not None:
             x = x + perturb.to(x.dtype)
         x = layout.flatten(x)

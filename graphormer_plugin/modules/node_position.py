@@ -86,6 +86,15 @@ class LaplacianEncoding(nn.Module):
         return self.projection(lap_pe)
 
 
+def position_vectors(encoding: nn.Module, batch: dict[str, Tensor]) -> Tensor:
+    """An encoding of the nodes of a batch [B, N, D]; in training that of eigenvectors
+    needs the batch's seed."""
+    fields = [batch[name] for name in encoding.fields]
+    if isinstance(encoding, LaplacianEncoding):
+        fields.append(batch.get("seed"))
+    return encoding(*fields)
+
+
 class WLEncoding(nn.Module):
     """One vector per Weisfeiler-Lehman role (Table 3 of Dwivedi & Bresson 2021).
 

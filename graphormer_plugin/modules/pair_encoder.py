@@ -19,7 +19,7 @@ from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import PairVectors
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
-from graphormer_plugin.modules.sparse import PAIR_FIELDS, pair_features
+from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 RELATIVE_ENCODINGS = ("rwse", "spde", "both", "none")
@@ -176,8 +176,10 @@ class PairEncoder(nn.Module):
             blocks.append(walks[..., : self.num_steps].to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
         if self.edges is not None:
-            blocks.append(pair_features(batch).to(dtype))
-            basis.append(self._place(self.edges.weight.T, "bond"))
+            features, scale = scaled_pair_features(batch, dtype)
+            blocks.append(features)
+            weights = scale.unsqueeze(1) * self.edges.weight.T
+            basis.append(self._place(weights, "bond"))
         for term in self.further:
             blocks.append(term.features(*(batch[name] for name in term.fields)))
             basis.append(term.projection.weight.T)

@@ -72,15 +72,18 @@ class TransformHead(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., C]."""
         x = self.norm(self.activation(self.transform(x)))
-        return self.projection(x) + self.bias
+        out = self.projection(x)
+        return out + self.bias.to(out.dtype)  # under autocast the bias is the wider one
 
 
 class UnitNorm(nn.Module):
-    """Divides each vector by its L2 norm, or by 1e-12 if that is larger."""
+    """Divides each vector by its L2 norm, or by 1e-12 if that is larger; in float32 at
+    least, as 1e-12 is 0 in half precision."""
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., D] -> [..., D]."""
-        return F.normalize(x, dim=-1)
+        wide = torch.promote_types(x.dtype, torch.float32)
+        return F.normalize(x.to(wide), dim=-1).to(x.dtype)
 
 
 class MLPHead(nn.Module):

@@ -62,6 +62,9 @@ class NodeLayout:
         return padded.view(self.num_graphs, self.max_nodes, *flat.shape[1:])
 
 
+LARGE_HALF = 2.0**14  # a quarter of the largest number of half precision
+
+
 def pair_features(batch: dict[str, Tensor]) -> Tensor:
     """Real features of edges as those of pairs: [B, N, N, C], zero without an edge and
     on the diagonal.
@@ -79,6 +82,23 @@ def pair_features(batch: dict[str, Tensor]) -> Tensor:
         .index_add(0, row, attr)
         .view(B, N, N, -1)
     )
+
+
+def scaled_pair_features(
+    batch: dict[str, Tensor], dtype: torch.dtype
+) -> tuple[Tensor, Tensor]:
+    """`pair_features` / scale [B, N, N, C] in a type, and scale [C], by which the weights
+    of the features are multiplied.
+
+    The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
+    large values a power of two, which changes no digit.
+    """
+    features = pair_features(batch)
+    scale = features.new_ones(features.shape[-1])
+    if dtype == torch.float16 and features.numel():
+        largest = features.abs().amax((0, 1, 2)) / LARGE_HALF
+        scale = torch.exp2(largest.log2().ceil().clamp(min=0))
+    return (features / scale).to(dtype), scale.to(dtype)
 
 
 PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})

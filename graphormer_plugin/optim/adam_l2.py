@@ -13,6 +13,8 @@ class AdamL2(FairseqAdam):
     fairseq's `adam` it does not, but shrinks the weights (AdamW). The released code of
     PNA trains so."""
 
+    supports_flat_params = True  # of --fp16; each weight has its own step
+
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
         self._optimizer = torch.optim.Adam(params, **self.optimizer_config)

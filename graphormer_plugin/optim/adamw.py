@@ -16,6 +16,8 @@ class AdamW(FairseqAdam):
     weights of `grpe_small`, and 1.0 ms here (measured here, one thread).
     """
 
+    supports_flat_params = True  # of --fp16; each weight has its own step
+
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
         self._optimizer = torch.optim.AdamW(params, fused=True, **self.optimizer_config)

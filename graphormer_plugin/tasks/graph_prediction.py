@@ -309,14 +309,15 @@ class GraphPredictionTask(FairseqTask):
             if start is not None:
                 settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
-            if isinstance(model, GraphModel):
+            if isinstance(model, GraphModel):  # not a user's own of another kind
                 join_graph_features(model, self.schema, self.targets)
+                if start is not None:
+                    errors = one_line_errors()
+                    start.give_weights(model, self.schema, self.targets, errors)
+                if not from_checkpoint:
+                    apply_layerwise_options(model, cfg)
+                    self.scales_learning_rates = cfg.layerwise_lr_decay != 1
             self.batch_spec = model.batch_spec
-            if start is not None and isinstance(model, GraphModel):
-                start.give_weights(model, self.schema, self.targets, one_line_errors())
-            if not from_checkpoint:
-                apply_layerwise_options(model, cfg)
-                self.scales_learning_rates = cfg.layerwise_lr_decay != 1
             if self._collator is not None:
                 self.give_fields()
         return model

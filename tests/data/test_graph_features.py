@@ -147,6 +147,35 @@ def test_models(options, arch, rng):
 
 
 @torch.no_grad()
+def test_each_node_has_the_numbers_of_its_graph():
+    schema = FeatureSchema(
+        1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]
+    )
+    targets = TargetSchema(["y"], kind="multiclass", level="node", num_classes=2)
+    model = build_model("gcn", schema, targets, encoder_layers=1, encoder_embed_dim=16)
+    torch.nn.init.constant_(model.joined.weight, 1.0)
+    model.eval()
+
+    def outputs(numbers):
+        size = len(numbers)
+        batch = {
+            "x": torch.zeros(size, 3, 1, dtype=torch.long),
+            "node_mask": torch.ones(size, 3, dtype=torch.bool),
+            "edge_index": torch.zeros(2, 0, dtype=torch.long),
+            "node_graph": torch.arange(size).repeat_interleave(3),
+            "graph_features": torch.tensor(numbers).double()[:, None],
+        }
+        return model(batch)
+
+    zero = outputs([0.0])
+    for numbers in ([1.0, 2.0, 3.0], [5.0, 6.0]):  # as many graphs as nodes, and fewer
+        added = outputs(numbers) - zero
+        assert added.shape == (len(numbers), 3, 2)
+        wanted = torch.tensor(numbers)[:, None, None].expand_as(added)
+        torch.testing.assert_close(added, wanted)
+
+
+@torch.no_grad()
 def test_clamped_after_they_are_added():
     schema = FeatureSchema(
         1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]

@@ -32,8 +32,6 @@ def test_commands_take_the_name(tmp_path, capsys):
     for flag in ("--path", "--finetune-from-model"):
         arguments = argparse.Namespace(
             **{flag[2:].replace("-", "_"): PACKAGED},
-            log_file=None,
-            tensorboard_logdir=None,
         )
         check_paths(arguments)
         assert str(packaged_models()[PACKAGED]) in vars(arguments).values()

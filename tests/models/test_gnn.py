@@ -217,6 +217,32 @@ def test_predictions_are_clamped_in_evaluation_alone():
 
 
 @torch.no_grad()
+def test_predictions_are_clamped_in_the_unit_of_the_targets():
+    torch.manual_seed(0)
+    targets = TargetSchema(["y", "z"], mean=[0.05, -1.0], std=[0.1, 2.0])
+    plain, model = (
+        tiny_model("gin", targets, clamp_max=largest).double() for largest in (0, 0.1)
+    )
+    model.load_state_dict(plain.state_dict())
+    batch = make_batch(model, ROWS)
+    restored = targets.restore(plain.eval()(batch))
+    assert restored.min() < 0 and restored.max() > 0.1
+    clamped = targets.restore(model.eval()(batch))
+    assert (clamped - restored.clamp(0, 0.1)).abs().max() < 1e-12
+    with pytest.raises(ValueError, match="--clamp-max 0.1: the targets are classes"):
+        tiny_model("gin", TargetSchema(["y"], kind="binary"), clamp_max=0.1)
+
+
+def test_weights_of_bonds_have_a_gradient_without_edges():
+    """For which distributed training waits."""
+    for arch in ("gat", "gcn"):
+        model = tiny_model(arch, edge_features=True)
+        model(make_batch(model, [1])).sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, (arch, name)
+
+
+@torch.no_grad()
 def test_without_residual_connections_a_layer_replaces_its_input():
     model = tiny_model(
         "gcn", no_residual=True, linear_last_layer=True, encoder_layers=1

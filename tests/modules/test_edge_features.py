@@ -187,8 +187,7 @@ def test_padding_and_batch_mates_do_not_matter(arch, options):
 @pytest.mark.parametrize(
     "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"]
 )
-def test_half_precision_and_dropout(arch):
-    """Features above 65,504 and in training."""
+def test_bfloat16_and_dropout(arch):
     model = (
         tiny(arch, REAL, dropout=0.1, rwse_dim=4)
         if arch == "cgt_zinc"
@@ -199,6 +198,28 @@ def test_half_precision_and_dropout(arch):
     out = model.bfloat16()(batch)
     out.float().sum().backward()
     assert out.isfinite().all()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc", "gatedgcn"]
+)
+def test_features_that_are_infinite_in_half_precision(arch):
+    """Above 65,504, next to one that is small."""
+    model, _ = make_pair(arch, {"rwse_dim": 4} if arch == "cgt_zinc" else {})
+    batch = make_batch(model.eval(), REAL)
+    factor = torch.tensor([2.0**16, 1.0, 1.0])
+    batch["edge_attr"] = batch["edge_attr"] * factor
+    assert batch["edge_attr"].abs().max() > torch.finfo(torch.float16).max
+    for module in model.modules():
+        if isinstance(module, EdgeEncoder):
+            module.projection.weight.div_(factor)
+        elif isinstance(module, FeatureMap):
+            module.weight.div_(factor)
+    wanted = model(batch)
+    out = model.half()(batch)
+    assert out.dtype == torch.float16
+    assert (out - wanted).abs().max() < 0.02 * wanted.abs().max().clamp(min=1)
 
 
 @torch.no_grad()

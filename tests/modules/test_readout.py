@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from graphormer_plugin.modules import MLPHead, read_out
+from graphormer_plugin.modules.readout import TransformHead, UnitNorm
 
 
 def test_mlp_head():
@@ -17,6 +18,25 @@ def test_mlp_head():
         out = (out @ layer.weight.T + layer.bias).clamp(min=0)
     out = out @ head.projection.weight.T + head.projection.bias
     assert torch.allclose(head(x), out)
+
+
+def test_under_autocast_a_head_returns_what_its_linear_map_does():
+    """An overflow of halves is skipped by fairseq, one of float32 is an error."""
+    with torch.autocast("cpu", torch.bfloat16):
+        assert TransformHead(4, 2)(torch.randn(3, 4)).dtype == torch.bfloat16
+
+
+def test_unit_norm_of_zeros_in_half_precision():
+    """Where all ReLUs of a row are inactive, as of a padded node."""
+    x = torch.tensor([[3.0, 4.0], [0.0, 0.0]], dtype=torch.float16, requires_grad=True)
+    out = UnitNorm()(x)
+    out.sum().backward()
+    assert out.dtype == torch.float16
+    assert out.tolist() == [
+        [pytest.approx(0.6, 1e-3), pytest.approx(0.8, 1e-3)],
+        [0, 0],
+    ]
+    assert x.grad[0].isfinite().all()
 
 
 def test_head_without_a_hidden_layer_is_linear():

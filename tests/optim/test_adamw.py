@@ -1,10 +1,11 @@
 """The fused AdamW, next to fairseq's Adam."""
 
+import pytest
 import torch
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from omegaconf import OmegaConf
 
-from graphormer_plugin.optim import AdamW
+from graphormer_plugin.optim import AdamL2, AdamW
 
 
 def make(optimiser, weight):
@@ -13,6 +14,22 @@ def make(optimiser, weight):
     cfg.lr, cfg.adam_betas, cfg.tpu = [0.01], "(0.9, 0.99)", False
     cfg.adam_eps = 1e-16  # fairseq adds it before the correction of the bias
     return optimiser(cfg, [weight])
+
+
+@pytest.mark.parametrize("kind", [AdamW, AdamL2])
+def test_one_flat_weight_makes_the_steps_of_several(kind):
+    """As `--fp16` has it."""
+    weights = [torch.nn.Parameter(torch.ones(n, dtype=torch.float64)) for n in (3, 2)]
+    flat = torch.nn.Parameter(torch.ones(5, dtype=torch.float64))
+    optimisers = [make(kind, weight) for weight in (*weights, flat)]
+    assert all(optimiser.supports_flat_params for optimiser in optimisers)
+    for step in range(3):
+        flat.grad = torch.arange(5.0, dtype=torch.float64) - step
+        for weight, grad in zip(weights, flat.grad.split([3, 2])):
+            weight.grad = grad.clone()
+        for optimiser in optimisers:
+            optimiser.step()
+    assert torch.equal(torch.cat(weights), flat)
 
 
 def test_steps_are_those_of_fairseq_adam():
