@@ -198,6 +198,7 @@ def _build_from_smiles(
             description=label,
             exclude=exclude,
             parts=parts,
+            user_data_dir=options.user_data_dir,
         ):
             for row, text, reason in piece.failures:
                 failures.append((source.first_row + row, text, reason))

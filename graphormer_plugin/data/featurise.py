@@ -5,6 +5,7 @@ import itertools
 import logging
 import multiprocessing
 import os
+import pickle
 import re
 import signal
 import threading
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +30,7 @@ from graphormer_plugin.data.chunk import (
 )
 from graphormer_plugin.data.errors import DatasetError, WorkerError
 from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.user_code import import_user_data
 
 logger = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -111,6 +114,7 @@ def featurise(
     description: str = "molecules",
     exclude: Iterable[int] = (),
     parts: SavedParts | None = None,
+    user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
     """Parses rows of SMILES into chunks and keeps their order.
 
@@ -123,6 +127,7 @@ def featurise(
         description: Its label.
         exclude: Rows left out and not counted as failures.
         parts: Keeps finished parts for a preparation that continues after a kill.
+        user_data_dir: Folder of the module with the parser; empty if it is in a package.
 
     Raises:
         WorkerError: A worker died (out of memory, most likely).
@@ -154,7 +159,7 @@ def featurise(
         smoothing=0.05,
     )
     with bar:
-        results = featurise_pieces(pieces(), parser, count)
+        results = featurise_pieces(pieces(), parser, count, user_data_dir)
         number, waiting = first // part_rows(), []
         for piece in results:
             if parts is not None:
@@ -169,7 +174,10 @@ def featurise(
 
 
 def featurise_pieces(
-    pieces: Iterable[tuple[list[int], list[str]]], parser: Parser, workers: int = 0
+    pieces: Iterable[tuple[list[int], list[str]]],
+    parser: Parser,
+    workers: int = 0,
+    user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
     """Parses pieces of work in their order, a bounded number of them at once.
 
@@ -177,18 +185,29 @@ def featurise_pieces(
         pieces: Rows and their SMILES, at most `CHUNK_ROWS` or so.
         parser: See `featurise`.
         workers: Processes; 0: this one.
+        user_data_dir: See `featurise`.
 
     Raises:
+        DatasetError: The parser cannot go to workers.
         WorkerError: A worker died.
     """
+    if workers:
+        try:  # here: the pool of Python 3.11 waits for ever for what it cannot send
+            pickle.dumps(parser)
+        except Exception as error:
+            raise DatasetError(
+                f"the parser cannot go to worker processes ({error}): define it at the "
+                "top level of a module, or give --workers 1"
+            ) from None
     calls = ((parser, rows, strings) for rows, strings in pieces)
-    return in_workers(workers, _featurise_rows, calls)
+    return in_workers(workers, _featurise_rows, calls, user_data_dir)
 
 
 def in_workers(
     workers: int,
     function: Callable[..., Result],
     calls: Iterable[tuple[Any, ...]],
+    user_data_dir: str = "",
 ) -> Iterator[Result]:
     """Results of calls in their order, a bounded number of them at once.
 
@@ -196,6 +215,7 @@ def in_workers(
         workers: Processes; 0: this one.
         function: Importable by its name.
         calls: Its arguments.
+        user_data_dir: See `featurise`.
 
     Raises:
         WorkerError: A worker died.
@@ -208,9 +228,16 @@ def in_workers(
     if method not in multiprocessing.get_all_start_methods():
         method = "spawn"
     context = multiprocessing.get_context(method)
+    if user_data_dir:  # workers start where this process did
+        user_data_dir = str(Path(user_data_dir).expanduser().resolve())
     if method == "forkserver":
         context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(workers, mp_context=context, initializer=start_worker)
+    pool = ProcessPoolExecutor(
+        workers,
+        mp_context=context,
+        initializer=start_worker,
+        initargs=(user_data_dir,),
+    )
     return in_order(pool, workers, function, calls)
 
 
@@ -248,8 +275,12 @@ def in_order(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def start_worker() -> None:
-    """Leaves Ctrl-C to the parent, and exits when the parent has died."""
+def start_worker(user_data_dir: str = "") -> None:
+    """Leaves Ctrl-C to the parent, and exits when the parent has died.
+
+    Args:
+        user_data_dir: See `featurise`. Calls come pickled, with names of its modules.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -258,6 +289,8 @@ def start_worker() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    if user_data_dir:
+        import_user_data(user_data_dir)
 
 
 def _featurise_rows(

@@ -83,6 +83,11 @@ class TestFeaturise:
         with pytest.raises(DatasetError, match="a worker process died: out of memory"):
             list(featurise(SMILES, die, workers=2, progress=False))
 
+    def test_a_parser_that_workers_cannot_import(self):
+        message = "cannot go to worker processes .*<lambda>.*: define it at the top level"
+        with pytest.raises(DatasetError, match=message):
+            list(featurise(SMILES, lambda smiles: None, workers=2, progress=False))
+
     def test_excluded_rows_are_no_failures(self):
         (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
         assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]

@@ -68,10 +68,9 @@ def folder(tmp_path, monkeypatch):
 
 
 def options(folder, root="data", **more):
-    values = {"workers": 0, "progress": False, **more}
+    values = {"workers": 0, "progress": False, "user_data_dir": str(folder), **more}
     return DatasetOptions(
         name="carbons",
-        user_data_dir=str(folder),
         data_root=str(folder.parent / root),
         **values,
     )
@@ -145,6 +144,13 @@ def test_a_script_without_guard_ends(tmp_path):
     assert found.returncode == 1
     assert "WorkerError: a worker process died" in found.stderr
     assert "lacks its `if __name__" in found.stderr
+
+
+@pytest.mark.long  # starts workers
+def test_workers_know_the_modules_of_the_user(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    store = get_store(options(folder, workers=2, user_data_dir=folder.name))
+    assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
 
 
 def test_bad_input_leaves_nothing(folder):
