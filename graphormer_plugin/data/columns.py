@@ -192,12 +192,16 @@ class ShardColumns:
     """Columns of several stores, from which batches take graphs.
 
     Args:
-        shards: Columns of each store; those of its labels, ``target``, among them.
+        shards: Columns of each store; those of its labels, ``target``, among them. The
+            rows of its source are left out: `StoreShards.rows` joins them.
         first: Number of the first graph of each store, and of all graphs.
     """
 
     def __init__(self, shards: Sequence[dict[str, np.ndarray]], first: np.ndarray):
-        self.shards = list(shards)
+        self.shards = [
+            {name: column for name, column in columns.items() if name != "row"}
+            for columns in shards
+        ]
         self.first = first
 
     def __contains__(self, name: str) -> bool:

@@ -30,6 +30,7 @@ from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store_shards import StoreShards, open_stores
+from graphormer_plugin.data.translate import translate_stores
 from graphormer_plugin.data.writer import write_store
 from support.stores import random_chunk
 
@@ -310,6 +311,26 @@ def test_invalid_molecules_have_their_row_of_the_table(tmp_path):
     path.write_text("smiles,y\n" + "".join(f"{s},1\n" for s in smiles))
     with pytest.raises(DatasetError, match=r"row 6;"):
         get_store(options(tmp_path, name=str(path), shard=Shard(2, 2)))
+
+
+@pytest.mark.parametrize("skipped", [0, 5])
+def test_batches_of_shards_of_which_one_skipped_a_row(tmp_path, skipped):
+    """Only that one has a column with the rows of its graphs."""
+    path = tmp_path / "m.csv"
+    smiles = ["C", "CC", "CCC", "N", "O", "CN", "CCN", "CO"]
+    smiles[skipped] = "C1CC"
+    lines = [f"{s},1,{'train' if n % 2 else 'valid'}\n" for n, s in enumerate(smiles)]
+    path.write_text("smiles,y,split\n" + "".join(lines))
+    changes = dict(name=str(path), split="column:split", skip_invalid=True)
+    shards = [get_store(options(tmp_path, **changes, shard=Shard(n, 2))) for n in (1, 2)]
+    found = open_stores(options(tmp_path, name=str(shards[0].path.parent)))
+    assert sum("row" in store.columns for store in found.stores) == 1
+    for ids in ([0, 6], [6, 2, 0]):
+        columns, _ = translate_stores(found, found.schema, found.targets, "m")
+        columns = columns.of_graphs(np.array(ids))
+        assert np.diff(columns["node_offset"]).tolist() == found.sizes[ids].tolist()
+    rows = [row for row in range(8) if row != skipped]
+    assert found.rows(np.arange(7)).tolist() == rows
 
 
 @pytest.mark.parametrize("count", [True, False])
