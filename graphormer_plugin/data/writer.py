@@ -400,13 +400,13 @@ def _file_entry(path: Path) -> dict[str, Any]:
 def _replace_folder(new: Path, path: Path) -> None:
     """Renames ``new`` to ``path``; what was there goes.
 
-    A store is deleted. Anything else is set aside under another name: it is not ours.
+    A store is deleted after the new one is in its place, since that takes long enough to be
+    killed in. Anything else is set aside under another name: it is not ours.
     """
+    old = path.parent / f".old-{path.name}.{os.getpid()}"
     if path.exists():
         if (path / MANIFEST).exists():
-            old = path.parent / f".old-{path.name}.{os.getpid()}"
             os.rename(path, old)
-            shutil.rmtree(old, ignore_errors=True)
         else:
             number = 1
             while (aside := path.parent / f"{path.name}.foreign{number}").exists():
@@ -415,3 +415,4 @@ def _replace_folder(new: Path, path: Path) -> None:
             logger.warning("%s is not a graph store; moved to %s", path, aside)
     os.rename(new, path)
     fsync_folder(path.parent)
+    shutil.rmtree(old, ignore_errors=True)

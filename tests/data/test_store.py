@@ -508,6 +508,27 @@ class TestBuilding:
         write(path, random_chunk(rng))
         assert (tmp_path / "s.foreign1" / "thesis.txt").read_text() == "precious"
 
+    def test_the_new_store_is_in_place_before_the_old_one_goes(
+        self, tmp_path, rng, monkeypatch
+    ):
+        """A kill while files are deleted, which takes seconds, leaves the new store."""
+        path, places = write(tmp_path / "s", random_chunk(rng)).path, []
+
+        def kill(folder, **_):
+            if folder.name.startswith(".old-"):
+                places.append(path.exists())
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(shutil, "rmtree", kill)
+        chunk = random_chunk(rng)
+        with pytest.raises(KeyboardInterrupt):
+            write(path, chunk)
+        monkeypatch.undo()
+        assert places == [True]
+        assert np.array_equal(GraphStore.open(path).columns["x"], chunk.x)
+        write(path, chunk)  # cleans up
+        assert [file.name for file in tmp_path.glob(".old-*")] == []
+
     def test_readers_keep_the_store_they_opened(self, tmp_path, rng):
         chunk = random_chunk(rng)
         store = write(tmp_path / "s", chunk)
