@@ -174,7 +174,7 @@ def batch_iterator(
 
     Args:
         dataset: a split.
-        max_positions: nodes of the largest graph that fits into a batch.
+        max_positions: not read; fairseq has ``max_tokens`` in it for training only.
         ignore_invalid_inputs: leave out larger graphs, see `usable_indices`.
         max_pairs: padded pairs of nodes of a batch.
         update_freq: see `GraphBatchIterator`.
@@ -202,7 +202,7 @@ def batch_iterator(
         dataset.set_epoch(epoch)
         indices = dataset.ordered_indices()
         for limit, flag in (
-            (max_positions, "--max-tokens"),
+            (max_tokens, "--max-tokens"),
             (max_pairs, "--max-pairs"),
         ):
             if limit is not None:
@@ -263,19 +263,22 @@ def usable_indices(
         flag: of the limit.
 
     Raises:
-        ValueError: a graph is too large and may not be left out.
+        ValueError: a graph is too large and may not be left out, or all are too large.
     """
     if dataset.shuffle or not skip_larger:
         dataset.check_limit(indices, limit, flag)
         return indices
     max_nodes = math.isqrt(limit) if flag == "--max-pairs" else limit
     usable = indices[dataset.sizes[indices] <= max_nodes]
+    what = "pairs of nodes" if flag == "--max-pairs" else "nodes"
     if len(usable) < len(indices):
+        if not len(usable):
+            raise ValueError(f"all graphs have more {what} than {flag} {limit}")
         logger.warning(
             "%d of %d graphs are left out: they have more %s than %s %d",
             len(indices) - len(usable),
             len(indices),
-            "pairs of nodes" if flag == "--max-pairs" else "nodes",
+            what,
             flag,
             limit,
         )

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from fairseq.models import BaseFairseqModel
@@ -353,6 +354,29 @@ def test_training_graphs_are_never_dropped_for_their_size(tmp_path, csv, capsys)
     with pytest.raises(SystemExit):
         task.get_batch_iterator(task.dataset("train"), **options)
     assert "graph 17 has 7 nodes, more than --max-tokens 5" in capsys.readouterr().err
+
+
+def test_evaluation_leaves_large_graphs_out(tmp_path, csv, capsys, caplog):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task.load_dataset("valid")
+    dataset = task.dataset("valid")
+    sizes = np.sort(dataset.sizes)
+    limit = int(sizes[2])
+
+    def batches(limit):  # as fairseq calls it: no max_positions
+        return task.get_batch_iterator(
+            dataset,
+            disable_iterator_cache=True,
+            max_tokens=limit,
+            ignore_invalid_inputs=True,
+        ).frozen_batches
+
+    with_room = sum(map(len, batches(limit)))
+    assert with_room == (sizes <= limit).sum() < len(sizes)
+    assert f"left out: they have more nodes than --max-tokens {limit}" in caplog.text
+    with pytest.raises(SystemExit):
+        batches(1)
+    assert "all graphs have more nodes than --max-tokens 1" in capsys.readouterr().err
 
 
 def test_pairs_of_a_batch(tmp_path, csv, capsys, caplog):
