@@ -17,7 +17,8 @@ class MoleculeGraph(NamedTuple):
         x: int or float [n, F], n >= 1.
         edge_index: int [2, E].
         edge_attr: int [E, columns].
-        extras: Values per molecule that targets or splits need, such as a scaffold.
+        extras: Values per molecule that targets or splits need, such as a scaffold:
+            what JSON can hold. Tuples and arrays become lists, which parts on disk have.
     """
 
     x: np.ndarray

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import json
 import logging
 import multiprocessing
 import os
@@ -310,7 +311,8 @@ def _featurise_rows(
             kept.append(row)
     if graphs:
         for name in graphs[0].extras:
-            result.extras[name] = [graph.extras[name] for graph in graphs]
+            values = [graph.extras[name] for graph in graphs]
+            result.extras[name] = json.loads(json.dumps(values, default=_listed))
         result.chunk = GraphChunk(
             num_nodes=np.array([len(graph.x) for graph in graphs]),
             num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
@@ -320,6 +322,14 @@ def _featurise_rows(
             row=np.array(kept),
         )
     return result
+
+
+def _listed(value: Any) -> Any:
+    """A NumPy number or array of an extra as JSON has it, in which parts are kept."""
+    if not isinstance(value, np.generic | np.ndarray):
+        kind = type(value).__name__
+        raise ValueError(f"extras of the parser hold a {kind}, expected what JSON can")
+    return value.tolist()
 
 
 def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:

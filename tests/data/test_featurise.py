@@ -92,6 +92,25 @@ class TestFeaturise:
         (batch,) = self.run(self.bad, 0, exclude=[1, 2, 3, 4])
         assert batch.failures == [] and batch.chunk.row.tolist() == [0, 5]
 
+    def test_extras_are_those_that_parts_keep(self):
+        def parse(smiles):
+            count = np.int64(len(smiles))
+            extras = {"n": count, "pair": (1, np.float32(0.5)), "all": np.arange(count)}
+            return parse_smiles(smiles)._replace(extras=extras)
+
+        (batch,) = featurise(["C", "CC"], parse, progress=False)
+        assert batch.extras == {
+            "n": [1, 2],
+            "pair": [[1, 0.5], [1, 0.5]],
+            "all": [[0], [0, 1]],
+        }
+
+        def wrong(smiles):
+            return parse_smiles(smiles)._replace(extras={"elements": {"C"}})
+
+        with pytest.raises(ValueError, match="extras of the parser hold a set, expected"):
+            list(featurise(["C"], wrong, progress=False))
+
     def test_number_of_workers(self):
         assert num_workers(None, 100) == 0
         assert num_workers(1, 10**6) == 0
