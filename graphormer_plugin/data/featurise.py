@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from graphormer_plugin.data.chunk import (
     Parser,
 )
 from graphormer_plugin.data.errors import DatasetError, WorkerError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.user_code import import_user_data
 
@@ -230,7 +230,7 @@ def in_workers(
         method = "spawn"
     context = multiprocessing.get_context(method)
     if user_data_dir:  # workers start where this process did
-        user_data_dir = str(Path(user_data_dir).expanduser().resolve())
+        user_data_dir = str(home_path(user_data_dir).resolve())
     if method == "forkserver":
         context.set_forkserver_preload([__name__])
     pool = ProcessPoolExecutor(

@@ -148,6 +148,14 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def home_path(path: str | os.PathLike[str]) -> Path:
+    """A path with the home folder in place of ``~`` or ``~user``.
+
+    The name of a user who is unknown stays, where `Path.expanduser` has a RuntimeError.
+    """
+    return Path(os.path.expanduser(path))
+
+
 def fsync_folder(path: Path) -> None:
     """Writes the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY)

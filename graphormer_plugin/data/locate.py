@@ -7,6 +7,7 @@ from typing import Any
 
 from graphormer_plugin.data.datasets import csv_file
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import (
     LATER_TABLE_OPTIONS,
     MAX_ATOMS,
@@ -92,7 +93,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
     ):
         return csv_file.CSV
     if options.name not in DATASETS:
-        if Path(options.name).expanduser().is_file():
+        if home_path(options.name).is_file():
             was = f", not {options.source!r}" if options.source else ""
             raise DatasetError(
                 f"{options.name} is a file; to read it as CSV of SMILES give "
@@ -117,7 +118,7 @@ def is_known(options: DatasetOptions) -> bool:
     """Whether the whole name is that of a dataset, or of a file or folder."""
     if options.user_data_dir:
         import_user_data(options.user_data_dir)
-    return options.name in DATASETS or Path(options.name).expanduser().exists()
+    return options.name in DATASETS or home_path(options.name).exists()
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.shards import Shard
 
@@ -252,7 +253,7 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
 def data_root_folder(options: DatasetOptions) -> Path:
     """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
     root = options.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
-    return Path(root or "~/.cache/graphormer_plugin").expanduser()
+    return home_path(root or "~/.cache/graphormer_plugin")
 
 
 def help_of(name: str) -> str:

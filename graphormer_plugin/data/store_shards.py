@@ -13,6 +13,7 @@ import numpy as np
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.locate import is_known, molecules_of
 from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
@@ -200,7 +201,7 @@ def prepared_stores(name: str) -> list[Path]:
     Raises:
         DatasetError: Shards of a table are missing.
     """
-    folder = Path(name).expanduser()
+    folder = home_path(name)
     if not folder.is_dir():
         return []
     if (folder / MANIFEST).is_file():

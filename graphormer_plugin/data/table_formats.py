@@ -14,7 +14,7 @@ from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.parquet_table import ParquetTable, write_parquet
 from graphormer_plugin.data.table import (
     CsvTable,
@@ -36,10 +36,10 @@ WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 
 def is_table(name: str) -> bool:
     """Whether it is the name of a table of molecules, or a folder of Parquet files."""
-    folder = os.path.expanduser(name)
+    folder = home_path(name)
     # A SMILES may be too long for a path, which Path.is_dir raises.
     return name.lower().endswith(READABLE) or (
-        os.path.isdir(folder) and any(Path(folder).glob("*.parquet"))
+        os.path.isdir(folder) and any(folder.glob("*.parquet"))
     )
 
 

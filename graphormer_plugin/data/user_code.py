@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.registry import DATASETS, place_of, register_dataset
 
 
@@ -26,7 +26,7 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
         DatasetError: The folder does not exist or has no module, or an import fails;
             names file and line.
     """
-    folder = Path(folder).expanduser().resolve()
+    folder = home_path(folder).resolve()
     if not folder.is_dir():
         raise DatasetError(f"user data folder {folder} does not exist")
     files = sorted(

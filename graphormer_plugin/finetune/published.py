@@ -9,7 +9,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from graphormer_plugin.data.files import download_file, file_lock, file_sha256
+from graphormer_plugin.data.files import (
+    download_file,
+    file_lock,
+    file_sha256,
+    home_path,
+)
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
@@ -106,7 +111,7 @@ def folders(folder: str | None = None, data_root: str | None = None) -> list[Pat
     """Folders to search, in order; the last one is the cache."""
     root = data_root_folder(DatasetOptions(data_root=data_root))
     places = [folder, os.environ.get(ENVIRONMENT), root / "pretrained"]
-    return [Path(place).expanduser() for place in places if place]
+    return [home_path(place) for place in places if place]
 
 
 def find_file(

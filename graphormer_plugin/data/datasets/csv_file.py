@@ -11,7 +11,7 @@ import numpy as np
 
 from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
@@ -32,7 +32,7 @@ _SPLIT_NAMES = {
 
 
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
-    path = Path(options.name).expanduser()
+    path = home_path(options.name)
     with readable(path):
         if options.shard.is_whole and not path.is_dir():
             return {"file": file_sha256(path), "rule": 1}
@@ -47,7 +47,7 @@ def table_digest(options: DatasetOptions) -> str:
     Raises:
         DatasetError: It cannot be read.
     """
-    path = Path(options.name).expanduser()
+    path = home_path(options.name)
     with readable(path):
         return open_table(path).digest(0, 0)
 
@@ -57,7 +57,7 @@ def has_split_column(options: DatasetOptions) -> bool:
 
     False for SDF, whose columns are known only when all records are read.
     """
-    path = Path(options.name).expanduser()
+    path = home_path(options.name)
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
     return open_table(path).find_split(options.split) is not None
@@ -74,7 +74,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; one
             line that names file, row and column.
     """
-    path = Path(options.name).expanduser()
+    path = home_path(options.name)
     table = open_table(path)
     smiles_column = table.find_smiles(options.smiles_column)
     split_column = table.find_split(options.split)
@@ -175,7 +175,7 @@ def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
     Raises:
         DatasetError: see `csv_dataset`.
     """
-    table = open_table(Path(options.name).expanduser())
+    table = open_table(home_path(options.name))
     columns = [table.find_smiles(options.smiles_column)]
     columns += table.find_name(columns[0])
     return columns, [cells for _, _, cells in table.rows(columns)]
