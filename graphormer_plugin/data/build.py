@@ -19,6 +19,7 @@ from graphormer_plugin.data.errors import (
     NewerStoreError,
     StoreError,
     WorkerError,
+    one_line_of,
 )
 from graphormer_plugin.data.featurise import (
     UNGUARDED,
@@ -204,6 +205,11 @@ def _build_from_smiles(
                 failures.append((source.first_row + row, text, reason))
             if piece.chunk is None or (failures and not options.skip_invalid):
                 continue  # the rest is parsed only to list all failures
+            if by_scaffold and "scaffold" not in piece.extras:
+                raise DatasetError(
+                    f"{label}: --split scaffold, but the dataset's parser gives no "
+                    'extras["scaffold"]'
+                )
             start = writer.num_graphs
             graph_of_row[piece.chunk.row] = np.arange(start, start + len(piece.chunk))
             for name, values in piece.extras.items():
@@ -226,7 +232,8 @@ def _build_from_smiles(
         if options.shard.is_whole:  # a shard may have graphs of one split only
             require_rows(splits, label, when)
         if callable(source.targets):
-            target = source.targets(extras, splits)
+            with one_line_of("the function targets"):
+                target = source.targets(extras, splits)
         else:
             target = np.asarray(source.targets, dtype=np.float64)
             target = target[:, None] if target.ndim == 1 else target

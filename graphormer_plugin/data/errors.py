@@ -1,5 +1,14 @@
 """Errors of the data layer. Each carries one line that a user can act on."""
 
+import contextlib
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import tqdm
+
+PACKAGE = str(Path(__file__).parents[1])
+
 
 class DatasetError(ValueError):
     """A source cannot be read as asked; names file, row and column where known."""
@@ -31,3 +40,38 @@ def is_out_of_memory(error: BaseException) -> bool:
     # torch has no class of its own for it.
     text = str(error) if isinstance(error, RuntimeError) else ""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in text
+
+
+def place_of(error: BaseException, inside: str) -> str:
+    """``at FILE:LINE: Type: message``, the innermost line of the user's own code."""
+    if isinstance(error, SyntaxError):
+        return f"at {error.filename}:{error.lineno}: SyntaxError: {error.msg}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if inside and f.filename.startswith(inside)]
+    where = f"at {own[-1].filename}:{own[-1].lineno}: " if own else "with "
+    message = " ".join(str(error).split())
+    return f"{where}{type(error).__name__}: {message}"
+
+
+@contextlib.contextmanager
+def one_line_of(what: str) -> Iterator[None]:
+    """One line with the place, for what goes wrong in code of users that runs late.
+
+    Errors that are one line, and those of the machine, stay as they are.
+
+    Args:
+        what: Is called within: "the parser".
+
+    Raises:
+        DatasetError: Instead of any other error.
+    """
+    try:
+        yield
+    except (ValueError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        files = [f.filename for f in traceback.extract_tb(error.__traceback__)]
+        # The user's file is the first one that is not ours, a progress bar's or Python's.
+        ours = (PACKAGE, tqdm.__path__[0], contextlib.__file__)
+        inside = next((file for file in files if not file.startswith(ours)), "")
+        raise DatasetError(f"{what} failed {place_of(error, inside)}") from error

@@ -28,7 +28,7 @@ from graphormer_plugin.data.chunk import (
     MoleculeGraph,
     Parser,
 )
-from graphormer_plugin.data.errors import DatasetError, WorkerError
+from graphormer_plugin.data.errors import DatasetError, WorkerError, one_line_of
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.user_code import import_user_data
@@ -300,7 +300,7 @@ def _featurise_rows(
     graphs: list[MoleculeGraph] = []
     kept: list[int] = []
     result = FeaturisedRows(None, rows=len(rows))
-    with captured_rdkit_log() as messages:
+    with captured_rdkit_log() as messages, one_line_of("the parser"):
         for row, string in zip(rows, smiles, strict=True):
             try:
                 graph = parse(string, parser, messages)

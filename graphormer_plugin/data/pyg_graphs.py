@@ -8,7 +8,7 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, GraphChunk
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, one_line_of
 
 
 def chunks_of_graphs(
@@ -47,7 +47,11 @@ def chunks_of_graphs(
     first_with_edges: tuple[int, dict[str, np.ndarray]] | None = None
     edge_kind = _EdgeKind()
     numbered = enumerate(bar)
-    while block := list(itertools.islice(numbered, CHUNK_ROWS)):
+    while True:
+        with one_line_of("the iterable of graphs"):
+            block = list(itertools.islice(numbered, CHUNK_ROWS))
+        if not block:
+            break
         parts = []
         for number, data in block:
             part = _arrays(data, number, level, values, with_target)

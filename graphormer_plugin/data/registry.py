@@ -17,14 +17,13 @@ v2 instead, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.dgl_graphs import DglGraphs
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 
@@ -233,14 +232,3 @@ def code_hash(function: Callable[..., Any]) -> str:
         return package.graphormer_code_hash
     file = inspect.getsourcefile(function)
     return file_sha256(file) if file and os.path.exists(file) else ""
-
-
-def place_of(error: BaseException, inside: str) -> str:
-    """``at FILE:LINE: Type: message``, the innermost line of the user's own code."""
-    if isinstance(error, SyntaxError):
-        return f"at {error.filename}:{error.lineno}: SyntaxError: {error.msg}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if inside and f.filename.startswith(inside)]
-    where = f"at {own[-1].filename}:{own[-1].lineno}: " if own else "with "
-    message = " ".join(str(error).split())
-    return f"{where}{type(error).__name__}: {message}"

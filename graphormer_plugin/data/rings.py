@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 from cython_ext import chordless_cycles
+from graphormer_plugin.data.errors import one_line_of
 
 RINGS = "rings"
 _GRAPHS_AT_ONCE = 1 << 14
@@ -144,7 +145,10 @@ def _found_by(
     find: Finder, columns: Columns, max_size: int, graphs: range
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `chordless_cycles`, from a user's function."""
-    sets = [list(_sets_of_graph(find, columns, max_size, graph)) for graph in graphs]
+    with one_line_of("the function of the substructures"):
+        sets = [
+            list(_sets_of_graph(find, columns, max_size, graph)) for graph in graphs
+        ]
     flat = [nodes for part in sets for nodes in part]
     return (
         np.array([len(part) for part in sets], dtype=np.int64),

@@ -9,9 +9,9 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, place_of
 from graphormer_plugin.data.files import file_sha256, home_path
-from graphormer_plugin.data.registry import DATASETS, place_of, register_dataset
+from graphormer_plugin.data.registry import DATASETS, register_dataset
 
 
 def import_user_data(folder: str | os.PathLike[str]) -> None:

@@ -19,6 +19,7 @@ from graphormer_plugin.data import (
     pyg_graphs,
     register_dataset,
 )
+from graphormer_plugin.data.datasets import smiles
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.store import MANIFEST, GraphStore, manifest_checksum
 
@@ -310,6 +311,46 @@ class TestSources:
     def test_bad_results(self, tmp_path, result, message):
         with pytest.raises(DatasetError, match=message):
             build(tmp_path, result)
+
+
+def fails(*_):
+    return {}["nothing"]
+
+
+def graphs_that_fail():
+    yield graph()
+    fails()
+
+
+class TestCodeOfUsersThatRunsLate:
+    """Its errors are one line, as those of the registered function."""
+
+    @pytest.mark.parametrize(
+        "what, source",
+        [
+            ("the iterable of graphs", dict(graphs=graphs_that_fail())),
+            ("the function targets", dict(smiles=["C"] * 9, targets=fails)),
+            ("the parser", dict(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)),
+        ],
+    )
+    def test_place(self, tmp_path, what, source):
+        with pytest.raises(
+            DatasetError, match=rf"^{what} failed at {__file__}:\d+: KeyError: 'nothing'"
+        ):
+            build(tmp_path, DatasetSource(**source))
+
+    @pytest.mark.long  # starts workers
+    def test_place_in_a_worker(self, tmp_path):
+        source = DatasetSource(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)
+        with pytest.raises(DatasetError, match=rf"the parser failed at {__file__}:\d+: "):
+            build(tmp_path, source, workers=2)
+
+    def test_a_parser_without_scaffolds(self, tmp_path):
+        source = DatasetSource(
+            smiles=["C"] * 9, targets=[1.0] * 9, parser=smiles.parse_any_smiles
+        )
+        with pytest.raises(DatasetError, match=r"--split scaffold, but .* gives no ext"):
+            build(tmp_path, source, split="scaffold")
 
 
 def ask(options, queue):

@@ -190,6 +190,10 @@ def test_registration(stars):
         ValueError, match=r"substructure \[0, 4\] of graph 1, which has"
     ):
         substructure_sets(columns_of(ring_of(3), ring_of(4)), "wrong", 9)
+    register_substructures("failing")(lambda n, edges, size: {}["nothing"])
+    message = rf"^the function of the substructures failed at {__file__}:\d+: KeyError"
+    with pytest.raises(ValueError, match=message):
+        substructure_sets(columns_of(ring_of(3)), "failing", 9)
 
 
 def test_a_dense_graph_is_named():
