@@ -28,7 +28,11 @@ from graphormer_plugin.data.featurise import (
     part_rows,
 )
 from graphormer_plugin.data.files import file_lock, is_full, is_read_only
-from graphormer_plugin.data.graph_features import PART_ROWS, graph_features
+from graphormer_plugin.data.graph_features import (
+    PART_ROWS,
+    given_values,
+    graph_features,
+)
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
 from graphormer_plugin.data.labels import checked_weights
 from graphormer_plugin.data.locate import locate
@@ -37,6 +41,7 @@ from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
 from graphormer_plugin.data.splits import (
+    checked_splits,
     random_split,
     require_rows,
     scaffold_split,
@@ -180,6 +185,21 @@ def _build_from_smiles(
         raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
     if splits is None and not by_scaffold:
         splits = random_split(rows, options.seed)
+    # What a user gives is checked now, not after hours of work.
+    if splits is not None:
+        splits = checked_splits(splits, rows, "row")
+    target = source.targets
+    if not callable(target):
+        target = np.asarray(target, dtype=np.float64)
+        target = target[:, None] if target.ndim == 1 else target
+        if len(target) != rows:
+            raise DatasetError(
+                f"{label}: targets have {len(target)} rows, smiles have {rows}"
+            )
+    weights = source.weights
+    if weights is not None:
+        weights = checked_weights(weights, rows)
+    given_values(source, rows)
 
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
@@ -231,29 +251,20 @@ def _build_from_smiles(
             )
         if options.shard.is_whole:  # a shard may have graphs of one split only
             require_rows(splits, label, when)
-        if callable(source.targets):
-            with one_line_of("the function targets"):
-                target = source.targets(extras, splits)
-        else:
-            target = np.asarray(source.targets, dtype=np.float64)
-            target = target[:, None] if target.ndim == 1 else target
-            if len(target) != rows:
-                raise DatasetError(
-                    f"{label}: targets have {len(target)} rows, smiles have {rows}"
-                )
-            target = target[graph_of_row >= 0]
-        default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
-        weights = source.weights
-        if weights is not None:
-            weights = checked_weights(weights, rows)[graph_of_row >= 0]
         kept = np.flatnonzero(graph_of_row >= 0)
+        if callable(target):
+            with one_line_of("the function targets"):
+                target = target(extras, splits)
+        else:
+            target = target[kept]
+        default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
         writer.finish(
             splits=splits,
             target=target,
             skipped=len(failures),
             rows=rows,
             molecules=extras.get("identity"),
-            weights=weights,
+            weights=None if weights is None else weights[kept],
             featuriser=source.featuriser or ("" if source.parser else default),
             **graph_features(source, options, kept, rows, label, parts),
             **_description(source, label, options, target.shape[1]),

@@ -60,15 +60,7 @@ def graph_features(
         ValueError: The values are not [rows, K].
         WorkerError: A worker died.
     """
-    names, values = list(source.graph_features), np.empty((len(kept), 0))
-    if names:
-        values = np.asarray(source.graph_values, np.float64)
-        if values.shape != (rows, len(names)):
-            raise ValueError(
-                f"graph_values have shape {list(values.shape)}, expected "
-                f"[{rows}, {len(names)}] for the features {names}"
-            )
-        values = values[kept]
+    names, values = list(source.graph_features), given_values(source, rows)[kept]
     if options.descriptors:
         names += feature_names()
         parse = mol_of_smiles
@@ -78,6 +70,24 @@ def graph_features(
         found = _descriptors(texts, parse, options, label, parts)
         values = np.concatenate([as_float32(values), found], 1)
     return {"graph_features": names, "graph_values": values}
+
+
+def given_values(source: DatasetSource, rows: int) -> np.ndarray:
+    """Float64 [rows, K] of the features that a source names.
+
+    Raises:
+        ValueError: The values have another shape.
+    """
+    names = list(source.graph_features)
+    if not names:
+        return np.empty((rows, 0))
+    values = np.asarray(source.graph_values, np.float64)
+    if values.shape != (rows, len(names)):
+        raise ValueError(
+            f"graph_values have shape {list(values.shape)}, expected "
+            f"[{rows}, {len(names)}] for the features {names}"
+        )
+    return values
 
 
 def _descriptors(

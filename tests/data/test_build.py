@@ -118,6 +118,29 @@ class TestSources:
             with pytest.raises(DatasetError, match=f"{name}: {message}"):
                 build(tmp_path, DatasetSource(**content, **changes), name)
 
+    @pytest.mark.parametrize(
+        "changes, message",
+        [
+            (dict(targets=[1.0] * 3), "targets have 3 rows, smiles have 4"),
+            (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
+            (
+                dict(graph_features=["a"], graph_values=np.ones((5, 1))),
+                r"graph_values have shape \[5, 1\]",
+            ),
+            (
+                dict(splits={"train": range(3), "valid": [4]}),
+                r"split valid names row 4, expected 0\.\.3",
+            ),
+        ],
+    )
+    def test_lengths_are_checked_before_the_work(self, tmp_path, changes, message):
+        def parse(smiles):
+            raise AssertionError("work")
+
+        source = dict(smiles=["C"] * 4, targets=[1.0] * 4, parser=parse)
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(**{**source, **changes}))
+
     def test_excluded_graphs(self, tmp_path):
         with pytest.raises(DatasetError, match="exclude is for SMILES"):
             build(tmp_path, DatasetSource(graphs=[graph()] * 5, exclude=[1]))
