@@ -64,18 +64,19 @@ class SbmGraphs(Sequence):
         for part, count in enumerate(self.counts.values()):
             if number < count:
                 rng = np.random.default_rng([self.seed, 1 + part, number])
-                return permuted(rng, *self.make(rng, number / count))
+                pattern = number * NUM_PATTERNS // count
+                return permuted(rng, *self.make(rng, pattern))
             number -= count
         raise IndexError(number)
 
     def make(
-        self, rng: np.random.Generator, position: float
+        self, rng: np.random.Generator, pattern: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Adjacency bool ``[n, n]``, features ``[n]`` and labels ``[n]`` of a graph.
 
         Args:
             rng: of this graph.
-            position: of the graph in its split, from 0 to below 1.
+            pattern: of the graph, 0..99.
         """
         raise NotImplementedError
 
@@ -102,9 +103,9 @@ class PatternGraphs(SbmGraphs):
             self.patterns.append((edges, rng.integers(0, self.num_symbols, size)))
 
     def make(
-        self, rng: np.random.Generator, position: float
+        self, rng: np.random.Generator, pattern: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        edges, symbols = self.patterns[int(position * NUM_PATTERNS)]
+        edges, symbols = self.patterns[pattern]
         community = communities(rng, 5)
         n, m = len(community), len(symbols)
         probability = np.full((n + m, n + m), 0.5)
@@ -128,7 +129,7 @@ class ClusterGraphs(SbmGraphs):
     num_classes = 6
 
     def make(
-        self, rng: np.random.Generator, position: float
+        self, rng: np.random.Generator, pattern: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         community = communities(rng, self.num_classes)
         same = community[:, None] == community
@@ -198,7 +199,7 @@ def _sbm_source(options: DatasetOptions) -> DatasetOptions:
 
 def _sbm_content(options: DatasetOptions) -> dict[str, Any]:
     if options.source.startswith("generated"):
-        return {"files": "generated", "rule": 1}
+        return {"files": "generated", "rule": 2 if options.name == "pattern" else 1}
     return {"files": SBM[options.name].content(options), "rule": 1}
 
 

@@ -71,6 +71,21 @@ def test_seeds(generator):
     assert np.array_equal(one[5].edge_index, more[6].edge_index)
 
 
+@pytest.mark.parametrize("count", [100, 700])
+def test_a_split_has_equally_many_graphs_of_each_pattern(count):
+    found = []
+
+    class Noted(list):
+        def __getitem__(self, number):
+            found.append(number)
+            return super().__getitem__(number)
+
+    graphs = PatternGraphs({"train": count}, seed=1)
+    graphs.patterns = Noted(graphs.patterns)
+    assert len(list(graphs)) == count
+    assert found == np.repeat(np.arange(100), count // 100).tolist()
+
+
 def test_cluster_statistics(cluster):
     nodes, edges, inside, between = [], [], [], []
     sizes = []
