@@ -10,7 +10,7 @@ import re
 import stat
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -303,7 +303,7 @@ class CsvTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line, cells) of all lines that are not blank."""
-        opener: Callable[..., Any] = gzip.open if self.path.suffix == ".gz" else open
+        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
         length = 0  # characters of the row so far, which may have several lines
 
         def lines(file: TextIO) -> Iterator[str]:

@@ -28,7 +28,7 @@ def options(tmp_path):
     def make(text, name="data.csv", **changes):
         path = tmp_path / name
         data = text.encode() if isinstance(text, str) else text
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+        path.write_bytes(gzip.compress(data) if name.lower().endswith(".gz") else data)
         values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
         return DatasetOptions(name=str(path), **{**values, **changes})
 
@@ -42,6 +42,10 @@ def table(rows=10, header="smiles,y", value=lambda i: i):
 
 
 class TestCsv:
+    @pytest.mark.parametrize("name", ["DATA.CSV.GZ", "Data.csv.Gz"])
+    def test_capitals(self, options, name):
+        assert len(get_store(options(table(20), name))) == 20
+
     @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
     def test_defaults(self, options, name):
         store = get_store(options(table(20), name))
