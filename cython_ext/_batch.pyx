@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The batch kernel (one file of 650 lines, so that its loops are inlined in each other).
+"""The batch kernel (one file of 680 lines, so that its loops are inlined in each other).
 
 ``build_batch`` in ``batch.py`` checks its arguments and documents its results. The edges
 of each graph are checked here, on a private copy, just before they are used.
@@ -33,6 +33,11 @@ cdef int32_t MAX_DEGREE = _job.MAX_DEGREE
 ctypedef fused code_t:
     uint8_t
     uint16_t
+
+ctypedef fused node_t:
+    uint8_t
+    uint16_t
+    int32_t
 
 ctypedef fused hop_t:
     uint8_t
@@ -194,6 +199,35 @@ def replace(code_t[::1] entries, const code_t[::1] table):
     with nogil:
         for k in range(entries.shape[0]):
             entries[k] = table[entries[k]]
+
+
+def mark_sets(
+    uint8_t[:, :, ::1] ring,
+    const int64_t[::1] node_count,
+    const int64_t[::1] place,
+    const int64_t[::1] size,
+    const node_t[::1] node,
+):
+    """Sets ``ring[place[s], i, j]`` to 1 for all pairs of nodes of each set ``s``.
+
+    The nodes of set after set are in ``node``, ``size[s]`` of them. Returns None, or
+    ``(place, value)`` of the first node that its graph does not have.
+    """
+    cdef Py_ssize_t s, i, j, first = 0, last, wrong = -1
+    with nogil:
+        for s in range(size.shape[0]):
+            last = first + size[s]
+            for i in range(first, last):
+                if node[i] < 0 or node[i] >= node_count[place[s]]:
+                    wrong = i
+                    break
+            if wrong >= 0:
+                break
+            for i in range(first, last):
+                for j in range(first, last):
+                    ring[place[s], node[i], node[j]] = 1
+            first = last
+    return None if wrong < 0 else (place[s], node[wrong])
 
 
 cdef Array read(array):

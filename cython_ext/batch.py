@@ -327,19 +327,13 @@ def _fill_rings(
     start, size = extents(
         "ring_start", stored["ring_start"], ranges(first, num_rings), "ring"
     )
-    # Every node of a ring with every node of it: size x size pairs per ring.
-    node = stored["ring_node"][ranges(start, size)].astype(np.int64)
-    place = np.repeat(place, size)
-    outside = (node < 0) | (node >= node_count[place])
-    if outside.any():
-        wrong = int(outside.argmax())
+    node = stored["ring_node"][ranges(start, size)]
+    wrong = _batch.mark_sets(ring, node_count, place, size, node)
+    if wrong is not None:
         raise ValueError(
-            f"ring_node of graph {ids[place[wrong]]} holds {node[wrong]}, expected a "
-            f"node in [0, {node_count[place[wrong]]})"
+            f"ring_node of graph {ids[wrong[0]]} holds {wrong[1]}, expected a node in "
+            f"[0, {node_count[wrong[0]]})"
         )
-    mates = np.repeat(size, size)  # of each node
-    other = ranges(np.repeat(np.cumsum(size) - size, size), mates)
-    ring[np.repeat(place, mates), np.repeat(node, mates), node[other]] = 1
     return ring
 
 

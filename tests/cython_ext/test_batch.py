@@ -2,6 +2,7 @@ import multiprocessing
 import re
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -482,3 +483,24 @@ def test_ranges_one_after_another():
                 at + k for at, n in zip(start.tolist(), count) for k in range(n)
             ]
             assert found.dtype == np.int64 and found.tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.int32])
+def test_sets_of_nodes_take_no_memory_per_pair(dtype):
+    """10,000 nodes of 100 sets make a million pairs."""
+    columns = {
+        "node_offset": np.array([0, 200]),
+        "ring_offset": np.array([0, 100]),
+        "ring_start": np.arange(0, 10_001, 100),
+        "ring_node": np.tile(np.arange(0, 200, 2, dtype), 100),
+    }
+    tracemalloc.start()
+    ring = build_batch(columns, [0], ["ring"], num_bond_types=1)["ring"]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert ring[0, ::2, ::2].all() and ring.sum() == 100 * 100
+    assert peak < 1e6
+    if dtype == np.int32:
+        columns["ring_node"][17] = -1
+        with pytest.raises(ValueError, match=r"graph 0 holds -1, .* in \[0, 200\)"):
+            build_batch(columns, [0], ["ring"], num_bond_types=1)
