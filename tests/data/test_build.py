@@ -358,21 +358,26 @@ class TestCodeOfUsersThatRunsLate:
     )
     def test_place(self, tmp_path, what, source):
         with pytest.raises(
-            DatasetError, match=rf"^{what} failed at {__file__}:\d+: KeyError: 'nothing'"
+            DatasetError,
+            match=rf"^{what} failed at {__file__}:\d+: KeyError: 'nothing'",
         ):
             build(tmp_path, DatasetSource(**source))
 
     @pytest.mark.long  # starts workers
     def test_place_in_a_worker(self, tmp_path):
         source = DatasetSource(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)
-        with pytest.raises(DatasetError, match=rf"the parser failed at {__file__}:\d+: "):
+        with pytest.raises(
+            DatasetError, match=rf"the parser failed at {__file__}:\d+: "
+        ):
             build(tmp_path, source, workers=2)
 
     def test_a_parser_without_scaffolds(self, tmp_path):
         source = DatasetSource(
             smiles=["C"] * 9, targets=[1.0] * 9, parser=smiles.parse_any_smiles
         )
-        with pytest.raises(DatasetError, match=r"--split scaffold, but .* gives no ext"):
+        with pytest.raises(
+            DatasetError, match=r"--split scaffold, but .* gives no ext"
+        ):
             build(tmp_path, source, split="scaffold")
 
 

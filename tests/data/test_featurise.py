@@ -84,7 +84,9 @@ class TestFeaturise:
             list(featurise(SMILES, die, workers=2, progress=False))
 
     def test_a_parser_that_workers_cannot_import(self):
-        message = "cannot go to worker processes .*<lambda>.*: define it at the top level"
+        message = (
+            "cannot go to worker processes .*<lambda>.*: define it at the top level"
+        )
         with pytest.raises(DatasetError, match=message):
             list(featurise(SMILES, lambda smiles: None, workers=2, progress=False))
 
@@ -108,7 +110,9 @@ class TestFeaturise:
         def wrong(smiles):
             return parse_smiles(smiles)._replace(extras={"elements": {"C"}})
 
-        with pytest.raises(ValueError, match="extras of the parser hold a set, expected"):
+        with pytest.raises(
+            ValueError, match="extras of the parser hold a set, expected"
+        ):
             list(featurise(["C"], wrong, progress=False))
 
     def test_number_of_workers(self):

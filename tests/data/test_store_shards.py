@@ -322,7 +322,9 @@ def test_batches_of_shards_of_which_one_skipped_a_row(tmp_path, skipped):
     lines = [f"{s},1,{'train' if n % 2 else 'valid'}\n" for n, s in enumerate(smiles)]
     path.write_text("smiles,y,split\n" + "".join(lines))
     changes = dict(name=str(path), split="column:split", skip_invalid=True)
-    shards = [get_store(options(tmp_path, **changes, shard=Shard(n, 2))) for n in (1, 2)]
+    shards = [
+        get_store(options(tmp_path, **changes, shard=Shard(n, 2))) for n in (1, 2)
+    ]
     found = open_stores(options(tmp_path, name=str(shards[0].path.parent)))
     assert sum("row" in store.columns for store in found.stores) == 1
     for ids in ([0, 6], [6, 2, 0]):
