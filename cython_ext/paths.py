@@ -66,6 +66,8 @@ def shortest_paths(
 def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Computes distances and predecessors between all pairs of a dense weighted graph.
 
+    For weighted graphs of yours, with `extract_paths`: no batch field has weights.
+
     Floyd-Warshall, O(n^3). Of several shortest paths, those with the fewest edges count,
     and of these the one with the lowest predecessor: ``pred[i, j]`` is the lowest ``u``
     that comes just before ``j`` on any of them. For equal positive weights this is the
