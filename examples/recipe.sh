@@ -19,7 +19,7 @@
 #                      as VARIANT=scratch
 #     SAVE_DIR         checkpoints and log; default runs/<benchmark>/<recipe>/seed<SEED>.
 #                      A run that was interrupted goes on from there; one that is complete
-#                      is not trained again
+#                      is not trained again, and one with other settings is refused
 #     RESULTS          table of results; default examples/results.tsv
 #     VARIANT          name of the run's folder and row, where FLAGS differ from the recipe's;
 #                      released: where the paper and its released code contradict each
@@ -225,14 +225,19 @@ recipe() {
         fail "SAVE_DIR=$SAVE_DIR cannot be written"
     [[ -w $RESULTS || (! -e $RESULTS && -w $(dirname "$RESULTS")) ]] ||
         fail "RESULTS=$RESULTS cannot be written"
-    # What is trained in this folder, and for what budget it is complete.
-    local run="$BENCHMARK/$RECIPE${VARIANT:+ $VARIANT}, seed $SEED" notes=("" "")
+    # recipe.txt: what is trained in this folder, with what settings; complete, in the end.
+    local run="$BENCHMARK/$RECIPE${VARIANT:+ $VARIANT}, seed $SEED" notes=("" "" "")
     [[ -z ${pretrained[*]} ]] || run+=", from ${PRETRAINED#"$ROOT"/}"
     [[ -z ${SMOKE:-} ]] || run+=", a smoke run"
-    local budget="complete: EPOCHS=$EPOCHS BATCH_SIZE=$BATCH_SIZE SOURCE=${SOURCE:-} $*"
+    local budget="EPOCHS=$EPOCHS BATCH_SIZE=$BATCH_SIZE SOURCE=${SOURCE:-}"
+    local settings="$budget $*"
     [[ ! -f $SAVE_DIR/recipe.txt ]] || mapfile -t notes < "$SAVE_DIR/recipe.txt"
     [[ ${notes[0]:-$run} == "$run" ]] ||
         fail "SAVE_DIR=$SAVE_DIR is of ${notes[0]}; name another folder for $run"
+    # Half a training with other settings would be that of no row.
+    [[ -n ${SMOKE:-} || ${notes[1]:-$settings} == "$settings" ]] ||
+        fail "SAVE_DIR=$SAVE_DIR is of ${notes[1]%% --*}, or of other flags; name another" \
+            "folder, or a VARIANT, for $budget"
 
     local train=(fairseq-train --user-dir "$ROOT/graphormer_plugin" --task "$TASK")
     train+=(--dataset-name "$DATASET" ${SOURCE:+--dataset-source "$SOURCE"})
@@ -246,14 +251,14 @@ recipe() {
     fi
     train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
     # fairseq would make one more update of a training that --max-update has ended.
-    if [[ ${notes[1]:-} != "$budget" || ! -f $SAVE_DIR/checkpoint_last.pt ]]; then
-        echo "$run" > "$SAVE_DIR/recipe.txt"
+    if [[ ${notes[2]:-} != complete || ! -f $SAVE_DIR/checkpoint_last.pt ]]; then
+        printf '%s\n' "$run" "$settings" > "$SAVE_DIR/recipe.txt"
         echo "\$ ${train[*]}"
         "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"
     fi
     [[ ${RANK:-${SLURM_PROCID:-0}} == 0 ]] || return 0
 
-    printf '%s\n' "$run" "$budget" > "$SAVE_DIR/recipe.txt"
+    printf '%s\n' "$run" "$settings" complete > "$SAVE_DIR/recipe.txt"
     "$PYTHON" "$EXAMPLES/record.py" "$SAVE_DIR/checkpoint_$TEST_CHECKPOINT.pt" \
         --subset "$TEST_SUBSET" --metric "$METRIC" --results "$RESULTS" \
         --recipe "$BENCHMARK/$RECIPE" --variant "$VARIANT" --devices "$DEVICES"

@@ -14,6 +14,7 @@ import hashlib
 import json
 import logging
 import math
+import os
 import platform
 import subprocess
 import sys
@@ -153,7 +154,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
         writer = csv.DictWriter(
             file, summarise.COLUMNS, delimiter="\t", lineterminator="\n"
         )
-        if file.tell() == 0:
+        if os.fstat(file.fileno()).st_size == 0:  # now, not when it was opened
             writer.writeheader()
         writer.writerow(row)
 

@@ -75,7 +75,7 @@ def plus_minus(values: list[float], metric: str) -> str:
 
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Runs that differ in nothing but the seed; the last one of each seed."""
-    same = "recipe variant fingerprint arch batch epochs subset metric"
+    same = "recipe variant source fingerprint arch batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
         # Where the schedule says when to end, each seed has its own number of updates,

@@ -1,5 +1,6 @@
 """Packaging, the set-up script, the demo driver and ``python -m graphormer_plugin``."""
 
+import fnmatch
 import importlib.util
 import itertools
 import json
@@ -291,6 +292,34 @@ def test_ci_script_is_executable_bash():
     assert os.access(script, os.X_OK)
     subprocess.run(["bash", "-n", script], check=True)
     assert "set -euo pipefail" in script.read_text()
+
+
+def test_the_source_archive_takes_every_kind_of_file():
+    """MANIFEST.in, for the files that git has."""
+    command = ["git", "-C", str(ROOT), "ls-files"]
+    found = subprocess.run(command, capture_output=True, text=True)
+    if found.returncode:
+        pytest.skip("not a checkout of git")
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
+    taken = {"MANIFEST.in", "setup.py", "pyproject.toml"}
+    patterns = []
+    for kind, *words in lines:
+        if kind == "include":
+            taken |= {*words}
+        elif kind == "graft":
+            patterns.append(f"{words[0]}/*")
+        elif kind == "recursive-include":
+            patterns += [f"{words[0]}/{word}" for word in words[1:]]
+    missing = [
+        name
+        for name in found.stdout.splitlines()
+        if name not in taken
+        and not re.match(
+            r"(graphormer_plugin|cython_ext)/.*\.(py|typed)", name
+        )  # of setuptools
+        and not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    ]
+    assert missing == []
 
 
 @pytest.mark.long

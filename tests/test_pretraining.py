@@ -123,6 +123,20 @@ def test_too_few_molecules(tmp_path):
         prepare.main([str(tmp_path / "table"), str(tmp_path / "one.smi")])
 
 
+def test_wrong_sources_are_one_line(tmp_path, capsys):
+    (tmp_path / "good.smi").write_text("CCO\n")
+    (tmp_path / "bad.csv").write_text("name,y\na,1\n")
+    for name, message in (
+        ("bad.csv", "no column is named smiles"),
+        ("no.csv", "No such"),
+    ):
+        sources = [str(tmp_path / file) for file in ("good.smi", name)]
+        assert prepare.main([str(tmp_path / "table"), *sources]) == 2
+        error = capsys.readouterr().err
+        assert name in error and message in error and error.count("\n") == 1
+    assert not (tmp_path / "table").exists()
+
+
 class TestCard:
     def test_determination_leaves_missing_values_out(self):
         truth = np.array([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])

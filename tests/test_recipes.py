@@ -241,9 +241,10 @@ def test_a_run_goes_on_until_it_is_complete(flags, tmp_path):
     first, recorded = gin()
     assert trains([first]) and re.search("^recorded .*/checkpoint_last.pt ", recorded)
     assert gin() == [recorded] and gin(WORKERS="3") == [recorded]
-    assert len(gin(EPOCHS="2000", INTERRUPT="1")) == 1
-    assert trains(gin(EPOCHS="2000"))
-    assert gin(EPOCHS="2000") == [recorded]
+    for other in ("EPOCHS=2000 BATCH_SIZE=128", "EPOCHS=1000 BATCH_SIZE=64"):
+        (refused,) = gin(**dict(word.split("=") for word in other.split()))
+        assert "run is of EPOCHS=1000 BATCH_SIZE=128 SOURCE=, or of other" in refused
+        assert f"name another folder, or a VARIANT, for {other} SOURCE=" in refused
     (other,) = gin(SEED="2")
     assert (
         "run is of zinc/gin, seed 1; name another folder for zinc/gin, seed 2" in other

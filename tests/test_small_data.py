@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -56,6 +57,7 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     def run(command, **_):
         monkeypatch.setattr(sys, "argv", command[1:])
         contenders.main()
+        return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(contenders, "TREES", 5)
     monkeypatch.setattr(measure.subprocess, "run", run)
@@ -165,6 +167,7 @@ def test_the_command_learns_the_same_split(
 
     monkeypatch.setattr(contenders.subprocess, "run", run)
     output = tmp_path / "bbbp-3-auto.csv"
+    (tmp_path / "bbbp-3-auto/model").mkdir(parents=True)  # of one that was interrupted
     args = argparse.Namespace(output=output, seed=3, start="grpe_small_descriptors")
     found = contenders.CONTENDERS[contender](table, "binary", args)
     assert found.tolist() == [[0.8, 0.2]]
@@ -215,3 +218,25 @@ def test_tables(tmp_path, capsys):
     assert "| chemprop | +0.070 ± 0.030 | 1 of 1 | 1 of 1 |" in text
     tables.main([*words, "--write"])
     assert page.read_text() == text
+    row = ["esol", 1, "head", "other", "rmse", 0.7, 1, 8, 1, 1, 60, 1, "0"]
+    with open(tmp_path / "results.tsv", "a") as file:
+        file.write("\t".join(map(str, row)) + "\n")
+    with pytest.raises(SystemExit, match="head has the starts , other; keep the rows"):
+        tables.main(words)
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("head", "--start: head begin with a pre-trained model"),
+        ("auto --start none.pt", "--start none.pt: no such file"),
+        ("chemprop --chemprop no/chemprop", "--chemprop no/chemprop: no such command"),
+    ],
+)
+def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
+    with pytest.raises(SystemExit) as stop:
+        measure.main(
+            [str(tmp_path / "out"), "--data", "x", "--contenders", *words.split()]
+        )
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

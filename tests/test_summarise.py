@@ -99,7 +99,9 @@ def test_a_seed_that_ran_twice_counts_once():
     assert row[4] == "0.4000" and row[6] == "1"
 
 
-@pytest.mark.parametrize("column", ["updates", "fingerprint", "batch", "arch"])
+@pytest.mark.parametrize(
+    "column", ["updates", "fingerprint", "batch", "arch", "source"]
+)
 def test_different_budgets_are_not_averaged(column):
     results = [result(0.3, 1), result(0.5, 2, **{column: "7"})]
     rows = cells(summarise.table("zinc", [], results))
@@ -163,6 +165,18 @@ def test_metrics_of_a_split_of_many_batches():
     log.info("another line")
     log.info('{"valid_loss": "0.25", "valid_mae": "0.5"}')
     assert numbers.values() == {"valid_loss": 0.25, "valid_mae": 0.5}
+
+
+def test_a_row_that_waits_for_another_has_no_second_header(tmp_path, monkeypatch):
+    path = tmp_path / "results.tsv"
+
+    def other_was_first(file, how):
+        monkeypatch.undo()
+        record.append(path, result(0.3, seed=1))
+
+    monkeypatch.setattr(record.fcntl, "flock", other_was_first)
+    record.append(path, result(0.4, seed=2))
+    assert [row["seed"] for row in summarise.read_results(path)] == ["1", "2"]
 
 
 def test_a_table_that_was_cut_off(tmp_path, capsys):

@@ -31,6 +31,7 @@ import csv
 import gzip
 import hashlib
 import io
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ from typing import Any
 import numpy as np
 from rdkit import Chem, RDLogger, rdBase
 
+from graphormer_plugin.cli import command
 from graphormer_plugin.data.datasets.smiles import choose_fragment, mol_of_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
@@ -67,7 +69,11 @@ def molecules(path: Path) -> Iterator[str]:
     """SMILES of a CSV with a header (.csv, .csv.gz), else the first word of each line."""
     if path.name.endswith((".csv", ".csv.gz")):
         table = CsvTable(path)
-        for _, _, (smiles,) in table.rows([table.find_smiles("")]):
+        try:
+            column = table.find_smiles("")
+        except ValueError:
+            raise ValueError(f"{path}: no column is named smiles; rename one") from None
+        for _, _, (smiles,) in table.rows([column]):
             yield smiles.strip()
         return
     with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
@@ -316,8 +322,11 @@ def parser() -> argparse.ArgumentParser:
     return found
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> None:
     args = parser().parse_args(arguments)
+    for path in (*args.sources, *args.leave_out):
+        next(molecules(path), None)  # or an error, before hours of work
     RDLogger.DisableLog("rdApp.*")
     leave_out = constitutions(args.leave_out)
     paths = compute_all(args.sources, args.folder / "parts", args.processes)
@@ -330,4 +339,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

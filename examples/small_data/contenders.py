@@ -133,6 +133,8 @@ def graphormer_train(
     it, for a model, or with an ensemble."""
     folder = args.output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
+    # What was interrupted begins anew: the seconds are those of this process.
+    shutil.rmtree(folder / "model", ignore_errors=True)
     path, names = folder / "table.csv", targets_of(table)
     table.to_csv(path, index=False)
     command = ["graphormer-train", path, "--out", folder / "model"]

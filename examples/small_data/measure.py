@@ -14,6 +14,7 @@ import argparse
 import csv
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -82,7 +83,8 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     shared = output.with_suffix(SECONDS)
     shared.unlink(missing_ok=True)
     before = cpu_seconds()
-    subprocess.run([sys.executable, *map(str, command)], check=True)
+    if subprocess.run([sys.executable, *map(str, command)]).returncode:
+        raise SystemExit(f"error: {contender} failed on {path}; see above")
     seconds = cpu_seconds() - before
     if shared.exists():
         seconds += float(shared.read_text())
@@ -117,6 +119,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--machine", default="1", help="number of the machine whose seconds are counted"
     )
     args = parser.parse_args(arguments)
+    started = sorted(STARTED.intersection(args.contenders))
+    if started and not args.start:
+        parser.error(f"--start: {', '.join(started)} begin with a pre-trained model")
+    if args.start.endswith(".pt") and not Path(args.start).is_file():
+        parser.error(f"--start {args.start}: no such file")
+    if not (
+        {"chemprop", "chemprop_5"}.isdisjoint(args.contenders)
+        or shutil.which(args.chemprop)
+    ):
+        parser.error(f"--chemprop {args.chemprop}: no such command")
     os.environ["OMP_NUM_THREADS"] = "1"
     args.folder.mkdir(parents=True, exist_ok=True)
     for split in range(1, args.splits + 1):

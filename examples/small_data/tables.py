@@ -1,4 +1,4 @@
-"""Tables out of results.tsv, so that no number is typed by hand.
+"""Tables out of results.tsv and tried.tsv, for the page.
 
     python examples/small_data/tables.py [RESULTS.tsv]            # print them
     python examples/small_data/tables.py [RESULTS.tsv] --write    # into README.md
@@ -48,9 +48,19 @@ def mean_error(values: pd.Series) -> tuple[float, float]:
 
 
 def read(path: Path) -> pd.DataFrame:
-    """One row per set, split and contender: the last one."""
+    """One row per set, split and contender: the last one.
+
+    Raises:
+        SystemExit: rows of a contender have different starts.
+    """
     found = pd.read_csv(path, sep="\t", keep_default_na=False)
-    return found.drop_duplicates(["set", "split", "contender", "start"], keep="last")
+    for contender, starts in found.groupby("contender").start.unique().items():
+        if len(starts) > 1:
+            raise SystemExit(
+                f"error: {path}: {contender} has the starts {', '.join(starts)}; keep "
+                "the rows of one"
+            )
+    return found.drop_duplicates(["set", "split", "contender"], keep="last")
 
 
 def sets_of(results: pd.DataFrame) -> list[str]:
