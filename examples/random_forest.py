@@ -36,6 +36,7 @@ from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.splits import scaffold_split
@@ -65,7 +66,7 @@ def load(options: DatasetOptions) -> tuple[str, DatasetSource, str]:
     if source.splits is None:
         scaffolds = [murcko_scaffold(mol_of_any_smiles(s)) for s in source.smiles]
         source = dataclasses.replace(source, splits=scaffold_split(scaffolds))
-    column = open_table(Path(options.name).expanduser()).find_split(options.split)
+    column = open_table(home_path(options.name)).find_split(options.split)
     split = f"column:{column}" if column else f"{options.split or 'random'} split"
     return source.label, source, split
 

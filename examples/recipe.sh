@@ -232,6 +232,9 @@ recipe() {
     local budget="EPOCHS=$EPOCHS BATCH_SIZE=$BATCH_SIZE SOURCE=${SOURCE:-}"
     local settings="$budget $*"
     [[ ! -f $SAVE_DIR/recipe.txt ]] || mapfile -t notes < "$SAVE_DIR/recipe.txt"
+    if [[ ${notes[1]:-} == "complete: "* ]]; then # as earlier versions have it
+        notes=("${notes[0]}" "${notes[1]#complete: }" complete)
+    fi
     [[ ${notes[0]:-$run} == "$run" ]] ||
         fail "SAVE_DIR=$SAVE_DIR is of ${notes[0]}; name another folder for $run"
     # Half a training with other settings would be that of no row.
@@ -251,7 +254,8 @@ recipe() {
     fi
     train+=(--log-format simple --log-interval 50 "$@" "${smoke[@]}")
     # fairseq would make one more update of a training that --max-update has ended.
-    if [[ ${notes[2]:-} != complete || ! -f $SAVE_DIR/checkpoint_last.pt ]]; then
+    if [[ ${notes[1]:-}${notes[2]:-} != "${settings}complete" ||
+        ! -f $SAVE_DIR/checkpoint_last.pt ]]; then
         printf '%s\n' "$run" "$settings" > "$SAVE_DIR/recipe.txt"
         echo "\$ ${train[*]}"
         "${train[@]}" 2>&1 | tee -a "$SAVE_DIR/train.log"

@@ -241,6 +241,10 @@ def test_a_run_goes_on_until_it_is_complete(flags, tmp_path):
     first, recorded = gin()
     assert trains([first]) and re.search("^recorded .*/checkpoint_last.pt ", recorded)
     assert gin() == [recorded] and gin(WORKERS="3") == [recorded]
+    notes = tmp_path / "run/recipe.txt"
+    run, settings, _ = notes.read_text().splitlines()
+    notes.write_text(f"{run}\ncomplete: {settings}\n")  # of an earlier version
+    assert gin() == [recorded]
     for other in ("EPOCHS=2000 BATCH_SIZE=128", "EPOCHS=1000 BATCH_SIZE=64"):
         (refused,) = gin(**dict(word.split("=") for word in other.split()))
         assert "run is of EPOCHS=1000 BATCH_SIZE=128 SOURCE=, or of other" in refused

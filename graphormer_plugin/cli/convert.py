@@ -2,7 +2,6 @@
 a checkpoint's contents."""
 
 import argparse
-import contextlib
 import json
 import logging
 import os
@@ -135,8 +134,10 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """
     config = {}
     if arguments.config:
-        with contextlib.suppress(ValueError):
+        try:
             config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
+        except ValueError:
+            config = None
         if not isinstance(config, dict):
             raise ValueError(f"{arguments.config} holds no JSON object")
     imported = import_published(arguments.input, arguments.source, config)

@@ -312,7 +312,10 @@ def _featurise_rows(
     if graphs:
         for name in graphs[0].extras:
             values = [graph.extras[name] for graph in graphs]
-            result.extras[name] = json.loads(json.dumps(values, default=_listed))
+            try:
+                result.extras[name] = json.loads(json.dumps(values, default=_listed))
+            except TypeError as error:  # of keys
+                raise DatasetError(f"extras of the parser: {error}") from None
         result.chunk = GraphChunk(
             num_nodes=np.array([len(graph.x) for graph in graphs]),
             num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),

@@ -127,6 +127,24 @@ class Experiment:
                     "or give another --model"
                 )
 
+    def check_names(self) -> None:
+        """Check that fairseq-train can be told the targets.
+
+        Raises:
+            DatasetError: The name of one has a comma, and its pattern fits other columns.
+        """
+        names = self.table.targets.names
+        if self.models == [HEAD]:
+            return
+        for name in (name for name in names if "," in name):
+            header = [*names, *self.table.extra_names]
+            fits = fnmatch.filter(header, column_pattern(name))
+            if len(fits) > 1:
+                raise DatasetError(
+                    f"fairseq-train cannot tell apart the columns {listed(fits)}, as a "
+                    f"comma separates names: rename {name!r}"
+                )
+
     @cached_property
     def heads_fit(self) -> bool:
         """Whether each target has enough different labels in each training split."""
@@ -150,21 +168,8 @@ class Experiment:
     def line(
         self, run: int, model: str, member: int, trial: Training | None = None
     ) -> list[str]:
-        """Arguments of fairseq-train for a model, perhaps with options of a search.
-
-        Raises:
-            DatasetError: The name of a target has a comma, and its pattern fits others.
-        """
+        """Arguments of fairseq-train for a model, perhaps with options of a search."""
         molecules, split_column = self.sources[run]
-        names = self.table.targets.names
-        for name in (name for name in names if "," in name):
-            header = [*names, *self.table.extra_names]
-            fits = fnmatch.filter(header, column_pattern(name))
-            if len(fits) > 1:
-                raise DatasetError(
-                    f"fairseq-train cannot tell apart the columns {listed(fits)}, as a "
-                    f"comma separates names: rename {name!r}"
-                )
         return training_line(
             self.settings,
             trial or self.options(model),

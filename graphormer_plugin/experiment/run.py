@@ -9,7 +9,12 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    file_sha256,
+    home_path,
+)
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment import figures
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
@@ -30,7 +35,6 @@ from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.search import optuna_module
 from graphormer_plugin.experiment.settings import (
     HEAD,
-    SETTINGS_FILE,
     Settings,
     claim,
 )
@@ -107,11 +111,13 @@ def run_experiment(
     start = find_start(settings)
     experiment = Experiment(settings, table, splits, [], start, warn)
     experiment.check_heads()
+    experiment.check_names()
     identity = identity_of(settings, start)
     claim(folder, identity)  # or an error, before there is a lock file
-    # A folder may have several names; the lock is one of its files.
-    lock = folder.resolve() / SETTINGS_FILE
-    with file_lock(lock, lambda: say(f"another process works in {folder}; waiting")):
+    # Resolved, as a folder may have several names.
+    with file_lock(
+        folder.resolve(), lambda: say(f"another process works in {folder}; waiting")
+    ):
         claim(folder, identity)  # two processes may have come at once
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names
@@ -153,7 +159,7 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     found = {
         name: value for name, value in vars(settings).items() if name not in PLACES
     }
-    path = Path(settings.table).expanduser()
+    path = home_path(settings.table)
     if path.is_dir():
         rows = open_table(path)
         found["sha256"] = rows.digest(0, rows.count())

@@ -166,9 +166,9 @@ def parse_ratios(text: str) -> Ratios:
     """
     try:
         numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    total = sum(numbers)
+        total = math.fsum(numbers)
+    except (ValueError, OverflowError):
+        numbers, total = [], 0.0
     fits = len(numbers) == 3 and all(number > 0 for number in numbers)
     if not (fits and total < math.inf):
         raise DatasetError(

@@ -1,12 +1,14 @@
 """The pre-trained model that an experiment starts from."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Any
 
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
@@ -51,14 +53,14 @@ def find_start(settings: Settings) -> Start | None:
                 "name: no pre-trained model ships with this version"
             )
         return None
-    path = Path(name).expanduser()
+    path = home_path(name)
     if path.exists() or path.suffix == ".pt":
         path = path.resolve()
         found = _start(("--finetune-from-model", str(path)), read_pretrained(path))
     else:
         pretrained = load_pretrained(name)
         flags = ("--pretrained-model-name", name)
-        path = Path(pretrained.path).resolve()
+        path = Path(os.path.abspath(pretrained.path))  # of a link, not of its target
         if path not in packaged_models().values():
             # fairseq-train has the data root of the experiment, and looks elsewhere.
             flags += ("--pretrained-dir", str(path.parent))

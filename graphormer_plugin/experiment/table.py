@@ -16,6 +16,7 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
@@ -97,7 +98,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    source_table = open_table(Path(settings.table).expanduser())
+    source_table = open_table(home_path(settings.table))
     options = DatasetOptions(
         name=settings.table,
         smiles_column=source_table.find_smiles(settings.smiles_column),
@@ -391,7 +392,8 @@ def write_molecules(
     """Write what fairseq-train reads: SMILES, targets, splits, other columns.
 
     A split has a file of its own where a target has no label in train, without labels of
-    that target: they would select the checkpoint.
+    that target: they would select the checkpoint. Words stay, as the names of classes
+    come from them.
 
     Returns:
         The file of each split, and the name of its column there.
@@ -423,8 +425,9 @@ def write_molecules(
     files = []
     for number, split in enumerate(splits, 1):
         unknown = unlearned(table.labels, split)
-        files.append(f"molecules{number}.csv" if unknown.any() else MOLECULES_FILE)
-        if unknown.any():
+        alone = unknown.any() and not any(table.targets.class_names)
+        files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
+        if alone:
             write_csv(folder / files[-1], lines(~unknown))
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]

@@ -127,7 +127,9 @@ class RelationEncoding(VocabularyModule):
             (
                 None
                 if weight is None
-                else (scale.unsqueeze(1) * weight.T).unflatten(1, (self.num_heads, -1))
+                else (scale.unsqueeze(1) * weight.T)
+                .to(weight.dtype)
+                .unflatten(1, (self.num_heads, -1))
             )
             for weight in maps
         ]

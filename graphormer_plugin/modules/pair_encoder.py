@@ -179,7 +179,7 @@ class PairEncoder(nn.Module):
             features, scale = scaled_pair_features(batch, dtype)
             blocks.append(features)
             weights = scale.unsqueeze(1) * self.edges.weight.T
-            basis.append(self._place(weights, "bond"))
+            basis.append(self._place(weights.to(dtype), "bond"))
         for term in self.further:
             blocks.append(term.features(*(batch[name] for name in term.fields)))
             basis.append(term.projection.weight.T)

@@ -87,8 +87,8 @@ def pair_features(batch: dict[str, Tensor]) -> Tensor:
 def scaled_pair_features(
     batch: dict[str, Tensor], dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """`pair_features` / scale [B, N, N, C] in a type, and scale [C], by which the weights
-    of the features are multiplied.
+    """`pair_features` / scale [B, N, N, C] in a type, and scale [C] in that of the batch,
+    by which the weights of the features are multiplied.
 
     The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
     large values a power of two, which changes no digit.
@@ -98,7 +98,7 @@ def scaled_pair_features(
     if dtype == torch.float16 and features.numel():
         largest = features.abs().amax((0, 1, 2)) / LARGE_HALF
         scale = torch.exp2(largest.log2().ceil().clamp(min=0))
-    return (features / scale).to(dtype), scale.to(dtype)
+    return (features / scale).to(dtype), scale
 
 
 PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})

@@ -112,7 +112,9 @@ def test_grpe_with_a_last_mlp(tmp_path):
 def test_a_config_that_is_no_json(tmp_path, capsys):
     for text in ("{", "[1]"):
         (tmp_path / "config.json").write_text(text)
-        words = ["--from", "lenscloth-grpe", "in.pt", str(tmp_path / "out.pt")]
+        torch.save({"model": {}}, tmp_path / "in.pt")
+        paths = [str(tmp_path / name) for name in ("in.pt", "out.pt")]
+        words = ["--from", "lenscloth-grpe", *paths]
         assert convert.main([*words, "--config", str(tmp_path / "config.json")]) == 2
         assert "config.json holds no JSON object" in capsys.readouterr().err
 

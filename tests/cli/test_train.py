@@ -542,7 +542,7 @@ def test_a_folder_has_one_lock_by_all_its_names(folder, checkpoint, monkeypatch)
     Path("../link").symlink_to("model")
     for name in (".", "../link", str(folder / "model")):
         assert main(arguments(folder, checkpoint, "--out", name)) == 2
-    assert locked == [folder / "model/settings.json"] * 3
+    assert locked == [folder / "model"] * 3
     Path("../link").unlink()
 
 

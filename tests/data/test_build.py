@@ -363,6 +363,26 @@ class TestCodeOfUsersThatRunsLate:
         ):
             build(tmp_path, DatasetSource(**source))
 
+    def test_place_of_a_wrong_value(self, tmp_path):
+        def targets(*_):
+            return np.ones(3) + np.ones(4)
+
+        with pytest.raises(
+            DatasetError,
+            match=rf"^the function targets failed at {__file__}:\d+: ValueError: ope",
+        ):
+            build(tmp_path, DatasetSource(smiles=["C"] * 9, targets=targets))
+
+    def test_errors_of_the_package_stay(self, tmp_path):
+        """They say what to do."""
+
+        def graphs():
+            yield graph()
+            smiles.mol_of_smiles("C1CC")
+
+        with pytest.raises(DatasetError, match="^[^/]*: RDKit refuses it$"):
+            build(tmp_path, DatasetSource(graphs=graphs()))
+
     @pytest.mark.long  # starts workers
     def test_place_in_a_worker(self, tmp_path):
         source = DatasetSource(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)

@@ -121,9 +121,13 @@ def test_a_target_that_cannot_be_named_alone(experiment):
     experiment.table.targets = TargetSchema(["1,2-a"])
     experiment.table.extra_names = ["1,3-a"]
     assert "--target-columns=1?2-a" in experiment.line(0, SCRATCH, 0)
+    experiment.settings = Settings("a.csv", "out", model=SCRATCH)
+    experiment.check_names()
     experiment.table.extra_names = ["1.2-a"]
     with pytest.raises(DatasetError, match="columns 1,2-a, 1.2-a, .* rename '1,2-a'"):
-        experiment.line(0, SCRATCH, 0)
+        experiment.check_names()
+    experiment.settings = Settings("a.csv", "out", model=HEAD)
+    experiment.check_names()
 
 
 def test_each_run_is_calibrated_by_its_own_molecules(experiment, monkeypatch):

@@ -340,6 +340,13 @@ def test_a_target_without_a_label_in_train(write, tmp_path):
     labels = [row[1] for row in cells["molecules.csv"]]
     assert labels == ["0.0", "1.0", "1.0", "", "0.0", "1.0", ""]
     assert {row[1] for row in cells["molecules2.csv"]} == {""}
+    # Words name the classes, so they stay.
+    table = dataclasses.replace(
+        table, targets=table.targets.with_classes([[], ["no", "yes"]])
+    )
+    assert {file for file, _ in write_molecules(tmp_path, table, [unknown])} == (
+        {"molecules.csv"}
+    )
     assert [row[0] for row in cells["molecules2.csv"]] == (
         [row[0] for row in cells["molecules.csv"]]
     )
