@@ -161,8 +161,8 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     }
     path = home_path(settings.table)
     if path.is_dir():
-        rows = open_table(path)
-        found["sha256"] = rows.digest(0, rows.count())
+        table = open_table(path)
+        found["sha256"] = table.digest(0, table.count())
     else:
         found["sha256"] = file_sha256(path)
     if start is not None and start.path.exists():

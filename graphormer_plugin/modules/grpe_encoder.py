@@ -118,18 +118,20 @@ class RelationEncoding(VocabularyModule):
         return RelationTables(query, key, value)
 
     def maps(self, scale: Tensor) -> list[Tensor | None]:
-        """Linear maps of real features, divided by a scale [C], next to queries, keys and
-        values, [C, H, D / H] each; None: they do not enter."""
+        """Linear maps of real features that were divided by a scale [C], next to queries,
+        keys and values, [C, H, D / H] each; None: they do not enter."""
         attention, value = self.feature_attention, self.feature_value
         maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
         maps.append(None if value is None else value.weight)
+
+        def scaled(weight: Tensor) -> Tensor:
+            return (scale.unsqueeze(1) * weight.T).to(weight.dtype)
+
         return [
             (
                 None
                 if weight is None
-                else (scale.unsqueeze(1) * weight.T)
-                .to(weight.dtype)
-                .unflatten(1, (self.num_heads, -1))
+                else scaled(weight).unflatten(1, (self.num_heads, -1))
             )
             for weight in maps
         ]

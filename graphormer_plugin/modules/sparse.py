@@ -98,7 +98,8 @@ def scaled_pair_features(
     if dtype == torch.float16 and features.numel():
         largest = features.abs().amax((0, 1, 2)) / LARGE_HALF
         scale = torch.exp2(largest.log2().ceil().clamp(min=0))
-    return (features / scale).to(dtype), scale
+        features = features / scale
+    return features.to(dtype), scale
 
 
 PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})
