@@ -34,7 +34,11 @@ from graphormer_plugin.data.graph_features import (
     graph_features,
 )
 from graphormer_plugin.data.invalid_rows import invalid_error, report_invalid
-from graphormer_plugin.data.labels import checked_weights
+from graphormer_plugin.data.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+)
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
@@ -196,6 +200,17 @@ def _build_from_smiles(
             raise DatasetError(
                 f"{label}: targets have {len(target)} rows, smiles have {rows}"
             )
+        target = as_float32(target)
+        meant = _description(source, label, options, target.shape[1])
+        describe_targets(
+            target,
+            list(meant["target_names"]),
+            meant["unit"],
+            meant["kind"],
+            meant["num_classes"],
+            np.arange(rows + 1),
+            {},
+        )
     weights = source.weights
     if weights is not None:
         weights = checked_weights(weights, rows)

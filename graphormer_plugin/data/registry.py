@@ -18,7 +18,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
@@ -222,6 +222,8 @@ def _as_source(result: Any, name: str) -> DatasetSource:
         raise DatasetError(f"dataset {name!r} must give either graphs or smiles")
     if result.smiles is not None and result.targets is None:
         raise DatasetError(f"dataset {name!r} gives smiles without targets")
+    if result.smiles is not None:  # a column of a table counts by its own index
+        result = replace(result, smiles=list(result.smiles))
     return result
 
 

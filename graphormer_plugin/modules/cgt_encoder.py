@@ -126,10 +126,9 @@ class CGTEncoder(Encoder):
             embed_dim - rwse_dim if rwse_steps else embed_dim,
             node_table_size,
         )
-        if self.node_encoder.categorical:
-            init_columns(
-                self.node_encoder.embedding.weight, self.node_encoder.table_rows
-            )
+        # A single column keeps its start.
+        if self.node_encoder.categorical and len(self.node_encoder.table_rows) > 1:
+            init_columns(self.node_encoder)
         if rwse_steps:
             self.rwse_norm = MaskedBatchNorm(rwse_steps)
             self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
@@ -145,7 +144,8 @@ class CGTEncoder(Encoder):
             pair_encodings,
         )
         for bonds in self.pairs.bonds:
-            init_columns(bonds.embedding.weight, bonds.table_rows, averaged=True)
+            if len(bonds.table_rows) > 1:
+                init_columns(bonds, averaged=True)
         self.projections = nn.ModuleList(
             PairProjection(
                 pair_dim or embed_dim,

@@ -1,10 +1,9 @@
 """How models start that do not have torch's defaults."""
 
 import math
-from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
@@ -23,26 +22,16 @@ def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
         module.weight.data.normal_(0.0, 0.02)
 
 
-def init_columns_xavier(encoder: nn.Module) -> None:
-    """Table of each column of a `NodeEncoder` or `BondEncoder` Xavier-uniform by itself,
-    as OGB's encoders of atoms and bonds start."""
-    if hasattr(encoder, "embedding"):  # not a linear map of continuous features
-        for table in encoder.embedding.weight.data.split(encoder.table_rows):
-            nn.init.xavier_uniform_(table)
-
-
 @torch.no_grad()
-def init_columns(table: Tensor, rows: Sequence[int], averaged: bool = False) -> None:
-    """Tables of several columns as those of OGB's encoders of atoms and bonds:
-    xavier_uniform, each on its own. A single column keeps its start.
+def init_columns(encoder: nn.Module, averaged: bool = False) -> None:
+    """Tables of the columns of a `NodeEncoder` or `BondEncoder` as those of OGB's
+    encoders of atoms and bonds: xavier_uniform, each on its own.
 
     Args:
-        table: [sum of rows, D], one column after the other.
-        rows: of each column.
+        encoder: of categorical columns.
         averaged: the vectors of the columns are averaged, where OGB sums them; they
             start larger by their number.
     """
-    if len(rows) == 1:
-        return
-    for part in table.split(list(rows)):
-        nn.init.xavier_uniform_(part, len(rows) if averaged else 1)
+    rows = list(encoder.table_rows)
+    for table in encoder.embedding.weight.split(rows):
+        nn.init.xavier_uniform_(table, len(rows) if averaged else 1)

@@ -29,7 +29,7 @@ from graphormer_plugin.modules.convolutions import (
 )
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import SparseEncoder
-from graphormer_plugin.modules.init import init_columns_xavier
+from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import LaplacianEncoding, position_vectors
 from graphormer_plugin.modules.sparse import NodeLayout, scatter_sum
@@ -227,8 +227,9 @@ class MessagePassingEncoder(SparseEncoder):
             )
         if xavier_embeddings:
             for module in self.modules():
-                if isinstance(module, (NodeEncoder, BondEncoder)):
-                    init_columns_xavier(module)
+                columns = isinstance(module, (NodeEncoder, BondEncoder))
+                if columns and hasattr(module, "embedding"):  # not a linear map
+                    init_columns(module)
 
     @property
     def required_fields(self) -> frozenset[str]:

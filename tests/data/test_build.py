@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -122,6 +123,10 @@ class TestSources:
         "changes, message",
         [
             (dict(targets=[1.0] * 3), "targets have 3 rows, smiles have 4"),
+            (dict(targets=[1, 2, np.inf, 4]), "target 0 of graph 2 is inf, expected"),
+            (dict(targets=[1, 2, 1e39, 4]), "that fits float32"),
+            (dict(target_names=["a", "b"]), "2 target names"),
+            (dict(targets=[0, 1, 2, 1], kind="binary"), r"a label is 2, expected"),
             (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
             (
                 dict(graph_features=["a"], graph_values=np.ones((5, 1))),
@@ -140,6 +145,14 @@ class TestSources:
         source = dict(smiles=["C"] * 4, targets=[1.0] * 4, parser=parse)
         with pytest.raises(DatasetError, match=message):
             build(tmp_path, DatasetSource(**{**source, **changes}))
+
+    def test_rows_of_a_table_that_was_filtered(self, tmp_path):
+        table = pd.DataFrame({"smiles": ["?", "C", "CC", "CCC"], "y": [0.0, 1, 2, 3]})
+        table = table[table.y > 0]
+        source = DatasetSource(smiles=table.smiles, targets=table.y, weights=table.y)
+        store = build(tmp_path, source)
+        assert store.sizes.tolist() == [1, 2, 3]
+        assert store.target[:, 0].tolist() == [1, 2, 3]
 
     def test_excluded_graphs(self, tmp_path):
         with pytest.raises(DatasetError, match="exclude is for SMILES"):
