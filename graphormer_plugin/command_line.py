@@ -48,6 +48,8 @@ COUNTS = (
     *("log_interval", "save_interval", "validate_interval"),
     *("update_freq", "distributed_world_size"),
 )
+# Numbers that fairseq's parser takes as text, since the default is that of training.
+INHERITED = ("max_tokens_valid", "batch_size_valid")
 
 fairseq_parse = options.parse_args_and_arch
 
@@ -135,6 +137,10 @@ def check_values(arguments: argparse.Namespace) -> None:
         value = getattr(arguments, name, None)
         if value is not None and (value == [] or np.min(value) < 1):
             raise wrong_value(name, value, "1 or more")
+    for name in INHERITED:
+        value = literal(str(getattr(arguments, name, None)))
+        if value is not None and not (isinstance(value, int) and value >= 1):
+            raise wrong_value(name, value, "a whole number, 1 or more")
     if getattr(arguments, "lr", None) == []:
         raise wrong_value("lr", [], "a number")
     betas = getattr(arguments, "adam_betas", None)

@@ -216,7 +216,8 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     + ["--adam-betas nope", "--adam-betas 0.9", "--adam-betas (0.9,1)"]
     + ["--adam-betas (0.9,0.98,0.99)", "--adam-betas (0.9,'x')"]
     + ["--optimizer-overrides nope", "--optimizer-overrides (1,2)"]
-    + ["--optimizer-overrides {[]:1}"],
+    + ["--optimizer-overrides {[]:1}", "--max-tokens-valid nope"]
+    + ["--batch-size-valid 0", "--batch-size-valid 1.5"],
 )
 def test_a_value_that_fairseq_fails_over(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
