@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
@@ -22,7 +23,34 @@ def options_of_run(cfg: Any) -> DictConfig | None:
     return run if run is not None and "checkpoint" in run else None
 
 
-# The criterion, and the metric that selects the best checkpoint
+# The model, the criterion, and the metric that selects the best checkpoint
+
+
+def check_for_graphs(flag: str, component: type | None, example: str) -> None:
+    """Check that a component that a flag names is not one of fairseq's.
+
+    Raises:
+        ValueError: it would end in a traceback about text.
+    """
+    if component is not None and component.__module__.startswith("fairseq."):
+        raise ValueError(
+            f"{flag} is one of fairseq's for text; name one for graphs, e.g. {example} "
+            "(python -m graphormer_plugin lists them)"
+        )
+
+
+def check_model(cfg: Any) -> None:
+    """Check that ``--arch`` is for graphs.
+
+    Args:
+        cfg: options of a model; older ones of fairseq have ``arch`` instead of ``_name``.
+
+    Raises:
+        ValueError: it is one of fairseq's.
+    """
+    name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
+    model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
+    check_for_graphs(f"--arch {name}", model, "grpe_small")
 
 
 def check_criterion(
@@ -34,11 +62,7 @@ def check_criterion(
         ValueError: fairseq's default, cross_entropy, would end in a traceback about
             text; only a `GraphCriterion` keeps outputs.
     """
-    if type(criterion).__module__.startswith("fairseq."):
-        raise ValueError(
-            f"--criterion {name} is one of fairseq's for text; name one for graphs, e.g. "
-            "l1_loss (python -m graphormer_plugin lists them)"
-        )
+    check_for_graphs(f"--criterion {name}", type(criterion), "l1_loss")
     if not results_path:
         return
     check_results_path(results_path)

@@ -52,6 +52,7 @@ from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.tasks._run import (
     check_criterion,
+    check_model,
     options_of_run,
     patience_state,
     restore_patience,
@@ -293,6 +294,7 @@ class GraphPredictionTask(FairseqTask):
         the option and has its value from before (see `missing_options`).
         """
         with one_line_errors():
+            check_model(cfg)
             start = None
             if from_checkpoint:
                 with open_dict(cfg):

@@ -5,6 +5,7 @@ import logging
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -303,6 +304,16 @@ def test_a_criterion_for_text_is_refused(tmp_path, csv, capsys):
         task.build_criterion(criterion)
     assert exit_info.value.code == 2
     assert "--criterion cross_entropy is one of fairseq's" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [{"_name": "transformer"}, {"arch": "lstm"}])
+def test_a_model_for_text_is_refused(options, tmp_path, csv, capsys):
+    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    with pytest.raises(SystemExit) as exit_info:
+        task.build_model(Namespace(**options))
+    assert exit_info.value.code == 2
+    (name,) = options.values()
+    assert f"--arch {name} is one of fairseq's" in capsys.readouterr().err
 
 
 def test_a_file_as_results_path_is_refused_before_the_work(tmp_path, csv, capsys):
