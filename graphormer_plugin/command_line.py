@@ -12,9 +12,11 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import numpy as np
+import torch
 from fairseq import options
 
 from graphormer_plugin.inference.checkpoint import checkpoint_path
@@ -47,9 +49,14 @@ SCHEDULES = {
 COUNTS = (
     *("log_interval", "save_interval", "validate_interval"),
     *("update_freq", "distributed_world_size"),
+    *("batch_size", "max_tokens"),
 )
-# Numbers that fairseq's parser takes as text, since the default is that of training.
+# Numbers that fairseq's parser takes as text, since the default is that of another option.
 INHERITED = ("max_tokens_valid", "batch_size_valid")
+# Python that fairseq evaluates.
+DICTS = {"optimizer_overrides": "{'lr': 1e-4}", "model_overrides": "{'dropout': 0.1}"}
+# The number of a value of --lr-scheduler that has to be above 0.
+ABOVE_ZERO = {"inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update"}
 
 fairseq_parse = options.parse_args_and_arch
 
@@ -81,6 +88,8 @@ def parse(
         parsed = arguments[0] if isinstance(arguments, tuple) else arguments
         with one_line_errors():
             check_values(parsed)
+            check_rates(parsed)
+            check_device(parsed)
             check_paths(parsed)
     return arguments
 
@@ -141,8 +150,6 @@ def check_values(arguments: argparse.Namespace) -> None:
         value = literal(str(getattr(arguments, name, None)))
         if value is not None and not (isinstance(value, int) and value >= 1):
             raise wrong_value(name, value, "a whole number, 1 or more")
-    if getattr(arguments, "lr", None) == []:
-        raise wrong_value("lr", [], "a number")
     betas = getattr(arguments, "adam_betas", None)
     if isinstance(betas, str):
         try:
@@ -154,9 +161,54 @@ def check_values(arguments: argparse.Namespace) -> None:
         if not fits:
             expected = "two numbers from 0 to below 1, e.g. '(0.9, 0.98)'"
             raise wrong_value("adam_betas", betas, expected)
-    overrides = getattr(arguments, "optimizer_overrides", None)
-    if isinstance(overrides, str) and not isinstance(literal(overrides), dict):
-        raise wrong_value("optimizer_overrides", overrides, "a dict, e.g. {'lr': 1e-4}")
+    for name, example in DICTS.items():
+        overrides = getattr(arguments, name, None)
+        if isinstance(overrides, str) and not isinstance(literal(overrides), dict):
+            raise wrong_value(name, overrides, f"a dict, e.g. {example}")
+
+
+def check_rates(arguments: argparse.Namespace) -> None:
+    """Check the learning rate and its schedule.
+
+    Args:
+        arguments: of a command of fairseq.
+
+    Raises:
+        ValueError: fairseq would train away from the minimum, or fail after it has read
+            the data.
+    """
+    given = vars(arguments).get
+    rates = given("lr")
+    if rates is not None and not (rates and min(rates) >= 0):
+        raise wrong_value("lr", rates, "numbers from 0 on")
+    if name := ABOVE_ZERO.get(given("lr_scheduler")):
+        value = literal(str(given(name)))
+        if not (isinstance(value, int | float) and value > 0):
+            raise wrong_value(name, value, "a number above 0")
+    plateau = given("lr_scheduler") == "reduce_lr_on_plateau"
+    if plateau and not given("lr_shrink") < 1:
+        raise wrong_value("lr_shrink", given("lr_shrink"), "a number below 1")
+
+
+def check_device(arguments: argparse.Namespace) -> None:
+    """Check that this machine has what the type of the weights needs.
+
+    Args:
+        arguments: of a command of fairseq, which sets ``tpu`` for ``--bf16``.
+
+    Raises:
+        ValueError: fairseq would fail after it has read the data.
+    """
+    given = vars(arguments).get
+    if given("tpu") and find_spec("torch_xla") is None:
+        raise ValueError(
+            "--tpu, --bf16: fairseq needs torch_xla, which is not installed"
+        )
+    separate = given("fp16_no_flatten_grads") or given("memory_efficient_fp16")
+    if given("fp16") and not separate and not torch.cuda.is_available():
+        raise ValueError(
+            "--fp16: there is no GPU; without one add --fp16-no-flatten-grads"
+        )
 
 
 def literal(text: str) -> Any:

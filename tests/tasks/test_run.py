@@ -217,12 +217,37 @@ def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, capsys):
     + ["--adam-betas (0.9,0.98,0.99)", "--adam-betas (0.9,'x')"]
     + ["--optimizer-overrides nope", "--optimizer-overrides (1,2)"]
     + ["--optimizer-overrides {[]:1}", "--max-tokens-valid nope"]
-    + ["--batch-size-valid 0", "--batch-size-valid 1.5"],
+    + ["--batch-size-valid 0", "--batch-size-valid 1.5", "--max-tokens -1"]
+    + ["--batch-size 0", "--lr -1.0", "--lr 0.1,-1.0"],
 )
 def test_a_value_that_fairseq_fails_over(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert f"error: {wrong}: " in line
+
+
+@pytest.mark.parametrize(
+    "schedule, wrong",
+    [
+        ("inverse_sqrt", "--warmup-updates 0"),
+        ("polynomial_decay", "--total-num-update 0"),
+        ("polynomial_decay", "--total-num-update nope"),
+        ("reduce_lr_on_plateau", "--lr-shrink 2.0"),
+    ],
+)
+def test_a_schedule_that_fairseq_fails_over(schedule, wrong, monkeypatch, capsys):
+    arguments = f"{COMPLETE} --lr-scheduler {schedule} {wrong}".split()
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert f"error: {wrong}: " in line
+
+
+@pytest.mark.parametrize("flag, device", [("--fp16", "GPU"), ("--bf16", "torch_xla")])
+def test_a_type_of_weights_without_its_device(flag, device, monkeypatch, capsys):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    line = refused(
+        fairseq_train.cli_main, [*COMPLETE.split(), flag], monkeypatch, capsys
+    )
+    assert flag in line and device in line
 
 
 @pytest.mark.parametrize("flag", ["--log-file", "--tensorboard-logdir"])
@@ -239,6 +264,9 @@ def test_a_checkpoint_that_is_not_there(monkeypatch, capsys):
     )
     line = refused(fairseq_validate.cli_main, arguments.split(), monkeypatch, capsys)
     assert "x.pt: no such file" in line
+    arguments = arguments.replace("x.pt", "x.pt --model-overrides nope")
+    line = refused(fairseq_validate.cli_main, arguments.split(), monkeypatch, capsys)
+    assert "--model-overrides nope: expected a dict" in line
 
 
 @pytest.mark.parametrize("level, lines", [(None, 0), ("DEBUG", 1)])
