@@ -89,7 +89,8 @@ def parse(
         with one_line_errors():
             check_values(parsed)
             check_rates(parsed)
-            check_device(parsed)
+            if is_training(parser):
+                check_device(parsed)
             check_paths(parsed)
     return arguments
 
@@ -98,6 +99,11 @@ def wrong(message: str) -> NoReturn:
     """What a parser does with a wrong argument."""
     with one_line_errors():
         raise ValueError(f"{message}; --help lists the flags")
+
+
+def is_training(parser: argparse.ArgumentParser) -> bool:
+    """Whether it is that of ``fairseq-train``."""
+    return "--arch" in parser._option_string_actions
 
 
 def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
@@ -111,9 +117,8 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
         ValueError: the message names all flags that are missing.
     """
     flags = {argument.partition("=")[0] for argument in arguments}
-    known = parser._option_string_actions
-    trains = "--arch" in known
-    if not (trains or "--path" in known):
+    trains = is_training(parser)
+    if not (trains or "--path" in parser._option_string_actions):
         return
     needed = TRAINING if trains else VALIDATION
     words = [word for argument in arguments for word in argument.split("=", 1)]
@@ -191,10 +196,10 @@ def check_rates(arguments: argparse.Namespace) -> None:
 
 
 def check_device(arguments: argparse.Namespace) -> None:
-    """Check that this machine has what the type of the weights needs.
+    """Check that this machine has what the type of the weights needs in training.
 
     Args:
-        arguments: of a command of fairseq, which sets ``tpu`` for ``--bf16``.
+        arguments: of ``fairseq-train``, which sets ``tpu`` for ``--bf16``.
 
     Raises:
         ValueError: fairseq would fail after it has read the data.
@@ -205,9 +210,10 @@ def check_device(arguments: argparse.Namespace) -> None:
             "--tpu, --bf16: fairseq needs torch_xla, which is not installed"
         )
     separate = given("fp16_no_flatten_grads") or given("memory_efficient_fp16")
-    if given("fp16") and not separate and not torch.cuda.is_available():
+    gpu = torch.cuda.is_available() and not given("cpu")
+    if given("fp16") and not (separate or gpu):
         raise ValueError(
-            "--fp16: there is no GPU; without one add --fp16-no-flatten-grads"
+            "--fp16: training without a GPU also needs --fp16-no-flatten-grads"
         )
 
 

@@ -264,6 +264,10 @@ def test_a_checkpoint_that_is_not_there(monkeypatch, capsys):
     )
     line = refused(fairseq_validate.cli_main, arguments.split(), monkeypatch, capsys)
     assert "x.pt: no such file" in line
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    halves = [*arguments.split(), "--fp16"]  # a validation needs no GPU for it
+    line = refused(fairseq_validate.cli_main, halves, monkeypatch, capsys)
+    assert "x.pt: no such file" in line
     arguments = arguments.replace("x.pt", "x.pt --model-overrides nope")
     line = refused(fairseq_validate.cli_main, arguments.split(), monkeypatch, capsys)
     assert "--model-overrides nope: expected a dict" in line
