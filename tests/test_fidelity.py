@@ -1,6 +1,8 @@
 """examples/fidelity: its settings, and the curves that it makes of logs."""
 
+import csv
 import json
+from pathlib import Path
 
 import pytest
 from fairseq import options as fairseq_options
@@ -37,7 +39,14 @@ def test_settings_are_those_of_the_released_models(model):
 
 
 def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
-    """Nothing is trained again."""
+    """Nothing is trained again; the last checkpoint is tested, not the best one."""
+    tested = []
+
+    def measure(*arguments):
+        tested.append(arguments)
+        return "0.987654"
+
+    monkeypatch.setattr(curves.record, "measure", measure)
     for number, model in enumerate(curves.MODELS):
         for seed in (1, 2):
             folder = tmp_path / model / f"seed{seed}"
@@ -46,10 +55,20 @@ def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
             (folder / "train.log").write_text(log_of(values))
     monkeypatch.setattr("sys.argv", ["curves.py", str(tmp_path)])
     assert curves.main() == 0
-    printed = capsys.readouterr().out
-    assert "grpe_small: validation MAE 1.010, 1.110, mean 1.060" in printed
-    assert "graphormer_paper_slim: validation MAE 2.010, 2.110, mean 2.060" in printed
+    last = tmp_path / "grpe_small" / "seed1" / "checkpoint_last.pt"
+    assert len(tested) == 4 and tested[0] == (last, "test", "mae")
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[2].startswith("| `grpe_small` | 1 | 0.454 | 1.010 | 0.482 | 0.988 |")
+    assert printed[5].endswith("| 2.110 | 0.665 | 0.988 |  | 2.160 |")
     lines = (tmp_path / "curves.tsv").read_text().splitlines()
     assert len(lines) == 1 + 2 * 2 * 10
-    assert lines[1] == "grpe_small\t1\t1\t1.1\t1.1"
+    assert lines[1] == "grpe_small\t1\t1\t1.1\t1.1\t"
+    assert lines[10].split("\t")[2] == "10" and lines[10].endswith("\t0.987654")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_has_the_table_of_the_curves():
+    folder = Path(curves.__file__).parent
+    with open(folder / "curves.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert curves.table(rows) in (folder / "README.md").read_text(encoding="utf-8")
