@@ -31,6 +31,7 @@ SYSTEMS = {"graphormer", "grpe", "cgt", "gt"}
 PERCENT = {"weighted_accuracy", "accuracy", "roc_auc", "ap"}
 NAMES = {"mae": "MAE", "weighted_accuracy": "weighted accuracy, %"}
 NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %", "rmse": "RMSE"}
+EQUAL_TIME = 1.5  # times the shortest training; other work shares the machine
 
 COLUMNS = (
     "recipe variant dataset source fingerprint commit arch parameters seed epochs "
@@ -119,7 +120,12 @@ def training(row: Row) -> str:
     length = f"{epochs(row)} epoch" + ("s" if epochs(row) != 1 else "")
     if row["epochs"].startswith("<"):
         length = "fewer than " + length
-    return f"{length} of {row['source']}" if row["source"] else length
+    return of_source(length, row)
+
+
+def of_source(budget: str, row: Row) -> str:
+    """A budget with the graphs, where they are not the benchmark's."""
+    return f"{budget} of {row['source']}" if row["source"] else budget
 
 
 def paper_cell(paper: Row | None) -> list[str]:
@@ -175,32 +181,60 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def orders(papers: list[Row], results: list[Row]) -> str:
-    """The four systems on each benchmark, best first: in the papers, and here after equal
-    training, the one that most of them have had; of several the longest. Pairs that are
-    equal in the papers do not count, those that are equal here have no order."""
-    head = "| benchmark | in the papers, best first | measured here "
-    lines = [head + "| pairs in the same order | after |", "|---" * 5 + "|"]
-    reported = {row["recipe"]: row for row in papers if not row["variant"]}
-    runs: dict[tuple[str, ...], dict[str, list[Row]]] = {}
-    for group in groups(row for row in results if not row["variant"]).values():
+def comparisons(
+    reported: dict[str, Row], results: list[Row]
+) -> list[tuple[str, dict[str, list[Row]], str]]:
+    """Benchmark, runs of each recipe of a paper, and what training all of them have had:
+    equal epochs, those that most systems have had, of several the most; and equal time,
+    where the longest runs differ in their epochs.
+
+    Args:
+        reported: Lines of the papers by recipe.
+        results: Those without a variant count.
+    """
+    equal: dict[tuple, dict[str, list[Row]]] = {}
+    longest: dict[tuple, dict[str, list[Row]]] = {}
+    measured = groups(row for row in results if not row["variant"]).values()
+    for group in sorted(measured, key=length):
         row = group[0]
         if row["arch"].split("_")[0] not in SYSTEMS:
             continue
         if row["recipe"] in reported and reported[row["recipe"]]["value"]:
-            same = "fingerprint batch epochs subset metric".split()
-            key = (row["recipe"].split("/")[0], *(row[name] for name in same))
-            runs.setdefault(key, {})[row["recipe"]] = group
-    chosen: dict[str, dict[str, list[Row]]] = {}
-    by_length = sorted(
-        runs.items(), key=lambda item: length(next(iter(item[1].values())))
-    )
-    for (benchmark, *_), found in by_length:
-        if len(found) >= max(2, len(chosen.get(benchmark, ()))):
-            chosen[benchmark] = found
-    for benchmark, found in sorted(chosen.items()):
-        row = next(iter(found.values()))[0]
-        sign = -1 if row["metric"] in PERCENT else 1  # the best one is the least
+            recipe = row["recipe"]
+            data = (row["fingerprint"], row["subset"], row["metric"])
+            key = (recipe.split("/")[0], *data)
+            longest.setdefault(key, {})[recipe] = group
+            equal.setdefault((*key, row["batch"], epochs(row)), {})[recipe] = group
+    most: dict[str, dict[str, list[Row]]] = {}
+    for (benchmark, *_), found in sorted(equal.items(), key=lambda item: item[0][-1]):
+        if len(found) >= max(2, len(most.get(benchmark, ()))):
+            most[benchmark] = found
+    chosen = []
+    for benchmark, found in most.items():
+        # A schedule may have ended some of the trainings.
+        rows = [group[0] for group in found.values()]
+        whole = min(rows, key=lambda row: row["epochs"].startswith("<"))
+        chosen.append((benchmark, found, training(whole)))
+    for (benchmark, *_), found in longest.items():
+        minutes = sorted(mean_seconds(group) / 60 for group in found.values())
+        budgets = {epochs(group[0]) for group in found.values()}
+        if len(budgets) > 1 and minutes[-1] <= EQUAL_TIME * minutes[0]:
+            row = next(iter(found.values()))[0]
+            after = f"{minutes[0]:.0f} to {minutes[-1]:.0f} minutes each"
+            chosen.append((benchmark, found, of_source(after, row)))
+    return sorted(chosen, key=lambda comparison: comparison[0])
+
+
+def orders(papers: list[Row], results: list[Row]) -> str:
+    """The four systems on each benchmark, best first: in the papers, and here after equal
+    training (`comparisons`). Pairs that are equal in the papers do not count, those that
+    are equal here have no order."""
+    head = "| benchmark | in the papers, best first | measured here "
+    lines = [head + "| pairs in the same order | after |", "|---" * 5 + "|"]
+    reported = {row["recipe"]: row for row in papers if not row["variant"]}
+    for benchmark, found, after in comparisons(reported, results):
+        metric = next(iter(found.values()))[0]["metric"]
+        sign = -1 if metric in PERCENT else 1  # the best one is the least
         paper = {name: sign * float(reported[name]["value"]) for name in found}
         here = {
             name: sign * statistics.fmean(float(run["value"]) for run in group)
@@ -213,7 +247,7 @@ def orders(papers: list[Row], results: list[Row]) -> str:
             " ".join(f"`{name.split('/')[1]}`" for name in sorted(of, key=of.get))
             for of in (paper, here)
         ]
-        cells = [benchmark, *cells, f"{sum(agree)} of {len(agree)}", training(row)]
+        cells = [benchmark, *cells, f"{sum(agree)} of {len(agree)}", after]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 

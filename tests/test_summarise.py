@@ -221,7 +221,8 @@ def test_order_of_the_models():
         for name, *both in (("a", 0.5, 0.7), ("b", 0.9, 0.9), ("c", 0.8, 0.8))
         for seed, value in enumerate(both)
     ]
-    results += [result(0.1, recipe=f"zinc/{name}", epochs="20") for name in "ab"]
+    longer = {"epochs": "20", "seconds": "1200"}
+    results += [result(0.1, recipe=f"zinc/{name}", **longer) for name in "ab"]
     results += [result(0.1, recipe="zinc/unreported")]
     papers += [{**PAPER, "recipe": "zinc/gin", "value": 0.9}]
     results += [result(0.1, recipe="zinc/gin", arch="gin")]  # none of the four systems
@@ -251,6 +252,36 @@ def test_order_with_ties():
     for both in (results, results[::-1]):
         (row,) = cells(summarise.orders(papers, both))
         assert row[3:] == ["0 of 2", "20 epochs"]
+
+
+def test_order_after_equal_time():
+    """Beside that after equal epochs; a schedule that ends early counts as its epochs."""
+    papers = [
+        {**PAPER, "recipe": f"zinc/{name}", "value": value}
+        for name, value in (("a", 0.1), ("b", 0.2), ("c", 0.3))
+    ]
+    results = [
+        result(value, recipe=f"zinc/{name}", epochs=epochs)
+        for name, value, epochs in (
+            ("a", 0.6, "<10"),
+            ("b", 0.5, "10"),
+            ("c", 0.7, "10"),
+        )
+    ]
+    short = ["zinc", "`a` `b` `c`", "`b` `a` `c`", "2 of 3", "10 epochs"]
+    assert cells(summarise.orders(papers, results)) == [short]
+    source = {"source": "generated:9", "fingerprint": "g"}
+    budgets = (("a", 0.2, "40", 6000), ("b", 0.3, "7", 7200), ("c", 0.1, "10", 9000))
+    timed = [
+        result(v, recipe=f"zinc/{name}", epochs=epochs, seconds=str(seconds), **source)
+        for name, v, epochs, seconds in budgets
+    ]
+    timed += [result(0.9, recipe="zinc/a", epochs="1", **source)]  # not its longest one
+    after = "100 to 150 minutes each of generated:9"
+    long = ["zinc", "`a` `b` `c`", "`c` `a` `b`", "1 of 3", after]
+    assert cells(summarise.orders(papers, results + timed)) == [short, long]
+    timed[2]["seconds"] = "9001"
+    assert cells(summarise.orders(papers, results + timed)) == [short]
 
 
 def test_unmeasured_is_empty():
