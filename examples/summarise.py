@@ -21,6 +21,7 @@ from pathlib import Path
 
 import plot_training
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 EXAMPLES = Path(__file__).resolve().parent
 PAGES = [*sorted(EXAMPLES.glob("**/README.md")), EXAMPLES.parent / "README.md"]
@@ -282,9 +283,14 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
 
 
 def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
-    """Training (dotted) and validation curve of every log against epochs, and the final
-    test value of the paper as a dashed line; the axes of epochs and errors are
-    logarithmic.
+    """Training (dotted) and validation curve of every log against epochs, a color for
+    each recipe, and the final test value of its paper as a dashed line; the axes of
+    epochs and errors are logarithmic.
+
+    Args:
+        logs: `.../<benchmark>/<recipe>/<run>/train.log`.
+        metric: Name in the logs.
+        papers: Lines of `papers.tsv`.
 
     Raises:
         ValueError: no log, or one without the metric.
@@ -296,10 +302,13 @@ def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
         for row in papers
         if row["metric"] == metric and not row["variant"]
     }
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
-    for number, log in enumerate(logs):
-        color = f"C{number % 10}"
+    colors: dict[str, str] = {}
+    for log in logs:
+        recipe = "/".join(log.parts[-4:-2])
+        first = recipe not in colors
+        color = colors.setdefault(recipe, f"C{len(colors) % 10}")
         curves = plot_training.read(log.read_text("utf-8", errors="replace"))
         curves = curves.get(metric, {})
         if not curves:
@@ -312,19 +321,21 @@ def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
                 values,
                 ":" if split == "train" else "-",
                 color=color,
-                label=None if split == "train" else "/".join(log.parts[-4:-1]),
+                linewidth=1,
+                label=recipe if first and split != "train" else None,
             )
-        final = finals.get("/".join(log.parts[-4:-2]))
-        if final is not None:
-            axes.axhline(final, color=color, linestyle="--", linewidth=0.8)
+        if first and recipe in finals:
+            axes.axhline(finals[recipe], color=color, linestyle="--", linewidth=0.8)
     yscale = "linear" if metric in PERCENT else "log"
     axes.set(
         xscale="log", yscale=yscale, xlabel="epoch", ylabel=NAMES.get(metric, metric)
     )
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("{x:g}")
-    axes.legend(title="dashed: the paper, test")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    figure.legend(title="dashed: the paper, test", loc="outside right upper")
     return figure
 
 

@@ -319,7 +319,10 @@ def test_curves(tmp_path, capsys):
     drawn = [line.get_xydata().tolist() for line in figure.axes[0].lines]
     of_log = [[1, 0.1], [2, 0.2]]
     of_paper = [[0, 0.094], [1, 0.094]]  # from the left edge to the right one
-    assert drawn == 2 * [of_log, of_log, of_paper]
+    assert drawn == [of_log, of_log, of_paper, of_log, of_log]
+    # Both seeds are of one recipe: one color, one line for the paper, one in the legend.
+    assert len({line.get_color() for line in figure.axes[0].lines}) == 1
+    assert [text.get_text() for text in figure.legends[0].texts] == ["zinc/grpe_small"]
     assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
     assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
     assert summarise.main(["--curves", str(out)]) == 2

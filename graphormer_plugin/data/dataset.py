@@ -13,6 +13,8 @@ from graphormer_plugin.data.store_shards import StoreShards
 
 logger = logging.getLogger(__name__)
 
+BUCKET_RATIO = 0.1  # our choice
+
 
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
     """Number of the size bucket of each graph.
@@ -128,7 +130,7 @@ class GraphDataset(FairseqDataset):
         *,
         shuffle: bool = False,
         seed: int = 1,
-        bucket_ratio: float = 0.1,
+        bucket_ratio: float = BUCKET_RATIO,
     ) -> None:
         super().__init__()
         self.graph_ids = np.array(graph_ids, dtype=np.int64)
@@ -263,7 +265,7 @@ def dataset_of_split(
     *,
     name: str,
     seed: int = 1,
-    bucket_ratio: float = 0.1,
+    bucket_ratio: float = BUCKET_RATIO,
     max_nodes: int | None = None,
 ) -> GraphDataset:
     """The dataset of a split, shuffled for ``train`` only.

@@ -156,6 +156,12 @@ class MaskedBatchNorm(nn.Module):
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
 
 
+def has_batch_norm(model: nn.Module) -> bool:
+    """Whether a model normalises by the statistics of a batch."""
+    kinds = (MaskedBatchNorm, nn.modules.batchnorm._BatchNorm)
+    return any(isinstance(module, kinds) for module in model.modules())
+
+
 def real_rows(mask: Tensor) -> Tensor:
     """Numbers [R] of the True entries of a mask [...], in order."""
     return mask.flatten().nonzero().squeeze(1)

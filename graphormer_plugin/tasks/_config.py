@@ -52,11 +52,12 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
             "squared, >= 1: what the memory of attention grows with (default: no limit)"
         },
     )
-    bucket_ratio: float = field(
-        default=0.1,
+    bucket_ratio: Optional[float] = field(
+        default=None,
         metadata={
             "help": "relative width of the size buckets of training batches, >= 0; "
-            "0 gives each size its own bucket (least padding), 1e9 mixes all sizes"
+            "0 gives each size its own bucket (least padding), 1e9 mixes all sizes "
+            "(default: 0.1; for a model with BatchNorm all sizes are mixed)"
         },
     )
     pretrained_model_name: str = field(

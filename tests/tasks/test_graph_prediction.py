@@ -30,6 +30,7 @@ from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
 )
+from support.architectures import tiny_model
 
 ROOT = Path(__file__).parents[2]
 STARTS = "C CC OCC NCC ClCC CC(=O)OC N#CC c1ccccc1C BrCC FCC".split()
@@ -185,6 +186,32 @@ def test_option_bucket_ratio(tmp_path, csv):
         return len(set(task.load_split("train").buckets.tolist()))
 
     assert buckets(1e9) == 1 < buckets(0.5) < buckets(0.0)
+    assert buckets(None) == buckets(0.1)
+
+
+@pytest.mark.parametrize(
+    ("arch", "options", "mixed"),
+    [
+        ("gt_zinc", {}, True),
+        ("gt_zinc", {"norm": "layer"}, False),
+        ("cgt_zinc", {}, True),
+        ("gin", {}, True),
+        ("grpe_small", {}, False),
+        ("graphormer_paper_slim", {}, False),
+    ],
+)
+def test_batch_norm_sees_all_sizes(tmp_path, csv, monkeypatch, arch, options, mixed):
+    """The statistics of a batch are those of the data, not those of one size."""
+    model = tiny_model(arch, **options)
+    monkeypatch.setattr("fairseq.models.build_model", lambda *args: model)
+    monkeypatch.setattr(
+        "fairseq.quantization_utils.quantize_model_scalar", lambda model, cfg: model
+    )
+    for ratio in (None, 0.1):
+        task = GraphPredictionTask(csv_config(tmp_path, csv, bucket_ratio=ratio))
+        task.build_model(EncoderConfig())
+        one_bucket = len(set(task.load_split("train").buckets.tolist())) == 1
+        assert one_bucket == (mixed and ratio is None)
 
 
 def test_option_max_nodes_names_the_graph(tmp_path, csv):
