@@ -259,9 +259,13 @@ def but_numbers(text):
     return re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)
 
 
-# Up to four processes in each of five trainings; a page of several recipes, which have
+# Up to four processes in each of five trainings; pages of several recipes, which have
 # tests of their own.
-SLOW = {"examples/multi_gpu/README.md", "examples/README.md"}
+SLOW = {
+    "examples/multi_gpu/README.md",
+    "examples/README.md",
+    "examples/zinc/README.md",
+}
 
 
 @pytest.mark.xdist_group("pages")
