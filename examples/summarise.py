@@ -260,7 +260,11 @@ def forests(results: list[Row]) -> str:
     found = groups(row for row in results if row["arch"] == "random_forest")
     for group in sorted(found.values(), key=lambda group: group[0]["recipe"]):
         row, values = group[0], [float(row["value"]) for row in group]
-        cells = [f"`{row['recipe'].split('/')[0]}`", row["source"] or "official"]
+        variant = f", {row['variant']}" if row["variant"] else ""
+        cells = [
+            f"`{row['recipe'].split('/')[0]}`{variant}",
+            row["source"] or "official",
+        ]
         cells += [NAMES[row["metric"]], plus_minus(values, row["metric"])]
         cells += [str(len(group)), parameters(group), budget(group)]
         lines.append("| " + " | ".join(cells) + " |")

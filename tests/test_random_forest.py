@@ -68,6 +68,22 @@ def test_csv(kind, metric, tmp_path):
     assert again["value"] == row["value"] and again["seed"] == row["seed"]
 
 
+def test_another_metric_and_number_of_trees(tmp_path, capsys):
+    table = tmp_path / "mine.csv"
+    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in SMILES))
+    rows = run(tmp_path, "--dataset-name", table)
+    rows = run(tmp_path, "--dataset-name", table, "--metric", "mae")
+    assert [row["metric"] for row in rows] == ["rmse", "mae"]
+    assert 0 < float(rows[1]["value"]) <= float(rows[0]["value"])
+    assert rows[0]["variant"] == "5 trees" and "`mine`, 5 trees" in summarise.forests(
+        rows
+    )
+    capsys.readouterr()
+    assert len(run(tmp_path, "--dataset-name", table, "--metric", "ap")) == 2
+    error = "error: no metric 'ap' of regression targets; there are rmse, mae, r2\n"
+    assert capsys.readouterr().err == error
+
+
 def test_a_column_of_splits(tmp_path):
     table = tmp_path / "mine.csv"
     words = ["train"] * 8 + ["valid", "test"]
