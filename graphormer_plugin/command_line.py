@@ -11,6 +11,7 @@ import functools
 import logging
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any, NoReturn
@@ -18,6 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 import torch
 from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim import build_optimizer
+from fairseq.optim.lr_scheduler import build_lr_scheduler
 
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -57,6 +61,8 @@ INHERITED = ("max_tokens_valid", "batch_size_valid")
 DICTS = {"optimizer_overrides": "{'lr': 1e-4}", "model_overrides": "{'dropout': 0.1}"}
 # The number of a value of --lr-scheduler that has to be above 0.
 ABOVE_ZERO = {"inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update"}
+# What fairseq refuses beside --finetune-from-model.
+RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 
 fairseq_parse = options.parse_args_and_arch
 
@@ -91,6 +97,7 @@ def parse(
             check_rates(parsed)
             if is_training(parser):
                 check_device(parsed)
+                check_optimizer(parsed)
             check_paths(parsed)
     return arguments
 
@@ -217,6 +224,30 @@ def check_device(arguments: argparse.Namespace) -> None:
         )
 
 
+def check_optimizer(arguments: argparse.Namespace) -> None:
+    """Make the optimizer and its schedule, for weights that do not train.
+
+    Args:
+        arguments: of ``fairseq-train``.
+
+    Raises:
+        ValueError: fairseq would fail over its settings after it has read the data.
+    """
+    config = convert_namespace_to_omegaconf(arguments)
+    weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    what = f"--optimizer {arguments.optimizer}"
+    try:
+        optimizer = build_optimizer(config.optimizer, weights)
+        what = f"--lr-scheduler {arguments.lr_scheduler}"
+        schedule = build_lr_scheduler(config.lr_scheduler, optimizer)
+        schedule.step_begin_epoch(1)
+        schedule.step_update(0)
+    except Exception as error:
+        # An assertion without a message says in its line what it expects.
+        reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line
+        raise ValueError(f"{what}: fairseq cannot make it: {reason}") from error
+
+
 def literal(text: str) -> Any:
     """The value of a Python literal; the text itself where it is none."""
     try:
@@ -242,10 +273,16 @@ def check_paths(arguments: argparse.Namespace) -> None:
 
     Raises:
         OSError: there is no such checkpoint.
-        ValueError: a folder cannot be made.
+        ValueError: a folder cannot be made, or a flag fits no checkpoint.
     """
     given = vars(arguments).get  # fairseq-validate reads them once without defaults
     if path := given("finetune_from_model"):
+        for name in RESETS:
+            if given(name):
+                flag = "--" + name.replace("_", "-")
+                raise ValueError(
+                    f"{flag}: --finetune-from-model implies it; leave it out"
+                )
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
     make_folder("--log-file", os.path.dirname(given("log_file") or ""))
     make_folder("--tensorboard-logdir", given("tensorboard_logdir"))

@@ -241,6 +241,36 @@ def test_a_schedule_that_fairseq_fails_over(schedule, wrong, monkeypatch, capsys
     assert f"error: {wrong}: " in line
 
 
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        ("--lr-scheduler triangular --max-lr 1e-9", "max_lr must be more than lr"),
+        ("--lr-scheduler pass_through", "own schedulers"),
+        ("--lr-scheduler step --max-update 0 --lr-decay 2", "self.lr_decay <= 1"),
+        ("--lr-scheduler inverse_sqrt --lr 0.1,0.2", "fixed learning rate"),
+        (
+            "--lr-scheduler tri_stage --max-update 9 --phase-ratio (0.3,0.3,0.3)",
+            "phase ratios must add up to 1",
+        ),
+        ("--optimizer composite", "groups"),
+        ("--optimizer lamb", "install apex"),
+    ],
+)
+def test_an_optimizer_or_schedule_that_cannot_be_made(
+    wrong, reason, monkeypatch, capsys
+):
+    monkeypatch.setitem(sys.modules, "apex.optimizers", None)
+    arguments = f"{COMPLETE} {wrong}".split()
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert " ".join(wrong.split()[:2]) in line and reason in line
+
+
+def test_fine_tuning_resets_by_itself(monkeypatch, capsys):
+    arguments = [*COMPLETE.split(), "--finetune-from-model", "x.pt", "--reset-meters"]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert "--reset-meters: --finetune-from-model implies it" in line
+
+
 @pytest.mark.parametrize("flag, device", [("--fp16", "GPU"), ("--bf16", "torch_xla")])
 def test_a_type_of_weights_without_its_device(flag, device, monkeypatch, capsys):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
