@@ -182,30 +182,32 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def comparisons(
-    reported: dict[str, Row], results: list[Row]
-) -> list[tuple[str, dict[str, list[Row]], str]]:
-    """Benchmark, runs of each recipe of a paper, and what training all of them have had:
-    equal epochs, those that most systems have had, of several the most; and equal time,
-    where the longest runs differ in their epochs.
+Comparison = tuple[str, dict[str, list[Row]], str]
 
-    Args:
-        reported: Lines of the papers by recipe.
-        results: Those without a variant count.
-    """
-    equal: dict[tuple, dict[str, list[Row]]] = {}
-    longest: dict[tuple, dict[str, list[Row]]] = {}
+
+def runs_of_systems(
+    reported: dict[str, Row], results: list[Row]
+) -> list[tuple[tuple[str, ...], str, list[Row]]]:
+    """Data (benchmark, fingerprint, split, metric), recipe and runs of the four systems
+    with a value of a paper, short trainings first; runs without a variant."""
+    found = []
     measured = groups(row for row in results if not row["variant"]).values()
     for group in sorted(measured, key=length):
-        row = group[0]
-        if row["arch"].split("_")[0] not in SYSTEMS:
-            continue
-        if row["recipe"] in reported and reported[row["recipe"]]["value"]:
-            recipe = row["recipe"]
+        row, recipe = group[0], group[0]["recipe"]
+        system = row["arch"].split("_")[0] in SYSTEMS
+        if system and recipe in reported and reported[recipe]["value"]:
             data = (row["fingerprint"], row["subset"], row["metric"])
-            key = (recipe.split("/")[0], *data)
-            longest.setdefault(key, {})[recipe] = group
-            equal.setdefault((*key, row["batch"], epochs(row)), {})[recipe] = group
+            found.append(((recipe.split("/")[0], *data), recipe, group))
+    return found
+
+
+def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
+    """Benchmark, runs of each recipe, and what training all of them have had: the epochs
+    that most systems have had, of several the most."""
+    equal: dict[tuple, dict[str, list[Row]]] = {}
+    for data, recipe, group in runs_of_systems(reported, results):
+        key = (*data, group[0]["batch"], epochs(group[0]))
+        equal.setdefault(key, {})[recipe] = group
     most: dict[str, dict[str, list[Row]]] = {}
     for (benchmark, *_), found in sorted(equal.items(), key=lambda item: item[0][-1]):
         if len(found) >= max(2, len(most.get(benchmark, ()))):
@@ -216,6 +218,15 @@ def comparisons(
         rows = [group[0] for group in found.values()]
         whole = min(rows, key=lambda row: row["epochs"].startswith("<"))
         chosen.append((benchmark, found, training(whole)))
+    return chosen
+
+
+def equal_time(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
+    """Those whose longest runs have about the same time, and other epochs."""
+    longest: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    for data, recipe, group in runs_of_systems(reported, results):
+        longest.setdefault(data, {})[recipe] = group
+    chosen = []
     for (benchmark, *_), found in longest.items():
         minutes = sorted(mean_seconds(group) / 60 for group in found.values())
         budgets = {epochs(group[0]) for group in found.values()}
@@ -223,17 +234,18 @@ def comparisons(
             row = next(iter(found.values()))[0]
             after = f"{minutes[0]:.0f} to {minutes[-1]:.0f} minutes each"
             chosen.append((benchmark, found, of_source(after, row)))
-    return sorted(chosen, key=lambda comparison: comparison[0])
+    return chosen
 
 
 def orders(papers: list[Row], results: list[Row]) -> str:
     """The four systems on each benchmark, best first: in the papers, and here after equal
-    training (`comparisons`). Pairs that are equal in the papers do not count, those that
+    epochs or time. Pairs that are equal in the papers do not count, those that
     are equal here have no order."""
     head = "| benchmark | in the papers, best first | measured here "
     lines = [head + "| pairs in the same order | after |", "|---" * 5 + "|"]
     reported = {row["recipe"]: row for row in papers if not row["variant"]}
-    for benchmark, found, after in comparisons(reported, results):
+    compared = equal_epochs(reported, results) + equal_time(reported, results)
+    for benchmark, found, after in sorted(compared, key=lambda entry: entry[0]):
         metric = next(iter(found.values()))[0]["metric"]
         sign = -1 if metric in PERCENT else 1  # the best one is the least
         paper = {name: sign * float(reported[name]["value"]) for name in found}
