@@ -18,6 +18,7 @@ import contenders  # noqa: E402
 import measure  # noqa: E402
 import sets  # noqa: E402
 import tables  # noqa: E402
+import trials  # noqa: E402
 
 from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
 from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
@@ -240,3 +241,92 @@ def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
         )
     assert stop.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
+    """The kernel over all blocks is the head that `measure.py` measures."""
+    settings = dict([*trials.TRIALS["blocks"].settings.items()][-1:])
+    settings |= {"train only": trials.head_of_train}
+    settings |= {"nodes": trials.of_vectors(1, 1)}
+    trial = trials.Trial(("esol",), 2, settings)
+    monkeypatch.setattr(trials, "TRIALS", {"mine": trial})
+    monkeypatch.setattr(trials, "commit", lambda: "0")
+    folder = tmp_path / "out"
+    words = [str(folder), "--data", str(data), "--trials", "mine"]
+    trials.main(words)
+    assert len(capsys.readouterr().out.splitlines()) == 8  # of train only on valid, too
+    trials.main(words)
+    assert not capsys.readouterr().out
+    found = pd.read_csv(folder / "trials.tsv", sep="\t")
+    table = pd.read_csv(folder / "splits/esol-2.csv")
+    args = argparse.Namespace(
+        table=folder / "splits/esol-2.csv",
+        output=folder / "esol-2.csv",
+        start=trials.START,
+        seed=2,
+    )
+    expected = contenders.head(table, "regression", args)
+    expected = pd.DataFrame(expected, columns=["t0"])
+    of_all = found[found.setting.str.startswith("vectors +") & (found.split == 2)]
+    value, _ = measure.score(table, expected, "regression")
+    assert of_all.value.tolist() == [pytest.approx(value, abs=1e-6)]
+    (text,) = tables.trials(folder / "trials.tsv").values()
+    lines = text.splitlines()
+    assert lines[0] == "|  | esol, RMSE | esol, valid, RMSE |"
+    mean, error = tables.mean_error(found[found.setting == "nodes"].value)
+    assert lines[-1] == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
+
+
+def test_trials_of_classes(data, tmp_path, monkeypatch):
+    """Each setting predicts a column per target, and its kernel is the one it names."""
+    monkeypatch.setattr(sets, "MIN_LABELS", 5)
+    monkeypatch.setattr(contenders, "TREES", 5)
+    (path,) = sets.write_splits(data, tmp_path / "splits", "toxcast", 1)
+    case = trials.Case("toxcast", 1, path, tmp_path)
+    for setting, measured in trials.TRIALS["assays"].settings.items():
+        assert 0 <= measured(case)["test"] <= 1, setting
+    assert case.fixed[0.3].shape == case.fixed[3].shape == (3, 3)
+    assert not np.allclose(case.fixed[0.3], case.fixed[3])
+    assert not np.allclose(case.fixed[3], case.default)  # which has a second stage
+
+
+def test_kernel_classifiers_equal_linear_ones(monkeypatch):
+    """Of a linear kernel, logistic regression and support vectors are those of the
+    features."""
+    rng = np.random.default_rng(1)
+    x, other = rng.normal(size=(40, 3)), rng.normal(size=(9, 3))
+    labels = (x[:, 0] + rng.normal(size=40) > 0).astype(float)
+    kernels = (x @ x.T, other @ x.T, labels)
+    monkeypatch.setattr(trials, "kernel_of", lambda case: kernels)
+    case = argparse.Namespace(score=lambda predicted: predicted[:, 0])
+    model = trials.LogisticRegression(C=2.0, tol=1e-8).fit(x, labels)
+    found = trials.kernel_logistic(2.0)(case)
+    assert np.allclose(found, model.decision_function(other), atol=1e-3)
+    model = trials.SVC(C=2.0, kernel="linear", tol=1e-8).fit(x, labels)
+    found = trials.support_vectors(2.0)(case)
+    assert np.allclose(found, model.decision_function(other), atol=1e-2)
+
+
+def test_trials_of_the_command(data, tmp_path, monkeypatch):
+    path = sets.write_splits(data, tmp_path / "splits", "esol", 1)[0]
+    case = trials.Case("esol", 1, path, tmp_path)
+    header = "replicate,model,chosen,split,target,metric,value\n"
+
+    def run(command, **_):
+        given = settings_of(build_parser().parse_args(command[1:]))
+        assert (given.model, given.lr, given.trees) == ("finetune", 3e-4, 1)
+        assert (given.split, given.seed) == ("column:split", 1)
+        folder = Path(given.folder)
+        folder.mkdir()
+        lines = [
+            f"1,finetune,yes,{part},,rmse,{len(part)}\n" for part in ("valid", "test")
+        ]
+        lines += ["1,mean,no,test,,rmse,9\n", "1,finetune,yes,test,,mae,8\n"]
+        (folder / "results.csv").write_text(header + "".join(lines))
+
+    monkeypatch.setattr(trials.subprocess, "run", run)
+    found = trials.fine_tuned("--lr", "3e-4")(case)
+    assert found == {"valid": 5.0, "test": 4.0}
+    members = [np.full((3, 1), float(n)) for n in (1, 2, 3, 4, 5)]
+    case.ensemble = np.full((3, 1), 9.0), np.stack(members)
+    assert np.allclose(trials.half(case), 6) and np.allclose(trials.sixth(case), 4)

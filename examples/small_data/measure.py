@@ -34,17 +34,29 @@ HERE = Path(__file__).resolve().parent
 
 
 def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[float, int]:
-    """RMSE, or the mean ROC-AUC of the targets that have both classes in test.
+    """`mean_score` of the test rows."""
+    names, test = targets_of(table), table.split == "test"
+    if test.sum() != len(predicted):
+        raise SystemExit(f"error: {len(predicted)} predictions of {test.sum()} rows")
+    labels = table.loc[test, names].to_numpy(float)
+    return mean_score(labels, predicted[names].to_numpy(float), kind)
+
+
+def mean_score(
+    labels: np.ndarray, predicted: np.ndarray, kind: str
+) -> tuple[float, int]:
+    """RMSE, or the mean ROC-AUC of the targets that have both classes.
+
+    Args:
+        labels: [n, T], NaN where missing.
+        predicted: [n, T].
+        kind: regression or binary.
 
     Returns:
         The figure, and the number of targets that count.
     """
-    test = table[table.split == "test"]
-    if len(test) != len(predicted):
-        raise SystemExit(f"error: {len(predicted)} predictions of {len(test)} rows")
     found = []
-    for name in targets_of(table):
-        truth, value = test[name].to_numpy(), predicted[name].to_numpy()
+    for truth, value in zip(labels.T, predicted.T, strict=True):
         known = ~np.isnan(truth)
         truth, value = truth[known], value[known]
         if kind == "regression":

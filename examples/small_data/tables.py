@@ -1,4 +1,4 @@
-"""Tables out of results.tsv and tried.tsv, for the page.
+"""Tables out of results.tsv and trials.tsv, for the page.
 
     python examples/small_data/tables.py [RESULTS.tsv]            # print them
     python examples/small_data/tables.py [RESULTS.tsv] --write    # into README.md
@@ -16,7 +16,6 @@ import pandas as pd
 from sets import SETS
 
 HERE = Path(__file__).resolve().parent
-TRIED = HERE / "tried.tsv"
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 TITLES = {
     "forest": "random forest",
@@ -156,20 +155,23 @@ def gains(results: pd.DataFrame) -> str:
     return table(header, rows)
 
 
-def tried(path: Path) -> str:
-    """Kernels of heads that were compared on the way, from tried.tsv."""
+def trials(path: Path) -> dict[str, str]:
+    """Tables of `trials.py` by name: mean and standard error over the splits, on test or
+    where it says so on valid."""
     found = pd.read_csv(path, sep="\t", keep_default_na=False)
-    found["cell"] = [f"{a:.3f} ± {b:.3f}" for a, b in zip(found.value, found.error)]
-    names = sets_of(found)
-    wide = found.pivot_table(
-        index=["start", "blocks"], columns="set", values="cell", aggfunc="last"
-    )
-    rows = [
-        [start, blocks, *(wide.loc[(start, blocks), names].fillna(""))]
-        for start in found.start.unique()
-        for blocks in found.blocks[found.start == start].unique()
+    found["column"] = [
+        f"{name}, {'valid, ' * (part == 'valid')}{METRICS[metric]}"
+        for name, part, metric in zip(found["set"], found.part, found.metric)
     ]
-    return table(["start", "kernel over", *names], rows)
+    tables = {}
+    for trial, rows in found.groupby("trial", sort=False):
+        settings, columns = rows.setting.unique(), rows.column.unique()
+        values = rows.groupby(["setting", "column"]).value
+        cells = values.agg(lambda one: "{:.3f} ± {:.3f}".format(*mean_error(one)))
+        cells = cells.unstack(fill_value="").loc[settings, columns]
+        lines = [[name, *line] for name, line in zip(settings, cells.to_numpy())]
+        tables[trial] = table(["", *columns], lines)
+    return tables
 
 
 TABLES = {
@@ -184,13 +186,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("results", type=Path, nargs="?", default=HERE / "results.tsv")
+    add("--trials", type=Path, default=HERE / "trials.tsv")
     add("--page", type=Path, default=HERE / "README.md")
     add("--write", action="store_true", help="put the tables into the page")
     args = parser.parse_args(arguments)
     results = read(args.results)
     found = {name: function(results) for name, function in TABLES.items()}
-    if TRIED.exists():
-        found["tried"] = tried(TRIED)
+    if args.trials.exists():
+        found |= trials(args.trials)
     if args.write:
         text = args.page.read_text(encoding="utf-8")
         text = MARKED.sub(lambda at: f"{at[1]}\n{found[at[2]]}\n{at[3]}", text)
