@@ -3,8 +3,8 @@
     python examples/small_data/trials.py runs/small_data --data DATA
 
 The folder gets the splits, the features and trials.tsv. A line that is there is not
-measured again, so the same command goes on where it was stopped. Each figure is on the
-molecules of test, or of valid where it says so, which no model of that line has seen.
+measured again, so the same command goes on where it was stopped. Figures are of test, or
+of valid where it says so, which selects the epoch of a training.
 """
 
 import argparse
@@ -255,7 +255,7 @@ def with_forest(predict: Callable[[Case], NDArray]) -> Setting:
 
 
 def trained(case: Case, *words: str | int) -> Path:
-    """Folder of graphormer-train on a split; without the references' time."""
+    """Folder of graphormer-train on a split, with one tree in the forest beside it."""
     folder = case.folder / "model"
     shutil.rmtree(folder, ignore_errors=True)
     command = ["graphormer-train", case.path, "--out", folder, "--start", START]
