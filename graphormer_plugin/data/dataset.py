@@ -140,7 +140,12 @@ class GraphDataset(FairseqDataset):
         self.shuffle = shuffle
         self.seed = seed
         self.epoch = 1
-        self.buckets = bucket_of_sizes(self.sizes, bucket_ratio)
+        self.bucket_ratio = bucket_ratio
+
+    @property
+    def buckets(self) -> NDArray[np.integer]:
+        """Number of the size bucket of each position."""
+        return bucket_of_sizes(self.sizes, self.bucket_ratio)
 
     def __len__(self) -> int:
         return len(self.graph_ids)

@@ -335,6 +335,8 @@ class GraphPredictionTask(FairseqTask):
                     self.scales_learning_rates = cfg.layerwise_lr_decay != 1
             self.batch_spec = model.batch_spec
             self.mixes_sizes = has_batch_norm(model)
+            for dataset in self.datasets.values():  # those read before the model
+                dataset.bucket_ratio = self.bucket_ratio
             if self._collator is not None:
                 self.give_fields()
         return model

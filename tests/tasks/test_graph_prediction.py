@@ -209,9 +209,12 @@ def test_batch_norm_sees_all_sizes(tmp_path, csv, monkeypatch, arch, options, mi
     )
     for ratio in (None, 0.1):
         task = GraphPredictionTask(csv_config(tmp_path, csv, bucket_ratio=ratio))
+        task.load_dataset("train")
         task.build_model(EncoderConfig())
-        one_bucket = len(set(task.load_split("train").buckets.tolist())) == 1
-        assert one_bucket == (mixed and ratio is None)
+        task.load_dataset("valid")
+        for split in ("train", "valid"):  # read before and after the model
+            found = task.dataset(split).buckets
+            assert (len({*found.tolist()}) == 1) == (mixed and ratio is None)
 
 
 def test_option_max_nodes_names_the_graph(tmp_path, csv):
