@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.optim import build_optimizer
-from fairseq.optim.lr_scheduler import build_lr_scheduler
+from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -224,8 +224,16 @@ def check_device(arguments: argparse.Namespace) -> None:
         )
 
 
+def ours(component: type) -> bool:
+    """Whether fairseq or this plugin registers it."""
+    return component.__module__.split(".")[0] in ("fairseq", "graphormer_plugin")
+
+
 def check_optimizer(arguments: argparse.Namespace) -> None:
     """Make the optimizer and its schedule, for weights that do not train.
+
+    Those of another ``--user-dir`` may need weights of a shape that is not known here, so
+    they are left to the training.
 
     Args:
         arguments: of ``fairseq-train``.
@@ -233,11 +241,15 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: fairseq would fail over its settings after it has read the data.
     """
+    if not ours(OPTIMIZER_REGISTRY[arguments.optimizer]):
+        return
     config = convert_namespace_to_omegaconf(arguments)
     weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
     what = f"--optimizer {arguments.optimizer}"
     try:
         optimizer = build_optimizer(config.optimizer, weights)
+        if not ours(LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]):
+            return
         what = f"--lr-scheduler {arguments.lr_scheduler}"
         schedule = build_lr_scheduler(config.lr_scheduler, optimizer)
         schedule.step_begin_epoch(1)

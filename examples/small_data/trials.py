@@ -439,7 +439,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", type=Path, required=True, help="folder of the sets")
     add("--trials", nargs="+", default=list(TRIALS), choices=TRIALS)
     args = parser.parse_args(arguments)
-    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["OMP_NUM_THREADS"] = "1"  # for the trainings that it starts
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in args.trials:
         run(args.folder, args.data, name)

@@ -5,10 +5,14 @@ import sys
 
 import pytest
 from fairseq.criterions import FairseqCriterion
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, FairseqLRScheduler
+from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from omegaconf import OmegaConf
 
+from graphormer_plugin.command_line import check_optimizer
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -263,6 +267,27 @@ def test_an_optimizer_or_schedule_that_cannot_be_made(
     arguments = f"{COMPLETE} {wrong}".split()
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert " ".join(wrong.split()[:2]) in line and reason in line
+
+
+@pytest.mark.parametrize(
+    "registry, name, base",
+    [
+        (OPTIMIZER_REGISTRY, "adam", FairseqOptimizer),
+        (LR_SCHEDULER_REGISTRY, "fixed", FairseqLRScheduler),
+    ],
+)
+def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
+    class OfMatrices(base):
+        def __init__(self, *arguments):
+            raise ValueError("for matrices only")
+
+    arguments = f"{COMPLETE} --optimizer adam --lr-scheduler fixed".split()
+    parsed = parse_args_and_arch(get_training_parser(), arguments)
+    monkeypatch.setitem(registry, name, OfMatrices)
+    check_optimizer(parsed)
+    monkeypatch.setattr(OfMatrices, "__module__", "fairseq.optim.matrices")
+    with pytest.raises(ValueError, match="cannot make it: for matrices only"):
+        check_optimizer(parsed)
 
 
 def test_fine_tuning_resets_by_itself(monkeypatch, capsys):
