@@ -216,8 +216,10 @@ def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Compariso
     for benchmark, found in most.items():
         # A schedule may have ended some of the trainings.
         rows = [group[0] for group in found.values()]
-        whole = min(rows, key=lambda row: row["epochs"].startswith("<"))
-        chosen.append((benchmark, found, training(whole)))
+        ended = [row["epochs"].startswith("<") for row in rows]
+        some = any(ended) and not all(ended)
+        after = ("at most " if some else "") + training(rows[ended.index(min(ended))])
+        chosen.append((benchmark, found, after))
     return chosen
 
 

@@ -268,7 +268,8 @@ def test_order_after_equal_time():
             ("c", 0.7, "10"),
         )
     ]
-    short = ["zinc", "`a` `b` `c`", "`b` `a` `c`", "2 of 3", "10 epochs"]
+    after = "at most 10 epochs"
+    short = ["zinc", "`a` `b` `c`", "`b` `a` `c`", "2 of 3", after]
     assert cells(summarise.orders(papers, results)) == [short]
     source = {"source": "generated:9", "fingerprint": "g"}
     budgets = (("a", 0.2, "40", 6000), ("b", 0.3, "7", 7200), ("c", 0.1, "10", 9000))
