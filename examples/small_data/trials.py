@@ -3,17 +3,19 @@
     python examples/small_data/trials.py runs/small_data --data DATA
 
 The folder gets the splits, the features and trials.tsv. A line that is there is not
-measured again, so the same command goes on where it was stopped. Figures are of test, or
-of valid where it says so, which selects the epoch of a training.
+measured again, so the same command goes on where it was stopped. Commands with other
+`--trials` may run beside it. Figures are of test, or of valid where it says so, which
+selects the epoch of a training.
 """
 
 import argparse
+import contextlib
 import csv
 import functools
 import os
-import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -145,9 +147,9 @@ class Case:
     def ensemble(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Predictions for test of the head [n, T] and of the five trainings [5, n, T] of
         ``--ensemble 5``."""
-        folder = trained(self, "--model", "auto", "--ensemble", 5)
         smiles = self.table.smiles[self.rows("test")].tolist()
-        members = hub.load(folder).members
+        with trained(self, "--model", "auto", "--ensemble", 5) as folder:
+            members = hub.load(folder).members
         (head,) = [one.predict(smiles) for one in members if one.head is not None]
         rest = [one.predict(smiles) for one in members if one.head is None]
         return head, np.stack(rest)
@@ -254,25 +256,25 @@ def with_forest(predict: Callable[[Case], NDArray]) -> Setting:
     )
 
 
-def trained(case: Case, *words: str | int) -> Path:
+@contextlib.contextmanager
+def trained(case: Case, *words: str | int) -> Iterator[Path]:
     """Folder of graphormer-train on a split, with one tree in the forest beside it."""
-    folder = case.folder / "model"
-    shutil.rmtree(folder, ignore_errors=True)
-    command = ["graphormer-train", case.path, "--out", folder, "--start", START]
-    command += ["--split", "column:split", "--seed", case.split, "--trees", 1]
-    command += ["--target-columns", ",".join(contenders.targets_of(case.table))]
-    command += ["--target-kind", case.kind, "--device", "cpu", "--quiet", *words]
-    subprocess.run([str(word) for word in command], check=True)
-    return folder
+    with tempfile.TemporaryDirectory(dir=case.folder) as parent:
+        folder = Path(parent, "model")
+        command = ["graphormer-train", case.path, "--out", folder, "--start", START]
+        command += ["--split", "column:split", "--seed", case.split, "--trees", 1]
+        command += ["--target-columns", ",".join(contenders.targets_of(case.table))]
+        command += ["--target-kind", case.kind, "--device", "cpu", "--quiet", *words]
+        subprocess.run([str(word) for word in command], check=True)
+        yield folder
 
 
 def fine_tuned(*words: str) -> Setting:
     """Best epoch on valid of graphormer-train with further flags."""
 
     def run(case: Case) -> dict[str, float]:
-        results = pd.read_csv(
-            trained(case, "--model", "finetune", *words) / RESULTS_FILE
-        )
+        with trained(case, "--model", "finetune", *words) as folder:
+            results = pd.read_csv(folder / RESULTS_FILE)
         chosen = results[(results.chosen == "yes") & (results.metric == case.metric)]
         values = chosen.set_index("split").value
         return {part: float(values[part]) for part in ("valid", "test")}
