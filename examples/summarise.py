@@ -75,6 +75,17 @@ def plus_minus(values: list[float], metric: str) -> str:
     return f"{mean} ± {statistics.stdev(values):.{digits}f}"
 
 
+def metric_name(metric: str) -> str:
+    return NAMES.get(metric, metric)
+
+
+def value_cell(rows: list[Row], metric: str) -> str:
+    """Of a column of a metric: another one is named."""
+    of = rows[0]["metric"]
+    cell = plus_minus([float(row["value"]) for row in rows], of)
+    return cell if of == metric else f"{cell} ({metric_name(of)})"
+
+
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     """Runs that differ in nothing but the seed; the last one of each seed."""
     same = "recipe variant source fingerprint arch batch epochs subset metric"
@@ -155,7 +166,7 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
     if not papers and not measured:
         raise ValueError(f"no paper and no result has {what!r}")
     metric = next(row["metric"] for row in itertools.chain(papers, *measured.values()))
-    name = NAMES.get(metric, metric)
+    name = metric_name(metric)
     head = f"| recipe | {name}, paper | parameters, paper | source "
     head += f"| {name}, measured here | parameters | seeds | budget |"
     lines = [head, "|---" * 8 + "|"]
@@ -169,7 +180,7 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
         runs.sort(key=length)
         cells = [
             [
-                plus_minus([float(row["value"]) for row in group], group[0]["metric"]),
+                value_cell(group, metric),
                 parameters(group),
                 str(len(group)),
                 budget(group),
@@ -203,7 +214,7 @@ def runs_of_systems(
 
 def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
     """Benchmark, runs of each recipe, and what training all of them have had: the epochs
-    that most systems have had, of several the most."""
+    that most recipes have had, of several the most."""
     equal: dict[tuple, dict[str, list[Row]]] = {}
     for data, recipe, group in runs_of_systems(reported, results):
         key = (*data, group[0]["batch"], epochs(group[0]))
@@ -224,10 +235,13 @@ def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Compariso
 
 
 def equal_time(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
-    """Those whose longest runs have about the same time, and other epochs."""
-    longest: dict[tuple[str, ...], dict[str, list[Row]]] = {}
+    """Those whose longest runs on one kind of device have about the same time, and other
+    epochs."""
+    longest: dict[tuple, dict[str, list[Row]]] = {}
     for data, recipe, group in runs_of_systems(reported, results):
-        longest.setdefault(data, {})[recipe] = group
+        devices = frozenset((row["device"], row["devices"]) for row in group)
+        if len(devices) == 1:
+            longest.setdefault((*data, devices), {})[recipe] = group
     chosen = []
     for (benchmark, *_), found in longest.items():
         minutes = sorted(mean_seconds(group) / 60 for group in found.values())
@@ -279,7 +293,7 @@ def forests(results: list[Row]) -> str:
             f"`{row['recipe'].split('/')[0]}`{variant}",
             row["source"] or "official",
         ]
-        cells += [NAMES[row["metric"]], plus_minus(values, row["metric"])]
+        cells += [metric_name(row["metric"]), plus_minus(values, row["metric"])]
         cells += [str(len(group)), parameters(group), budget(group)]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
@@ -345,9 +359,7 @@ def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
         if first and recipe in finals:
             axes.axhline(finals[recipe], color=color, linestyle="--", linewidth=0.8)
     yscale = "linear" if metric in PERCENT else "log"
-    axes.set(
-        xscale="log", yscale=yscale, xlabel="epoch", ylabel=NAMES.get(metric, metric)
-    )
+    axes.set(xscale="log", yscale=yscale, xlabel="epoch", ylabel=metric_name(metric))
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")

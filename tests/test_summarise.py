@@ -212,6 +212,16 @@ def test_variants_have_a_table_of_their_own():
     assert row[0] == "`plain`" and row[4] == "0.2000"
 
 
+def test_another_metric_is_named():
+    """As that of a random forest with --metric."""
+    rows = [result(0.8, metric="roc_auc"), result(0.2, metric="ap")]
+    found = [row[4] for row in cells(summarise.table("zinc", [], rows))]
+    assert found == ["80.00", "20.00 (AP, %)"]
+    forest = dict(arch="random_forest", epochs="0", updates="0", metric="r2")
+    (row,) = cells(summarise.forests([result(0.25, **forest)]))
+    assert row[2:4] == ["r2", "0.2500"]
+
+
 def test_order_of_the_models():
     """Of the training that most models have had; less is better for an error only."""
     values = {"a": 0.1, "b": 0.2, "c": 0.3}
@@ -281,8 +291,14 @@ def test_order_after_equal_time():
     after = "100 to 150 minutes each of generated:9"
     long = ["zinc", "`a` `b` `c`", "`c` `a` `b`", "1 of 3", after]
     assert cells(summarise.orders(papers, results + timed)) == [short, long]
-    timed[2]["seconds"] = "9001"
-    assert cells(summarise.orders(papers, results + timed)) == [short]
+    for change in ({"seconds": "9001"}, {"device": "1 thread"}, {"devices": "2"}):
+        other = [*timed[:2], timed[2] | change, timed[3]]
+        found = cells(summarise.orders(papers, results + other))
+        two = [row[2] for row in found if row != short]  # of the devices that agree
+        assert two == ([] if "seconds" in change else ["`a` `b`"])
+    mixed = timed[2] | {"seed": "2", "device": "1 thread"}  # has no time of one device
+    _, row = cells(summarise.orders(papers, results + timed + [mixed]))
+    assert row[2] == "`a` `b`"
 
 
 def test_unmeasured_is_empty():
