@@ -243,6 +243,28 @@ def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_rows_come_whole_and_below_a_header(tmp_path):
+    """Also after a kill between the making of the table and its first line."""
+    path = tmp_path / "trials.tsv"
+    assert measure.read_rows(path) == []
+    path.touch()
+    for number in "12":
+        measure.append(path, ["a", "b"], [[number, "x"], [number, "y"]])
+    assert path.read_text() == "a\tb\n1\tx\n1\ty\n2\tx\n2\ty\n"
+    assert [row["b"] for row in measure.read_rows(path)] == [*"xyxy"]
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_predictions_that_are_not_finite(kind):
+    labels = np.array([[0.0, 1.0], [1.0, 0.0]])
+    predicted = np.array([[0.1, np.nan], [0.2, 0.3]])
+    with pytest.raises(SystemExit, match="not finite"):
+        measure.mean_score(labels, predicted, kind)
+    labels[0, 1] = np.nan
+    value, targets = measure.mean_score(labels, predicted, kind)
+    assert np.isfinite(value) and targets == (2 if kind == "regression" else 1)
+
+
 def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     """The kernel over all blocks is the head that `measure.py` measures."""
     settings = dict([*trials.TRIALS["blocks"].settings.items()][-1:])

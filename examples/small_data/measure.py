@@ -12,6 +12,7 @@ of a set are computed once, and their time counts for each split.
 
 import argparse
 import csv
+import fcntl
 import os
 import resource
 import shutil
@@ -19,12 +20,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from contenders import CONTENDERS, SECONDS, STARTED, targets_of
-from sets import SETS, write_splits
-from sklearn.metrics import roc_auc_score
+from sets import SETS, SPLITS, write_splits
+
+from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.experiment import scores
 
 COLUMNS = (
     "set split contender start metric value targets train valid test seconds machine "
@@ -45,7 +49,7 @@ def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[floa
 def mean_score(
     labels: np.ndarray, predicted: np.ndarray, kind: str
 ) -> tuple[float, int]:
-    """RMSE, or the mean ROC-AUC of the targets that have both classes.
+    """RMSE or ROC-AUC, the mean over the targets that have one.
 
     Args:
         labels: [n, T], NaN where missing.
@@ -54,16 +58,17 @@ def mean_score(
 
     Returns:
         The figure, and the number of targets that count.
+
+    Raises:
+        SystemExit: the prediction of a label is not finite.
     """
-    found = []
-    for truth, value in zip(labels.T, predicted.T, strict=True):
-        known = ~np.isnan(truth)
-        truth, value = truth[known], value[known]
-        if kind == "regression":
-            found.append(float(np.sqrt(np.mean((truth - value) ** 2))))
-        elif 0 < truth.sum() < len(truth):
-            found.append(float(roc_auc_score(truth, value)))
-    return float(np.mean(found)), len(found)
+    if not np.isfinite(predicted[~np.isnan(labels)]).all():
+        raise SystemExit("error: a prediction is not finite")
+    name = scores.MAIN[kind].name
+    found = [
+        scores.score(name, *pair) for pair in scores.pairs(kind, predicted, labels)
+    ]
+    return mean_of_defined(found), sum(value == value for value in found)
 
 
 def cpu_seconds() -> float:
@@ -76,14 +81,31 @@ def commit() -> str:
     return subprocess.run(command, capture_output=True, text=True).stdout.strip()
 
 
+def read_rows(path: Path) -> list[dict[str, str]]:
+    """Rows of a table; none where it is not there."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t"))
+
+
+def append(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Add rows to a table, in one write: a kill leaves all of them or none.
+
+    The header comes first into an empty one. Safe beside other processes.
+    """
+    with open(path, "a", newline="") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        new = os.fstat(file.fileno()).st_size == 0  # now, not when it was opened
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerows([columns, *rows] if new else rows)
+
+
 def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None:
     """One figure, unless the table has it."""
     results = args.folder / "results.tsv"
-    done = set()
-    if results.exists():
-        with open(results, newline="") as file:
-            rows = csv.DictReader(file, delimiter="\t")
-            done = {(r["set"], r["split"], r["contender"], r["start"]) for r in rows}
+    rows = read_rows(results)
+    done = {(r["set"], r["split"], r["contender"], r["start"]) for r in rows}
     start = Path(args.start).stem if contender in STARTED else ""
     if (name, str(split), contender, start) in done:
         return
@@ -94,7 +116,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     command += ["--chemprop", args.chemprop, "--start", args.start]
     shared = output.with_suffix(SECONDS)
     shared.unlink(missing_ok=True)
-    before = cpu_seconds()
+    revision, before = commit(), cpu_seconds()
     if subprocess.run([sys.executable, *map(str, command)]).returncode:
         raise SystemExit(f"error: {contender} failed on {path}; see above")
     seconds = cpu_seconds() - before
@@ -102,14 +124,11 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
         seconds += float(shared.read_text())
     table, kind = pd.read_csv(path), SETS[name].kind
     value, targets = score(table, pd.read_csv(output), kind)
-    metric = "rmse" if kind == "regression" else "roc_auc"
+    metric = scores.MAIN[kind].name
     sizes = [int((table.split == part).sum()) for part in ("train", "valid", "test")]
     line = [name, split, contender, start, metric, f"{value:.6f}", targets, *sizes]
-    line += [f"{seconds:.0f}", args.machine, commit()]
-    new = not results.exists()
-    with open(results, "a", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerows([COLUMNS, line] if new else [line])
+    line += [f"{seconds:.0f}", args.machine, revision]
+    append(results, COLUMNS, [line])
     print(*line, flush=True)
 
 
@@ -124,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", type=Path, required=True, help="folder of the sets")
     add("--sets", nargs="+", default=list(SETS), choices=SETS)
     add("--contenders", nargs="+", default=list(CONTENDERS), choices=CONTENDERS)
-    add("--splits", type=int, default=5, help="number of splits, from seed 1 on")
+    add("--splits", type=int, default=SPLITS, help="number of splits, from seed 1 on")
     add("--chemprop", default="chemprop", help="command of chemprop")
     add("--start", default="", help="name or file of the pre-trained model")
     add(

@@ -11,6 +11,7 @@ from graphormer_plugin.data.datasets.smiles import murcko_scaffold
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.splits import scaffold_split
 
+SPLITS = 5  # of each set, by seeds from 1 on
 MIN_LABELS = 500  # of an assay of ToxCast
 HALF_SEED = 1  # draws half of these assays
 
