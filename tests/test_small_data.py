@@ -265,6 +265,22 @@ def test_predictions_that_are_not_finite(kind):
     assert np.isfinite(value) and targets == (2 if kind == "regression" else 1)
 
 
+def trial_table(path, rows):
+    """trials.tsv of a trial `mine` on esol: setting, split and value."""
+    for setting, split, value in rows:
+        row = ["mine", setting, "esol", split, "test", "rmse", value, "0"]
+        measure.append(path, trials.COLUMNS, [row])
+
+
+def test_splits_that_a_trial_lacks(tmp_path):
+    path = tmp_path / "trials.tsv"
+    trial_table(path, [("a", 1, 0.5), ("b", 1, 0.4), ("a", 2, 0.6)])
+    trial_table(path, [("a", 1, 0.7)])  # measured again
+    header, _, *lines = tables.trials(path)["mine"].splitlines()
+    assert header == "|  | esol, RMSE |"
+    assert sorted(lines) == ["| a | 0.650 ± 0.050 |", "| b | 0.400 (1) |"]
+
+
 def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     """The kernel over all blocks is the head that `measure.py` measures."""
     settings = dict([*trials.TRIALS["blocks"].settings.items()][-1:])

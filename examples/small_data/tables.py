@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sets import SETS
+from sets import SETS, SPLITS
 
 HERE = Path(__file__).resolve().parent
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -31,7 +31,6 @@ TITLES = {
 OURS = ("auto", "auto_5", "head", "finetuned", "mean", "scratch")
 REFERENCES = dict.fromkeys(OURS, ("chemprop", "forest"))
 REFERENCES["auto_5"] += ("chemprop_5",)
-SPLITS = 5  # of each set
 METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
 
 
@@ -44,6 +43,13 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def mean_error(values: pd.Series) -> tuple[float, float]:
     """Mean over splits, and its standard error; NaN of one split."""
     return values.mean(), values.std(ddof=1) / np.sqrt(len(values))
+
+
+def cell(values: pd.Series, splits: int) -> str:
+    """Mean ± standard error; in brackets the number of splits, where some are missing."""
+    mean, error = mean_error(values)
+    text = f"{mean:.3f}" + (f" ± {error:.3f}" if error == error else "")
+    return text if len(values) == splits else f"{text} ({len(values)})"
 
 
 def read(path: Path) -> pd.DataFrame:
@@ -76,13 +82,7 @@ def figures(results: pd.DataFrame) -> str:
         row = [TITLES[contender]]
         for name in names:
             part = results[(results.contender == contender) & (results["set"] == name)]
-            cell = ""
-            if len(part):
-                mean, error = mean_error(part.value)
-                cell = f"{mean:.3f}" + (f" ± {error:.3f}" if error == error else "")
-                if len(part) != results.split.nunique():
-                    cell += f" ({len(part)})"
-            row.append(cell)
+            row.append(cell(part.value, results.split.nunique()) if len(part) else "")
         if any(row[1:]):
             rows.append(row)
     return table(header, rows)
@@ -157,8 +157,10 @@ def gains(results: pd.DataFrame) -> str:
 
 def trials(path: Path) -> dict[str, str]:
     """Tables of `trials.py` by name: mean and standard error over the splits, on test or
-    where it says so on valid."""
+    where it says so on valid; of a figure that was measured twice the last one."""
     found = pd.read_csv(path, sep="\t", keep_default_na=False)
+    key = ["trial", "setting", "set", "split", "part"]
+    found = found.drop_duplicates(key, keep="last")
     found["column"] = [
         f"{name}, {'valid, ' * (part == 'valid')}{METRICS[metric]}"
         for name, part, metric in zip(found["set"], found.part, found.metric)
@@ -167,7 +169,7 @@ def trials(path: Path) -> dict[str, str]:
     for trial, rows in found.groupby("trial", sort=False):
         settings, columns = rows.setting.unique(), rows.column.unique()
         values = rows.groupby(["setting", "column"]).value
-        cells = values.agg(lambda one: "{:.3f} ± {:.3f}".format(*mean_error(one)))
+        cells = values.agg(cell, splits=rows.split.nunique())
         cells = cells.unstack(fill_value="").loc[settings, columns]
         lines = [[name, *line] for name, line in zip(settings, cells.to_numpy())]
         tables[trial] = table(["", *columns], lines)
