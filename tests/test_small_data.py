@@ -20,8 +20,20 @@ import sets  # noqa: E402
 import tables  # noqa: E402
 import trials  # noqa: E402
 
+from graphormer_plugin import hub  # noqa: E402
 from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
+from graphormer_plugin.experiment.plan import Experiment  # noqa: E402
+from graphormer_plugin.experiment.results import save_prediction  # noqa: E402
+from graphormer_plugin.experiment.settings import (  # noqa: E402
+    FINETUNE,
+    HEAD,
+    TRAININGS,
+)
+from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
+from graphormer_plugin.finetune.classes import CLASS_NOISE  # noqa: E402
+from graphormer_plugin.finetune.fit_head import HYPER_ROWS  # noqa: E402
 from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
+from graphormer_plugin.inference.values import Prediction  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -74,6 +86,9 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     found = pd.read_csv(folder / "predictions/esol-1-forest.csv").t0
     expected = np.sqrt(np.mean((test.t0.to_numpy() - found) ** 2))
     assert results.value[0] == pytest.approx(expected, abs=1e-5)
+    # The second split reads the features that the first one has computed.
+    (shared,) = folder.glob(f"predictions/*{contenders.SECONDS}")
+    assert shared.stem == "esol-2-forest" and float(shared.read_text()) > 0
 
 
 def test_a_split_is_there_whole_or_not_at_all(data, tmp_path, monkeypatch):
@@ -107,12 +122,12 @@ def test_a_split_of_many_targets(tmp_path, monkeypatch):
 def test_counts_are_those_of_heads(tmp_path):
     """Cut at the largest one, also when they are read again."""
     table = pd.DataFrame({"smiles": ["C" * 300, "CCO"]})
-    args = argparse.Namespace(table=tmp_path / "a-1.csv", output=tmp_path / "a.csv")
-    for _ in range(2):
+    args = argparse.Namespace(table=tmp_path / "a-1.csv", seconds=7.0)
+    for computed in (True, False):
         found = contenders.features(table, args)
         assert found["fingerprint"].max() == MAX_COUNT
         assert found["fingerprint"].dtype == np.uint8
-    assert float((tmp_path / "a.seconds").read_text()) >= 0
+        assert (args.seconds == 7) == computed  # as those of this process count anyway
 
 
 def test_the_mean_of_two_contenders(tmp_path):
@@ -129,9 +144,10 @@ def test_the_mean_of_two_contenders(tmp_path):
         table=tmp_path / "splits/bbbp-2.csv",
         output=tmp_path / "predictions/bbbp-2-meanstart.csv",
         start="models/start.pt",
+        seconds=0.0,
     )
     assert contenders.mean(table, "binary", args).tolist() == [[0.4]]
-    assert args.output.with_suffix(contenders.SECONDS).read_text() == "100.0"
+    assert args.seconds == 100
     args.start = "other"
     with pytest.raises(SystemExit, match="measure head on bbbp-2 first"):
         contenders.mean(table, "binary", args)
@@ -281,29 +297,38 @@ def test_splits_that_a_trial_lacks(tmp_path):
     assert sorted(lines) == ["| a | 0.650 ± 0.050 |", "| b | 0.400 (1) |"]
 
 
+def test_what_names_of_settings_say():
+    assert "random forest, 500 trees" in trials.TRIALS["assays"].settings
+    assert "the same, noise 3" in trials.FIXED_KERNELS and CLASS_NOISE == 3
+    assert "rate 1e-3 (the default)" in trials.TRIALS["finetuning"].settings
+    assert TRAININGS[FINETUNE].lr == 1e-3
+    assert "marginal likelihood of 1,000 molecules for each assay" in (
+        trials.TRIALS["assays"].settings
+    )
+    assert HYPER_ROWS == 1000
+
+
 def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     """The kernel over all blocks is the head that `measure.py` measures."""
     settings = dict([*trials.TRIALS["blocks"].settings.items()][-1:])
     settings |= {"train only": trials.head_of_train}
     settings |= {"nodes": trials.of_vectors(1, 1)}
     trial = trials.Trial(("esol",), 2, settings)
+    revisions = iter("01")  # of the start of a command
     monkeypatch.setattr(trials, "TRIALS", {"mine": trial})
-    monkeypatch.setattr(trials, "commit", lambda: "0")
+    monkeypatch.setattr(trials, "commit", lambda: next(revisions))
     folder = tmp_path / "out"
     words = [str(folder), "--data", str(data), "--trials", "mine"]
     trials.main(words)
     assert len(capsys.readouterr().out.splitlines()) == 8  # of train only on valid, too
     trials.main(words)
     assert not capsys.readouterr().out
-    found = pd.read_csv(folder / "trials.tsv", sep="\t")
-    table = pd.read_csv(folder / "splits/esol-2.csv")
-    args = argparse.Namespace(
-        table=folder / "splits/esol-2.csv",
-        output=folder / "esol-2.csv",
-        start=trials.START,
-        seed=2,
-    )
-    expected = contenders.head(table, "regression", args)
+    assert sorted(path.name for path in folder.iterdir()) == ["splits", "trials.tsv"]
+    found = pd.read_csv(folder / "trials.tsv", sep="\t", dtype={"commit": str})
+    assert {*found.commit} == {"0"}
+    case = trials.Case("esol", 2, folder / "splits/esol-2.csv", folder)
+    table = pd.read_csv(case.path)
+    expected = contenders.head(table, "regression", case.arguments)
     expected = pd.DataFrame(expected, columns=["t0"])
     of_all = found[found.setting.str.startswith("vectors +") & (found.split == 2)]
     value, _ = measure.score(table, expected, "regression")
@@ -315,56 +340,149 @@ def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     assert lines[-1] == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
 
 
-def test_trials_of_classes(data, tmp_path, monkeypatch):
-    """Each setting predicts a column per target, and its kernel is the one it names."""
+@pytest.fixture
+def esol(data, tmp_path):
+    (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
+    return trials.Case("esol", 1, path, tmp_path)
+
+
+@pytest.fixture
+def toxcast(data, tmp_path, monkeypatch):
+    """Three assays."""
     monkeypatch.setattr(sets, "MIN_LABELS", 5)
-    monkeypatch.setattr(contenders, "TREES", 5)
     (path,) = sets.write_splits(data, tmp_path / "splits", "toxcast", 1)
-    case = trials.Case("toxcast", 1, path, tmp_path)
-    for setting, measured in trials.TRIALS["assays"].settings.items():
-        assert 0 <= measured(case)["test"] <= 1, setting
-    assert case.fixed[0.3].shape == case.fixed[3].shape == (3, 3)
-    assert not np.allclose(case.fixed[0.3], case.fixed[3])
-    assert not np.allclose(case.fixed[3], case.default)  # which has a second stage
+    return trials.Case("toxcast", 1, path, tmp_path)
+
+
+def test_trials_of_read_outs(esol):
+    model, smiles = hub.load(trials.START), SMILES[:3]
+    vectors = model.embed(smiles)
+    both = trials.read_out(smiles, 1, 1)
+    means = [each.mean(0) for each in model.embed(smiles, nodes=True)]
+    assert np.array_equal(both, np.hstack([vectors, means]))
+    assert np.array_equal(trials.read_out(smiles, 3, 0), model.embed(smiles, 3))
+    of_vectors = trials.of_vectors(1, 0)(esol)
+    assert np.array_equal(of_vectors, trials.of_blocks("vectors")(esol))
+    assert not np.allclose(of_vectors, trials.of_vectors(0, 1)(esol))
+
+
+def test_a_head_of_train_sees_no_label_of_valid(esol):
+    found = trials.head_of_train(esol)
+    default = esol.default
+    assert {part: len(values) for part, values in found.items()} == (
+        {part: esol.rows(part).sum() for part in ("valid", "test")}
+    )
+    other = trials.Case("esol", 1, esol.path, esol.folder)
+    other.table.loc[other.rows("valid"), "t0"] += 9
+    for part, values in trials.head_of_train(other).items():
+        assert np.array_equal(values, found[part])
+    assert not np.allclose(other.default, default)
+    other.table.loc[other.rows("test"), "t0"] += 9
+    same = trials.Case("esol", 1, esol.path, esol.folder)
+    same.table.loc[same.rows("test"), "t0"] += 9
+    assert np.array_equal(same.default, default)
+
+
+def test_the_kernel_is_that_of_the_head(esol):
+    """Its weighted sums are the head's predictions."""
+    own, other, labels = trials.kernel_of(esol)
+    head = esol.default_head
+    assert np.allclose(own, own.T) and own.shape == (len(labels),) * 2
+    numbers = head.numbers["offset"], head.numbers["scale"]
+    assert np.allclose(numbers[0] + numbers[1] * (other @ head.dual), esol.default)
+    assert np.array_equal(labels, esol.labels("train", "valid")[:, 0])
+
+
+def test_trials_of_classes(toxcast, monkeypatch):
+    """Each setting predicts a column per target, and its kernel is the one it names."""
+    monkeypatch.setattr(contenders, "TREES", 5)
+    heads, fitted_head = [], contenders.fitted_head
+
+    def noted(*arguments, **options):
+        heads.append(fitted_head(*arguments, **options))
+        return heads[-1]
+
+    monkeypatch.setattr(contenders, "fitted_head", noted)
+    fits, shape = {}, toxcast.labels("test").shape
+    for setting, predict in trials.TRIALS["assays"].settings.items():
+        assert predict(toxcast).shape == shape, setting
+        fits[setting], heads[:] = [*heads], []
+    fitted, first, second, third, default, *others = fits.values()
+    assert others == [[], []]  # read what is there
+    for alone, noise in ((first, 0.3), (second, 1), (third, 3)):
+        assert [head.targets.names for head in alone] == [["t0"], ["t1"], ["t2"]]
+        for head in alone:
+            assert head.numbers["noise"].tolist() == [noise]
+            assert np.allclose(head.weights, 1 / 3)
+    assert [head.first is None for head in fitted + default] == [True, False]
+    assert not np.allclose(fitted[0].weights, 1 / 3)
+    both = [rank_of(one) for one in (toxcast.fixed[3], toxcast.forest)]
+    assert np.allclose(trials.mean_of_ranks(toxcast), np.mean(both, 0))
+
+
+def rank_of(values):
+    """1 for the least of each column; the mean rank of equal ones."""
+    below = (values[:, None] > values).sum(1)
+    return below + ((values[:, None] == values).sum(1) + 1) / 2
 
 
 def test_kernel_classifiers_equal_linear_ones(monkeypatch):
     """Of a linear kernel, logistic regression and support vectors are those of the
     features."""
     rng = np.random.default_rng(1)
-    x, other = rng.normal(size=(40, 3)), rng.normal(size=(9, 3))
+    scale = [1.5, 1, 0.5]  # no component is left out
+    x, other = rng.normal(size=(40, 3)) * scale, rng.normal(size=(9, 3)) * scale
     labels = (x[:, 0] + rng.normal(size=40) > 0).astype(float)
     kernels = (x @ x.T, other @ x.T, labels)
     monkeypatch.setattr(trials, "kernel_of", lambda case: kernels)
-    case = argparse.Namespace(score=lambda predicted: predicted[:, 0])
     model = trials.LogisticRegression(C=2.0, tol=1e-8).fit(x, labels)
-    found = trials.kernel_logistic(2.0)(case)
+    (found,) = trials.kernel_logistic(2.0)(None).T
     assert np.allclose(found, model.decision_function(other), atol=1e-3)
     model = trials.SVC(C=2.0, kernel="linear", tol=1e-8).fit(x, labels)
-    found = trials.support_vectors(2.0)(case)
+    (found,) = trials.support_vectors(2.0)(None).T
     assert np.allclose(found, model.decision_function(other), atol=1e-2)
 
 
-def test_trials_of_the_command(data, tmp_path, monkeypatch):
-    path = sets.write_splits(data, tmp_path / "splits", "esol", 1)[0]
-    case = trials.Case("esol", 1, path, tmp_path)
-    header = "replicate,model,chosen,split,target,metric,value\n"
+@pytest.fixture
+def command(esol, monkeypatch):
+    """Settings of each graphormer-train that runs; a model predicts its number, plus a
+    thousandth of that of the molecule. It writes nothing of what it has chosen."""
+    commands = []
 
     def run(command, **_):
-        given = settings_of(build_parser().parse_args(command[1:]))
-        assert (given.model, given.lr, given.trees) == ("finetune", 3e-4, 1)
-        assert (given.split, given.seed) == ("column:split", 1)
-        folder = Path(given.folder)
-        folder.mkdir()
-        lines = [
-            f"1,finetune,yes,{part},,rmse,{len(part)}\n" for part in ("valid", "test")
-        ]
-        lines += ["1,mean,no,test,,rmse,9\n", "1,finetune,yes,test,,mae,8\n"]
-        (folder / "results.csv").write_text(header + "".join(lines))
+        name, *words = command
+        assert name == "graphormer-train"
+        given = settings_of(build_parser().parse_args(words))
+        commands.append(given)
+        models = [(HEAD, 0)] * (given.model == "auto")
+        models += [(FINETUNE, member) for member in range(given.ensemble)]
+        for number, (model, member) in enumerate(models):
+            folder = Path(given.folder, Experiment.save_dir(None, 0, model, member))
+            values = number + np.arange(len(SMILES)) / 1000
+            save_prediction(folder / PREDICTIONS, Prediction(values[:, None]))
 
     monkeypatch.setattr(trials.subprocess, "run", run)
-    found = trials.fine_tuned("--lr", "3e-4")(case)
-    assert found == {"valid": 5.0, "test": 4.0}
-    members = [np.full((3, 1), float(n)) for n in (1, 2, 3, 4, 5)]
-    case.ensemble = np.full((3, 1), 9.0), np.stack(members)
-    assert np.allclose(trials.half(case), 6) and np.allclose(trials.sixth(case), 4)
+    return commands
+
+
+def test_trials_of_a_training(esol, command):
+    found = trials.fine_tuned("--lr", "3e-4")(esol)
+    (given,) = command
+    assert (given.model, given.lr, given.trees) == (FINETUNE, 3e-4, 1)
+    assert (given.split, given.seed, given.start) == ("column:split", 1, trials.START)
+    assert (given.table, given.target_columns) == (str(esol.path), ("t0",))
+    assert list(found) == ["valid", "test"]
+    for part, values in found.items():
+        assert np.array_equal(values[:, 0], np.flatnonzero(esol.rows(part)) / 1000)
+    assert not Path(given.folder).parent.exists()
+
+
+def test_trials_of_an_ensemble(esol, command):
+    """The head predicts 0, the trainings predict 1 to 5."""
+    settings = trials.TRIALS["ensemble"].settings
+    found = [predict(esol) for predict in settings.values()]
+    (given,) = command
+    assert (given.model, given.ensemble) == ("auto", 5)
+    molecules = np.flatnonzero(esol.rows("test"))[:, None] / 1000
+    for values, number in zip(found, (3, 0, 2.5, 1.5), strict=True):
+        assert np.allclose(values, number + molecules, atol=1e-9)

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,13 @@ def targets_of(table: pd.DataFrame) -> list[str]:
 
 def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndarray]:
     """Morgan counts and descriptors of all molecules, which all splits of a set and two
-    contenders share: computed once, and counted in the seconds of each of them."""
+    contenders share: computed once, and counted in the seconds of each of them.
+
+    Args:
+        table: of a split.
+        args: ``table``, its path; ``seconds`` becomes more by those of features that were
+            computed before.
+    """
     path = args.table.parent / f"{args.table.stem.rpartition('-')[0]}-features.npz"
     if not path.exists():
         from graphormer_plugin.inference.kernels import raw_features
@@ -44,8 +51,18 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
             np.savez_compressed(file, seconds=seconds, **found)
         return found
     found = dict(np.load(path))
-    args.output.with_suffix(SECONDS).write_text(str(found.pop("seconds")))
+    args.seconds += float(found.pop("seconds"))
     return found
+
+
+def all_features(
+    table: pd.DataFrame, args: argparse.Namespace
+) -> dict[str, np.ndarray]:
+    """`features`, and the vectors of the start."""
+    from graphormer_plugin import hub
+
+    vectors = hub.load(args.start).embed(table.smiles.tolist())
+    return {"vectors": vectors, **features(table, args)}
 
 
 def forest(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
@@ -103,23 +120,62 @@ def chemprop(
 
 def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
     """Gaussian processes on frozen vectors of the start, on train and valid."""
-    from graphormer_plugin import hub
+    raw, learn = all_features(table, args), (table.split != "test").to_numpy()
+    fitted = fitted_head(table, kind, raw, learn, seed=args.seed)
+    return fitted.predict_features(rows_of(raw, ~learn)).values
+
+
+def fitted_head(
+    table: pd.DataFrame,
+    kind: str,
+    raw: dict[str, np.ndarray],
+    learn: np.ndarray,
+    **options: Any,
+):
+    """A `Head` for the targets of a table.
+
+    Args:
+        table: columns smiles and targets.
+        kind: regression or binary.
+        raw: features of all molecules by block.
+        learn: bool [n], which molecules it is fitted to.
+        **options: of `fit_on_features`.
+    """
     from graphormer_plugin.data.schema import TargetSchema
     from graphormer_plugin.finetune.fit_head import fit_on_features
 
-    learn, smiles = (table.split != "test").to_numpy(), table.smiles.to_numpy()
     names = targets_of(table)
-    raw = {"vectors": hub.load(args.start).embed(smiles.tolist())}
-    raw |= features(table, args)
-    fitted = fit_on_features(
-        {name: values[learn] for name, values in raw.items()},
-        smiles[learn].tolist(),
+    return fit_on_features(
+        rows_of(raw, learn),
+        table.smiles[learn].tolist(),
         table.loc[learn, names].to_numpy(float),
         TargetSchema(names, kind=kind),
-        seed=args.seed,
+        **options,
     )
-    test = {name: values[~learn] for name, values in raw.items()}
-    return fitted.predict_features(test).values
+
+
+def rows_of(raw: dict[str, np.ndarray], rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Features of some molecules."""
+    return {block: values[rows] for block, values in raw.items()}
+
+
+def train_command(
+    path: Path, names: list[str], kind: str, folder: Path, seed: int, *words: str | int
+) -> list[str]:
+    """``graphormer-train`` on a split, with one tree in the random forest beside it.
+
+    Args:
+        path: table of the split.
+        names: of its targets.
+        kind: regression or binary.
+        folder: of the models and results.
+        seed: of the trainings.
+        *words: further flags.
+    """
+    command = ["graphormer-train", path, "--out", folder, "--device", "cpu"]
+    command += ["--split", "column:split", "--seed", seed, "--trees", 1]
+    command += ["--target-columns", ",".join(names), "--target-kind", kind]
+    return [str(word) for word in (*command, *words)]
 
 
 def graphormer_train(
@@ -129,24 +185,20 @@ def graphormer_train(
     model: str = "auto",
     members: int = 1,
 ) -> np.ndarray:
-    """``graphormer-train`` with its defaults, but for the trees of the random forest beside
-    it, for a model, or with an ensemble."""
+    """``graphormer-train`` with its defaults, but for those of `train_command`, for a model,
+    or with an ensemble."""
     folder = args.output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     # What was interrupted begins anew: the seconds are those of this process.
     shutil.rmtree(folder / "model", ignore_errors=True)
     path, names = folder / "table.csv", targets_of(table)
     table.to_csv(path, index=False)
-    command = ["graphormer-train", path, "--out", folder / "model"]
-    command += ["--model", model, "--device", "cpu"]
-    command += ["--split", "column:split", "--seed", args.seed]
-    command += ["--target-columns", ",".join(names), "--target-kind", kind]
-    command += ["--trees", 1, "--ensemble", members]
+    words = ["--model", model, "--ensemble", members]
     if model != "scratch":
-        command += ["--start", args.start]
+        words += ["--start", args.start]
+    command = train_command(path, names, kind, folder / "model", args.seed, *words)
     with open(folder / "log", "a") as log:
-        text = [str(part) for part in command]
-        subprocess.run(text, check=True, stdout=log, stderr=subprocess.STDOUT)
+        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
     found = pd.read_csv(folder / "model/predictions_test.csv")
     shutil.rmtree(folder / "model")
     return found[[f"{name}_predicted" for name in names]].to_numpy()
@@ -160,14 +212,13 @@ def mean(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
     of_split = results["set"] + "-" + results.split.astype(str) == stem
     rows = results[of_split & (results.start == start)]
     rows = rows.drop_duplicates("contender", keep="last").set_index("contender")
-    found, seconds = [], 0.0
+    found = []
     for contender in ("head", "finetuned"):
         path = args.output.with_name(f"{stem}-{contender}{start}.csv")
         if contender not in rows.index or not path.exists():
             raise SystemExit(f"error: measure {contender} on {stem} first")
         found.append(pd.read_csv(path)[targets_of(table)].to_numpy())
-        seconds += float(rows.seconds[contender])
-    args.output.with_suffix(SECONDS).write_text(str(seconds))
+        args.seconds += float(rows.seconds[contender])
     return np.mean(found, 0)
 
 
@@ -197,10 +248,12 @@ def main() -> None:
     parser.add_argument(
         "--start", default="", help="name or file of a pre-trained model"
     )
-    args = parser.parse_args()
+    args = parser.parse_args(namespace=argparse.Namespace(seconds=0.0))
     table = pd.read_csv(args.table)
     kind = SETS[args.table.stem.split("-")[0]].kind
     found = CONTENDERS[args.contender](table, kind, args)
+    if args.seconds:
+        args.output.with_suffix(SECONDS).write_text(str(args.seconds))
     with atomic_write(args.output, "w", newline="") as file:
         pd.DataFrame(found, columns=targets_of(table)).to_csv(file, index=False)
 

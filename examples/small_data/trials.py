@@ -9,13 +9,11 @@ selects the epoch of a training.
 """
 
 import argparse
-import contextlib
-import csv
 import functools
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest import mock
@@ -23,30 +21,31 @@ from unittest import mock
 import contenders
 import numpy as np
 import pandas as pd
-from measure import commit, mean_score
+from measure import append, commit, mean_score, read_rows
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from sets import SETS, write_splits
+from sets import SETS, SPLITS, write_splits
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.results import RESULTS_FILE
+from graphormer_plugin.experiment.results import read_prediction
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD
+from graphormer_plugin.experiment.steps import PREDICTIONS
 from graphormer_plugin.finetune import classes, fit_head
 from graphormer_plugin.inference.head import Head
-from graphormer_plugin.inference.kernels import weighted_sum
+from graphormer_plugin.inference.kernels import Floats, weighted_sum
 
 COLUMNS = "trial setting set split part metric value commit".split()
 START = "grpe_small_descriptors"
-SPLITS = 5  # of each set
 SMALL = ("esol", "freesolv", "lipophilicity", "bbbp")
-NO_MORE = 1e-9  # smallest share of a kernel's variance that counts
+ROUNDING = 1e-9  # of the largest eigenvalue; a smaller one counts as 0
 
 
 @dataclass
 class Case:
-    """A split of a set.
+    """A split of a set, with what several settings need.
 
     Attributes:
         name: key of `SETS`.
@@ -60,7 +59,7 @@ class Case:
     split: int
     path: Path
     folder: Path
-    fixed: dict[float, NDArray] = field(default_factory=dict)
+    fixed: dict[float, Floats] = field(default_factory=dict)
 
     @functools.cached_property
     def table(self) -> pd.DataFrame:
@@ -71,96 +70,110 @@ class Case:
         return SETS[self.name].kind
 
     @property
-    def metric(self) -> str:
-        return "rmse" if self.kind == "regression" else "roc_auc"
-
-    @functools.cached_property
-    def labels(self) -> NDArray[np.float64]:
-        """[n, T], NaN where missing."""
-        return self.table[contenders.targets_of(self.table)].to_numpy(float)
-
-    @functools.cached_property
-    def raw(self) -> dict[str, NDArray]:
-        """Features of all molecules by block; vectors of the start."""
-        smiles = self.table.smiles.tolist()
-        features = contenders.features(self.table, self.arguments)
-        return {"vectors": hub.load(START).embed(smiles), **features}
+    def targets(self) -> list[str]:
+        return contenders.targets_of(self.table)
 
     @property
     def arguments(self) -> argparse.Namespace:
         """Of `contenders`."""
-        output = self.folder / f"{self.path.stem}.csv"
-        return argparse.Namespace(table=self.path, output=output, seed=self.split)
+        return argparse.Namespace(
+            table=self.path, start=START, seed=self.split, seconds=0.0
+        )
+
+    @functools.cached_property
+    def raw(self) -> dict[str, NDArray]:
+        """Features of all molecules by block; vectors of the start."""
+        return contenders.all_features(self.table, self.arguments)
 
     def rows(self, *parts: str) -> NDArray[np.bool_]:
         return self.table.split.isin(parts).to_numpy()
 
-    def score(self, predicted: NDArray, part: str = "test") -> dict[str, float]:
-        """Value by part.
+    def labels(self, *parts: str) -> Floats:
+        """[n of the parts, T], NaN where missing."""
+        return self.table.loc[self.rows(*parts), self.targets].to_numpy(float)
 
-        Args:
-            predicted: [n of the part, T].
-            part: valid or test.
-        """
-        return {part: mean_score(self.labels[self.rows(part)], predicted, self.kind)[0]}
+    def score(self, part: str, predicted: Floats) -> tuple[str, str]:
+        """Metric and value of predictions [n of the part, T]."""
+        value, _ = mean_score(self.labels(part), predicted, self.kind)
+        return MAIN[self.kind].name, f"{value:.6f}"
 
     def head(
         self,
         blocks: Sequence[str] = fit_head.BLOCKS,
-        vectors: NDArray | None = None,
-        targets: Sequence[int] | None = None,
+        raw: Mapping[str, NDArray] | None = None,
+        targets: Sequence[str] | None = None,
         learn: Sequence[str] = ("train", "valid"),
     ) -> Head:
-        """A head that has learned from parts of the table."""
-        raw = self.raw if vectors is None else {**self.raw, "vectors": vectors}
-        labels = self.labels if targets is None else self.labels[:, targets]
-        rows = self.rows(*learn)
-        return fit_head.fit_on_features(
-            {block: values[rows] for block, values in raw.items()},
-            self.table.smiles[rows].tolist(),
-            labels[rows],
-            TargetSchema([f"t{at}" for at in range(labels.shape[1])], kind=self.kind),
+        """A head with the seed of the split.
+
+        Args:
+            blocks: that its kernel is over.
+            raw: features of all molecules by block, by default those of the case.
+            targets: names, by default all.
+            learn: parts that it is fitted to.
+        """
+        return contenders.fitted_head(
+            self.table[["smiles", *(targets or self.targets)]],
+            self.kind,
+            raw or self.raw,
+            self.rows(*learn),
             blocks=blocks,
             seed=self.split,
         )
 
     def predict(
-        self, head: Head, part: str = "test", vectors: NDArray | None = None
-    ) -> NDArray[np.float64]:
+        self, head: Head, part: str = "test", raw: Mapping[str, NDArray] | None = None
+    ) -> Floats:
         """[n of the part, T]."""
-        raw = self.raw if vectors is None else {**self.raw, "vectors": vectors}
-        rows = self.rows(part)
-        features = {block: values[rows] for block, values in raw.items()}
+        features = contenders.rows_of(raw or self.raw, self.rows(part))
         return head.predict_features(features).values
 
     @functools.cached_property
-    def default(self) -> NDArray[np.float64]:
-        """What a head with its defaults predicts for test."""
-        return self.predict(self.head())
+    def default_head(self) -> Head:
+        return self.head()
 
     @functools.cached_property
-    def forest(self) -> NDArray[np.float64]:
+    def default(self) -> Floats:
+        """What a head with its defaults predicts for test."""
+        return self.predict(self.default_head)
+
+    @functools.cached_property
+    def forest(self) -> Floats:
         """Predictions of `contenders.forest` for test."""
         return contenders.forest(self.table, self.kind, self.arguments)
 
+    def trained(self, *words: str | int) -> dict[str, list[Floats]]:
+        """Predictions [all n, T] of each model of graphormer-train, whether it chooses
+        the model or not; by the kind of model."""
+        with tempfile.TemporaryDirectory(dir=self.folder) as parent:
+            folder = Path(parent, "model")
+            command = contenders.train_command(
+                self.path, self.targets, self.kind, folder, self.split, *words
+            )
+            subprocess.run([*command, "--start", START, "--quiet"], check=True)
+            models = {HEAD: [], FINETUNE: []}
+            for kind, found in models.items():
+                for file in folder.glob(f"replicate1/{kind}*/{PREDICTIONS}"):
+                    found.append(read_prediction(file).values)
+        return models
+
     @functools.cached_property
-    def ensemble(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Predictions for test of the head [n, T] and of the five trainings [5, n, T] of
-        ``--ensemble 5``."""
-        smiles = self.table.smiles[self.rows("test")].tolist()
-        with trained(self, "--model", "auto", "--ensemble", 5) as folder:
-            members = hub.load(folder).members
-        (head,) = [one.predict(smiles) for one in members if one.head is not None]
-        rest = [one.predict(smiles) for one in members if one.head is None]
-        return head, np.stack(rest)
+    def ensemble(self) -> Floats:
+        """What the head, first, and the trainings of ``--ensemble 5`` predict for test
+        [6, n, T]."""
+        found = self.trained("--model", "auto", "--ensemble", 5)
+        (head,) = found[HEAD]
+        return np.stack([head, *found[FINETUNE]])[:, self.rows("test")]
 
 
-Setting = Callable[[Case], Mapping[str, float]]
+# Predictions for test [n, T], or for several parts by their names. Those of classes may be
+# any increasing function of a probability.
+Setting = Callable[[Case], Floats | dict[str, Floats]]
 
 
 def of_blocks(*blocks: str) -> Setting:
     """A head whose kernel is over some blocks."""
-    return lambda case: case.score(case.predict(case.head(blocks)))
+    return lambda case: case.predict(case.head(blocks))
 
 
 def of_vectors(virtual: int, mean: int) -> Setting:
@@ -171,36 +184,41 @@ def of_vectors(virtual: int, mean: int) -> Setting:
         mean: last layers whose mean of the nodes counts.
     """
 
-    def run(case: Case) -> dict[str, float]:
-        model, smiles = hub.load(START), case.table.smiles.tolist()
-        parts = [model.embed(smiles, virtual)] if virtual else []
-        if mean:
-            nodes = model.embed(smiles, mean, nodes=True)
-            parts.append(np.stack([each.mean(0) for each in nodes]))
-        vectors = np.hstack(parts)
-        head = case.head(["vectors"], vectors)
-        return case.score(case.predict(head, vectors=vectors))
+    def run(case: Case) -> Floats:
+        raw = {"vectors": read_out(case.table.smiles.tolist(), virtual, mean)}
+        return case.predict(case.head(["vectors"], raw), raw=raw)
 
     return run
 
 
-def kernel_of(case: Case) -> tuple[NDArray, NDArray, NDArray]:
+def read_out(smiles: list[str], virtual: int, mean: int) -> NDArray:
+    """Vectors [n, (virtual + mean) x D], see `of_vectors`."""
+    model, parts = hub.load(START), []
+    if virtual:
+        parts.append(model.embed(smiles, virtual))
+    if mean:
+        nodes = model.embed(smiles, mean, nodes=True)
+        parts.append(np.stack([each.mean(0) for each in nodes]))
+    return np.hstack(parts)
+
+
+def kernel_of(case: Case) -> tuple[Floats, Floats, Floats]:
     """The kernel that a head has fitted to one target: between the molecules it has
     learned from, and from those of test to them; and the labels of the former."""
-    head = case.head()
-    found = []
-    for rows in (case.rows("train", "valid"), case.rows("test")):
-        compared = [head.references[b].compare(case.raw[b][rows]) for b in head.blocks]
+    head, learn, found = case.default_head, ("train", "valid"), []
+    for parts in (learn, ("test",)):
+        raw = contenders.rows_of(case.raw, case.rows(*parts))
+        compared = [head.references[block].compare(raw[block]) for block in head.blocks]
         weights, lengths = head.weights[0], head.lengths[0]
         found.append(weighted_sum(head.blocks, compared, weights, lengths))
-    return *found, case.labels[case.rows("train", "valid"), 0]
+    return *found, case.labels(*learn)[:, 0]
 
 
 def support_vectors(strength: float) -> Setting:
-    def run(case: Case) -> dict[str, float]:
+    def run(case: Case) -> Floats:
         own, other, labels = kernel_of(case)
         model = SVC(C=strength, kernel="precomputed").fit(own, labels)
-        return case.score(model.decision_function(other)[:, None])
+        return model.decision_function(other)[:, None]
 
     return run
 
@@ -209,96 +227,60 @@ def kernel_logistic(strength: float) -> Setting:
     """Logistic regression on the principal components of the kernel, which are all that
     its minimum depends on."""
 
-    def run(case: Case) -> dict[str, float]:
+    def run(case: Case) -> Floats:
         own, other, labels = kernel_of(case)
         values, vectors = np.linalg.eigh(own)
-        kept = values > NO_MORE * values[-1]
+        kept = values > ROUNDING * values[-1]
         map_of = vectors[:, kept] / np.sqrt(values[kept])
         model = LogisticRegression(C=strength, max_iter=10_000)
         model.fit(own @ map_of, labels)
-        return case.score(model.decision_function(other @ map_of)[:, None])
+        return model.decision_function(other @ map_of)[:, None]
 
     return run
 
 
-def fixed_kernel(noise: float) -> Callable[[Case], NDArray]:
-    """Probabilities of heads of one target each, whose kernel is not fitted."""
+def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
+    """Heads of one target each, whose kernel is not fitted."""
 
-    def run(case: Case) -> NDArray:
+    def run(case: Case) -> Floats:
         if noise not in case.fixed:
-            found = []
             with (
                 mock.patch.object(fit_head, "has_fixed_kernel", lambda labels: True),
                 mock.patch.object(classes, "CLASS_NOISE", noise),
             ):
-                for target in range(case.labels.shape[1]):
-                    found.append(case.predict(case.head(targets=[target])))
-            case.fixed[noise] = np.hstack(found)
+                heads = [case.head(targets=[target]) for target in case.targets]
+            case.fixed[noise] = np.hstack([case.predict(head) for head in heads])
         return case.fixed[noise]
 
     return run
 
 
-def fitted_kernel(case: Case) -> dict[str, float]:
+def fitted_kernel(case: Case) -> Floats:
     """Marginal likelihood for each target."""
     with mock.patch.object(fit_head, "has_fixed_kernel", lambda labels: False):
-        return case.score(case.predict(case.head()))
+        return case.predict(case.head())
 
 
-def scored(predict: Callable[[Case], NDArray]) -> Setting:
-    return lambda case: case.score(predict(case))
-
-
-def with_forest(predict: Callable[[Case], NDArray]) -> Setting:
-    """Mean of the ranks of a model and of the random forest, for each target."""
-    return lambda case: case.score(
-        rankdata(predict(case), axis=0) + rankdata(case.forest, axis=0)
-    )
-
-
-@contextlib.contextmanager
-def trained(case: Case, *words: str | int) -> Iterator[Path]:
-    """Folder of graphormer-train on a split, with one tree in the forest beside it."""
-    with tempfile.TemporaryDirectory(dir=case.folder) as parent:
-        folder = Path(parent, "model")
-        command = ["graphormer-train", case.path, "--out", folder, "--start", START]
-        command += ["--split", "column:split", "--seed", case.split, "--trees", 1]
-        command += ["--target-columns", ",".join(contenders.targets_of(case.table))]
-        command += ["--target-kind", case.kind, "--device", "cpu", "--quiet", *words]
-        subprocess.run([str(word) for word in command], check=True)
-        yield folder
+def mean_of_ranks(case: Case) -> Floats:
+    """Of a fixed kernel with noise 3 and of the random forest, for each target."""
+    both = fixed_kernel(3)(case), case.forest
+    return np.mean([rankdata(one, axis=0) for one in both], 0)
 
 
 def fine_tuned(*words: str) -> Setting:
     """Best epoch on valid of graphormer-train with further flags."""
 
-    def run(case: Case) -> dict[str, float]:
-        with trained(case, "--model", "finetune", *words) as folder:
-            results = pd.read_csv(folder / RESULTS_FILE)
-        chosen = results[(results.chosen == "yes") & (results.metric == case.metric)]
-        values = chosen.set_index("split").value
-        return {part: float(values[part]) for part in ("valid", "test")}
+    def run(case: Case) -> dict[str, Floats]:
+        (found,) = case.trained("--model", FINETUNE, *words)[FINETUNE]
+        return {part: found[case.rows(part)] for part in ("valid", "test")}
 
     return run
 
 
-def head_of_train(case: Case) -> dict[str, float]:
+def head_of_train(case: Case) -> dict[str, Floats]:
     """A head that has not seen the molecules of valid."""
     head = case.head(learn=["train"])
-    valid = case.score(case.predict(head, "valid"), "valid")
-    return valid | case.score(case.predict(head))
-
-
-def half(case: Case) -> NDArray:
-    """The head counts as much as all trainings."""
-    head, trainings = case.ensemble
-    return (head + trainings.mean(0)) / 2
-
-
-def sixth(case: Case) -> NDArray:
-    """The head counts as much as each training."""
-    head, trainings = case.ensemble
-    return np.mean([head, *trainings], 0)
+    return {part: case.predict(head, part) for part in ("valid", "test")}
 
 
 @dataclass(frozen=True)
@@ -317,10 +299,16 @@ class Trial:
 
 
 VECTORS, MORGAN, DESCRIPTORS = fit_head.BLOCKS
+FIXED_KERNELS = {
+    "fixed kernel, classes of equal weight, noise 0.3": fixed_kernel(0.3),
+    "the same, noise 1": fixed_kernel(1),
+    "the same, noise 3": fixed_kernel(3),
+}
+FOREST = {f"random forest, {contenders.TREES} trees": lambda case: case.forest}
 TRIALS = {
     "blocks": Trial(
         SMALL,
-        5,
+        SPLITS,
         {
             "Morgan counts": of_blocks(MORGAN),
             "descriptors": of_blocks(DESCRIPTORS),
@@ -332,7 +320,7 @@ TRIALS = {
     ),
     "readouts": Trial(
         ("esol", "freesolv"),
-        5,
+        SPLITS,
         {
             "virtual node, last layer (the vectors)": of_vectors(1, 0),
             "virtual node, last 3 layers": of_vectors(3, 0),
@@ -342,22 +330,18 @@ TRIALS = {
     ),
     "classifiers": Trial(
         ("bbbp",),
-        5,
+        SPLITS,
         {
-            "Gaussian process on the labels with a logistic function (the head)": scored(
+            "Gaussian process on the labels with a logistic function (the head)": (
                 lambda case: case.default
             ),
             "support vectors, C = 1": support_vectors(1),
             "support vectors, C = 10": support_vectors(10),
             "kernel logistic regression, C = 1": kernel_logistic(1),
             "kernel logistic regression, C = 10": kernel_logistic(10),
-            "fixed kernel, classes of equal weight, noise 0.3": scored(
-                fixed_kernel(0.3)
-            ),
-            "the same, noise 1": scored(fixed_kernel(1)),
-            "the same, noise 3": scored(fixed_kernel(3)),
-            "random forest, 500 trees": scored(lambda case: case.forest),
-            "mean of the head and the forest": scored(
+            **FIXED_KERNELS,
+            **FOREST,
+            "mean of the head and the forest": (
                 lambda case: (case.default + case.forest) / 2
             ),
         },
@@ -367,71 +351,60 @@ TRIALS = {
         2,
         {
             "marginal likelihood of 1,000 molecules for each assay": fitted_kernel,
-            "fixed kernel, classes of equal weight, noise 0.3": scored(
-                fixed_kernel(0.3)
-            ),
-            "the same, noise 1": scored(fixed_kernel(1)),
-            "the same, noise 3": scored(fixed_kernel(3)),
-            "the same, and scores of a first stage for all assays (the head)": scored(
+            **FIXED_KERNELS,
+            "the same, and scores of a first stage for all assays (the head)": (
                 lambda case: case.default
             ),
-            "random forest, 500 trees": scored(lambda case: case.forest),
-            "mean of the ranks of noise 3 and the forest": with_forest(fixed_kernel(3)),
+            **FOREST,
+            "mean of the ranks of noise 3 and the forest": mean_of_ranks,
         },
     ),
     "finetuning": Trial(
         ("freesolv",),
-        5,
+        SPLITS,
         {
             "rate 1e-3 (the default)": fine_tuned(),
             "rate 3e-4": fine_tuned("--lr", "3e-4"),
             "rate 1e-3, `--descriptors`": fine_tuned("--descriptors"),
             "head that has learned from train only": head_of_train,
-            "head that has learned from train and valid": scored(
-                lambda case: case.default
-            ),
+            "head that has learned from train and valid": lambda case: case.default,
         },
     ),
     "ensemble": Trial(
         ("esol", "bbbp"),
         2,
         {
-            "five trainings": scored(lambda case: case.ensemble[1].mean(0)),
-            "the head": scored(lambda case: case.ensemble[0]),
-            "the head as one of six": scored(sixth),
-            "the head as one half (the default)": scored(half),
+            "five trainings": lambda case: case.ensemble[1:].mean(0),
+            "the head": lambda case: case.ensemble[0],
+            "the head as one of six": lambda case: case.ensemble.mean(0),
+            "the head as one half (the default)": (
+                lambda case: (case.ensemble[0] + case.ensemble[1:].mean(0)) / 2
+            ),
         },
     ),
 }
 
 
-def run(folder: Path, data: Path, name: str) -> None:
+def run(folder: Path, data: Path, name: str, revision: str) -> None:
     """The figures of a trial that the table lacks."""
-    results = folder / "trials.tsv"
-    done = set()
-    if results.exists():
-        with open(results, newline="") as file:
-            rows = csv.DictReader(file, delimiter="\t")
-            done = {(r["trial"], r["setting"], r["set"], int(r["split"])) for r in rows}
-    trial = TRIALS[name]
+    results, trial = folder / "trials.tsv", TRIALS[name]
+    done = [[row[column] for column in COLUMNS[:4]] for row in read_rows(results)]
     for set_name in trial.sets:
         paths = write_splits(data, folder / "splits", set_name, SPLITS)
         for split, path in enumerate(paths[: trial.splits], 1):
             case = Case(set_name, split, path, folder)
-            for setting, measured in trial.settings.items():
-                if (name, setting, set_name, split) in done:
+            for setting, predict in trial.settings.items():
+                start = [name, setting, set_name, str(split)]
+                if start in done:
                     continue
-                start = [name, setting, set_name, split]
+                found = predict(case)
+                found = found if isinstance(found, dict) else {"test": found}
                 lines = [
-                    [*start, part, case.metric, f"{value:.6f}", commit()]
-                    for part, value in measured(case).items()
+                    [*start, part, *case.score(part, found[part])] for part in found
                 ]
-                new = not results.exists()
-                with open(results, "a", newline="") as file:
-                    writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-                    writer.writerows([COLUMNS, *lines] if new else lines)
+                append(results, COLUMNS, [[*line, revision] for line in lines])
                 for line in lines:
-                    print(*line[:-1], flush=True)
+                    print(*line, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -441,10 +414,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--data", type=Path, required=True, help="folder of the sets")
     add("--trials", nargs="+", default=list(TRIALS), choices=TRIALS)
     args = parser.parse_args(arguments)
+    revision = commit()  # now: it may be another one when a figure is measured
     os.environ["OMP_NUM_THREADS"] = "1"  # for the trainings that it starts
     args.folder.mkdir(parents=True, exist_ok=True)
     for name in args.trials:
-        run(args.folder, args.data, name)
+        run(args.folder, args.data, name, revision)
 
 
 if __name__ == "__main__":
