@@ -224,8 +224,8 @@ def check_device(arguments: argparse.Namespace) -> None:
         )
 
 
-def ours(component: type) -> bool:
-    """Whether fairseq or this plugin registers it."""
+def is_known(component: type) -> bool:
+    """Whether fairseq or this plugin has it, and not another ``--user-dir``."""
     return component.__module__.split(".")[0] in ("fairseq", "graphormer_plugin")
 
 
@@ -241,14 +241,14 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
     Raises:
         ValueError: fairseq would fail over its settings after it has read the data.
     """
-    if not ours(OPTIMIZER_REGISTRY[arguments.optimizer]):
+    if not is_known(OPTIMIZER_REGISTRY[arguments.optimizer]):
         return
     config = convert_namespace_to_omegaconf(arguments)
     weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
     what = f"--optimizer {arguments.optimizer}"
     try:
         optimizer = build_optimizer(config.optimizer, weights)
-        if not ours(LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]):
+        if not is_known(LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]):
             return
         what = f"--lr-scheduler {arguments.lr_scheduler}"
         schedule = build_lr_scheduler(config.lr_scheduler, optimizer)
