@@ -93,7 +93,7 @@ def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
     for row in results:
         # Where the schedule says when to end, each seed has its own number of updates,
         # and each random forest has its own number of nodes.
-        updates = "" if row["epochs"].startswith("<") else row["updates"]
+        updates = "" if ended_early(row) else row["updates"]
         size = "" if row["arch"] == "random_forest" else row["parameters"]
         key = (*(row[name] for name in same.split()), size, updates)
         found.setdefault(key, {})[row["seed"]] = row
@@ -122,6 +122,11 @@ def epochs(row: Row) -> int:
     return int(row["epochs"].lstrip("<"))
 
 
+def ended_early(row: Row) -> bool:
+    """Whether the schedule ended the training before its epochs."""
+    return row["epochs"].startswith("<")
+
+
 def length(group: list[Row]) -> tuple[int, int]:
     """For sorting: epochs, and the updates of the first run."""
     return epochs(group[0]), int(group[0]["updates"])
@@ -130,7 +135,7 @@ def length(group: list[Row]) -> tuple[int, int]:
 def training(row: Row) -> str:
     """What equal training is: the length, and the data if they are not the benchmark's."""
     length = f"{epochs(row)} epoch" + ("s" if epochs(row) != 1 else "")
-    if row["epochs"].startswith("<"):
+    if ended_early(row):
         length = "fewer than " + length
     return of_source(length, row)
 
@@ -225,11 +230,10 @@ def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Compariso
             most[benchmark] = found
     chosen = []
     for benchmark, found in most.items():
-        # A schedule may have ended some of the trainings.
         rows = [group[0] for group in found.values()]
-        ended = [row["epochs"].startswith("<") for row in rows]
-        some = any(ended) and not all(ended)
-        after = ("at most " if some else "") + training(rows[ended.index(min(ended))])
+        after = training(min(rows, key=ended_early))
+        if len({ended_early(row) for row in rows}) == 2:
+            after = "at most " + after
         chosen.append((benchmark, found, after))
     return chosen
 
