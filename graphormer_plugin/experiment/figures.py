@@ -43,7 +43,7 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     shown = found[:MOST_TARGETS]
     figure, axes = panels(len(shown))
     for (name, pairs, values), axis in zip(shown, axes, strict=True):
-        axis.set_title(f"{name}: {metric} {spread(values)}", fontsize=9)
+        axis.set_title(f"{name}: {metric} {spread(values, metric)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
     return figure
 

@@ -8,6 +8,9 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 # Share of the features that a regression tree considers at each node (our choice, for
 # speed). Trees of classes consider scikit-learn's square root.
 REGRESSION_FEATURES = 1 / 3
+# scikit-learn splits no node whose variance is below 2e-16, as that of labels in mol/l may
+# be. Labels with a smaller standard deviation than this are multiplied by a power of two.
+SMALL_LABELS = 1e-3
 
 
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
@@ -77,8 +80,10 @@ def forest_predictions(
         }
         if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
-            forest.fit(table[rows], column[rows], of_rows)
-            found[:, target] = forest.predict(wanted)
+            deviation = column[rows].std()
+            power = -np.frexp(deviation)[1] if deviation < SMALL_LABELS else 0
+            forest.fit(table[rows], np.ldexp(column[rows], power), of_rows)
+            found[:, target] = np.ldexp(forest.predict(wanted), -power)
             continue
         forest = RandomForestClassifier(**options)
         forest.fit(table[rows], column[rows].astype(int), of_rows)

@@ -62,7 +62,7 @@ def report(
         "<table><tr>" + cells("th", ["", *METRICS[kind]]) + "</tr>",
     ]
     for model, values in rows.items():
-        row = [model, *(spread(values[metric]) for metric in METRICS[kind])]
+        row = [model, *(spread(values[metric], metric) for metric in METRICS[kind])]
         lines.append(f"<tr>{cells('td', row)}</tr>")
     lines.append("</table>")
     if len(runs) > 1:

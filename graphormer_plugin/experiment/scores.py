@@ -50,6 +50,8 @@ METRICS = {
     "binary": ("roc_auc", "ap", "accuracy"),
     "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
 }
+IN_UNIT = ("rmse", "mae")  # of the target
+SMALL = 0.01  # below it three decimals say too little
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -127,14 +129,15 @@ def main_score(kind: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     )
 
 
-def spread(values: Sequence[float], digits: int = 3) -> str:
-    """``mean ± standard deviation``; the mean alone of one value."""
+def spread(values: Sequence[float], metric: str) -> str:
+    """``mean ± standard deviation`` of a metric; the mean alone of one value."""
     values = [value for value in values if not math.isnan(value)]
     if not values:
         return "-"
+    digits = ".3g" if metric in IN_UNIT and max(values) < SMALL else ".3f"
     if len(values) == 1:
-        return f"{values[0]:.{digits}f}"
-    return f"{mean(values):.{digits}f} ± {stdev(values):.{digits}f}"
+        return f"{values[0]:{digits}}"
+    return f"{mean(values):{digits}} ± {stdev(values):{digits}}"
 
 
 def text_table(
@@ -148,7 +151,7 @@ def text_table(
     """
     cells = [["", *metrics]]
     for model, values in rows.items():
-        cells.append([model, *(spread(values[name]) for name in metrics)])
+        cells.append([model, *(spread(values[name], name) for name in metrics)])
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()

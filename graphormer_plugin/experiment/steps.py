@@ -22,7 +22,7 @@ from graphormer_plugin.experiment.results import (
     save_arrays,
     save_prediction,
 )
-from graphormer_plugin.experiment.scores import MAIN, main_score
+from graphormer_plugin.experiment.scores import MAIN, main_score, spread
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
 from graphormer_plugin.experiment.starts import start_state
@@ -254,8 +254,9 @@ def choose(
         for member in range(len(members[model]))
     ]
     run.weights = shares(candidates[best], members)
-    rest = [f"{title}: {score:.3f}" for title, score in found.items() if title != best]
-    run.reason = f"{best}, valid {metric.name} {found[best]:.3f}"
+    shown = {title: spread([score], metric.name) for title, score in found.items()}
+    run.reason = f"{best}, valid {metric.name} {shown.pop(best)}"
+    rest = [f"{title}: {score}" for title, score in shown.items()]
     if rest:
         run.reason += f" ({', '.join(rest)})"
 

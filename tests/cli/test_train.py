@@ -223,7 +223,7 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
     assert head < both < tuned
     reason = f"fine-tuned: {tuned:.3f}, head + fine-tuned: {both:.3f}"
     page = (model / "report.html").read_text()
-    assert f"head, valid rmse {head:.3f} ({reason})" in page
+    assert f"head, valid rmse {head:.3g} ({reason})" in page
     # The head that is kept has seen the validation molecules too, and reads back.
     head = read_head(model / "replicate1/head1/head.npz")
     assert len(head) == 27 and head.targets.names == ["gap"]

@@ -31,6 +31,15 @@ def test_regression(table):
     assert mean_labels(labels) == pytest.approx([labels[:, 0].mean(), 4])
 
 
+def test_labels_in_a_large_unit(table):
+    """scikit-learn takes labels of a variance below 2e-16 for equal ones."""
+    labels = np.array([[1e-9 * len(smiles)] for smiles in SMILES])
+    options = {"kind": "regression", "trees": 20, "seed": 1}
+    found = forest_predictions(table, labels, ALL[::2], ALL, **options)
+    error = np.abs(found - labels)[1::2].mean()
+    assert error < 0.5 * np.abs(labels - labels.mean())[1::2].mean()
+
+
 def test_classes(table):
     labels = np.array([[smiles[0] == "O"] for smiles in SMILES], float)
     train = np.arange(0, len(SMILES), 2)

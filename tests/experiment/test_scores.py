@@ -66,8 +66,10 @@ def test_better():
 
 
 def test_table():
-    assert spread([1.0, 2.0, NAN]) == "1.500 ± 0.707"
-    assert spread([2.0]) == "2.000" and spread([NAN]) == "-"
+    assert spread([1.0, 2.0, NAN], "mae") == "1.500 ± 0.707"
+    assert spread([2.0], "mae") == "2.000" and spread([NAN], "mae") == "-"
+    assert spread([1e-9, 2e-9], "rmse") == "1.5e-09 ± 7.07e-10"
+    assert spread([0.00217], "mae") == "0.00217" and spread([0.002], "r2") == "0.002"
     rows = {"mean": {"mae": [1.0]}, "forest": {"mae": [0.5, 0.5]}}
     assert text_table(rows, ["mae"]).splitlines() == [
         "        mae",
