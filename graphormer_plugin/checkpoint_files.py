@@ -5,18 +5,17 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from fairseq import checkpoint_utils
 from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (
     IMPORT_HINT,
     invalid_checkpoint_errors,
     read_file,
+    write_file,
 )
 from graphormer_plugin.tasks._errors import one_line_errors
 
@@ -98,13 +97,7 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
     if async_write or not PathManager.supports_rename(path):
         return fairseq_save(state, path, async_write)
     with one_line_errors():
-        try:
-            with atomic_write(path, temporary=Path(f"{path}.tmp")) as file:
-                torch.save(state, file)
-        except RuntimeError as error:  # torch's, in place of the OSError
-            raise OSError(
-                f"cannot write {path}: {error.__context__ or error}"
-            ) from error
+        write_file(state, path, temporary=Path(f"{path}.tmp"))
 
 
 def copy(source: str, path: str, overwrite: bool = False) -> bool:

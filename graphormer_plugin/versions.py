@@ -12,6 +12,7 @@ DISTRIBUTIONS = {
     "rdkit": "rdkit",
     "ogb": "ogb",
     "numpy": "numpy",
+    "sklearn": "scikit-learn",
 }
 
 

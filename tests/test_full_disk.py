@@ -15,10 +15,13 @@ from graphormer_plugin.cli.predict import ResumableWriter
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.column_file import ColumnFile
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.files import is_full
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.experiment.settings import claim
+from graphormer_plugin.inference.checkpoint import write_file
 from support.training import assert_same_weights
 
 
@@ -124,6 +127,20 @@ def test_a_checkpoint(disk, capsys):
     assert f"cannot write {path}: No space left" in capsys.readouterr().err
     assert path.read_bytes() == b"old"
     assert files_in(folder) == ["checkpoint2.pt", "checkpoint_last.pt"]
+
+
+def test_a_checkpoint_of_a_head_or_a_conversion(disk):
+    path = disk(1000) / "checkpoint_best.pt"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError, match=f"cannot write {path}: .*No space left"):
+        write_file(torch.zeros(500_000), path)
+    assert path.read_bytes() == b"old" and files_in(path.parent) == [path.name]
+
+
+def test_the_folder_of_an_experiment(disk):
+    folder = disk(16) / "model"
+    with fill(folder.parent, 0), pytest.raises(DatasetError, match="No space left"):
+        claim(folder, {"seed": 1})
 
 
 def test_a_training_goes_on_when_there_is_room(disk, train, fresh_fairseq, tmp_path):

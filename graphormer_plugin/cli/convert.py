@@ -10,11 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import (
     IMPORTERS,
@@ -28,6 +25,7 @@ from graphormer_plugin.inference.checkpoint import (
     invalid_checkpoint_errors,
     read_checkpoint,
     slim,
+    write_file,
 )
 
 
@@ -98,8 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = "without training state"
     else:
         state, text = convert(arguments)
-    with atomic_write(arguments.output) as file:
-        torch.save(state, file)
+    write_file(state, arguments.output)
     print(f"{arguments.output}: {text}")
     if arguments.slim:
         before, after = map(os.path.getsize, (arguments.input, arguments.output))

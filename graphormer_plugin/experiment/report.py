@@ -86,7 +86,7 @@ def report(
         *(
             f"<tr>{cells('td', [name, value])}</tr>"
             for name, value in {
-                **vars(settings),
+                **given_settings(settings),
                 **{model: options_text(one) for model, one in trainings.items()},
                 **versions(),
             }.items()
@@ -108,6 +108,16 @@ def split_text(settings: Settings, runs: Sequence[Run]) -> str:
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
     return f"{settings.split}{many}: {sizes}"
+
+
+def given_settings(settings: Settings) -> dict[str, str]:
+    """The settings as a user writes them, but for those that are left to the program."""
+    found = {}
+    for name, value in vars(settings).items():
+        if value not in (None, "", ()):
+            value = value if isinstance(value, tuple) else (value,)
+            found[name] = ", ".join(map(str, value))
+    return found
 
 
 def options_text(training: Training) -> str:

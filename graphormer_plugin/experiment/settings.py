@@ -25,6 +25,8 @@ MANY_MOLECULES = 2000  # of a training split
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
+# What a digest in it is of.
+FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 
 
 @dataclass(frozen=True)
@@ -205,14 +207,18 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
                 json.dump(identity, file, indent=1)
             return
     except OSError as error:
-        raise DatasetError(f"{folder}: {error.strerror}") from None
+        raise DatasetError(f"{folder}: {error.strerror or error}") from None
     except json.JSONDecodeError:
         raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
     now = json.loads(json.dumps(identity))
     for name in {**before, **now}:
         if before.get(name) != now.get(name):
+            what = (
+                f"{name} was {json.dumps(before.get(name))}, now "
+                f"{json.dumps(now.get(name))}"
+            )
+            if name in FILES:
+                what = f"{FILES[name]} is another file, or has changed"
             raise DatasetError(
-                f"{folder} holds another experiment: {name} was "
-                f"{json.dumps(before.get(name))}, now {json.dumps(now.get(name))}; name "
-                "a new folder with --out"
+                f"{folder} holds another experiment: {what}; name a new folder with --out"
             )

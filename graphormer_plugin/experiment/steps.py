@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.errors import DatasetError
@@ -40,6 +39,7 @@ from graphormer_plugin.finetune.fit_head import (
     training_sample,
 )
 from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.inference.checkpoint import write_file
 from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.head import HEAD_FILE, Head
 from graphormer_plugin.inference.values import Prediction, combined
@@ -177,8 +177,7 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     task_state["featuriser"] = table.featuriser
     state["cfg"]["task"]["max_atoms"] = experiment.settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
-    with atomic_write(save_dir / BEST) as file:
-        torch.save(state, file)
+    write_file(state, save_dir / BEST)
     vectors = experiment.folder / "data/vectors.npz"  # all replicates have them
     if not vectors.exists():
         predictor = hub.load(save_dir / BEST, head=None).to(experiment.device)

@@ -25,7 +25,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import MISSING, NAMES, is_number
+from graphormer_plugin.data.table import MISSING, NAMES, is_number, shown
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.scores import MAIN
@@ -149,7 +149,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
             what = f"{counted(len(failures), 'molecule')} cannot"
             advice = ", or leave them out with --skip-invalid"
         raise DatasetError(
-            f"{settings.table}: {what} be parsed (first: row {row}, {smiles!r}: "
+            f"{settings.table}: {what} be parsed (first: row {row}, {shown(smiles)}: "
             f"{reason}); correct the source{advice}"
         )
     used = {options.smiles_column, *source.target_names}
@@ -287,9 +287,12 @@ def found_kind(labels: np.ndarray, names: Sequence[str], path: str) -> str:
     ]
     if len({*classes}) == 1:
         return "binary" if classes[0] else "regression"
-    named = [name for name, is_class in zip(names, classes) if is_class]
+    named, others = (
+        [name for name, is_class in zip(names, classes) if is_class == wanted]
+        for wanted in (True, False)
+    )
     raise DatasetError(
-        f"{path}: {listed(named)} has only 0 and 1, other targets have other numbers: "
+        f"{path}: only 0 and 1 in {listed(named)}, other numbers in {listed(others)}: "
         "train them apart, or give --target-kind regression"
     )
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
@@ -175,6 +176,27 @@ def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
             f"{path} is damaged, or of another version: {type(error).__name__}: "
             f"{reason}"
         ) from error
+
+
+def write_file(
+    state: Any, path: str | os.PathLike[str], temporary: Path | None = None
+) -> None:
+    """Write what `read_file` reads; the name has the old content or all of the new.
+
+    Args:
+        state: plain values and tensors.
+        path: the file.
+        temporary: its name until it is complete, as for `atomic_write`.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        with atomic_write(path, temporary=temporary) as file:
+            torch.save(state, file)
+    except RuntimeError as error:  # torch's, in place of the OSError
+        reason = error.__context__ or error
+        raise OSError(f"cannot write {path}: {reason}") from error
 
 
 def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:

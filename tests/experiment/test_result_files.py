@@ -115,6 +115,8 @@ def test_the_report():
         "lr 0.0012, epochs 40, patience 10, batch_size 32, frozen 0.25, lr_decay 1"
     )
     assert f"<td>fine-tuned</td><td>{options}</td>" in page
+    assert "<td>ratios</td><td>0.8, 0.1, 0.1</td>" in page
+    assert "<td>epochs</td>" not in page and "<td>target_unit</td>" not in page
     (line,) = re.findall("<code>graphormer-predict (.*)</code>", page)
     words = ["it's here", "new.csv", "predictions.csv"]
     assert shlex.split(html.unescape(line)) == words

@@ -66,6 +66,12 @@ def test_a_folder_belongs_to_one_experiment(tmp_path):
         claim(folder, {"seed": 2, "ratios": (0.8, 0.1, 0.1)})
     with pytest.raises(DatasetError, match='lr was null, now "high"'):
         claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "lr": "high"})
+    (tmp_path / "other").mkdir()
+    claim(tmp_path / "other/model", {"sha256": "ab"})
+    with pytest.raises(
+        DatasetError, match="the table is another file, or has changed;"
+    ):
+        claim(tmp_path / "other/model", {"sha256": "cd"})
     (folder / "settings.json").write_text("{")
     with pytest.raises(DatasetError, match="settings.json is damaged"):
         claim(folder, {"seed": 1})

@@ -86,7 +86,9 @@ def test_targets_that_cannot_be_found(write):
     with pytest.raises(DatasetError, match="which columns are targets"):
         read_table(settings(write()))
     both = settings(write(), target_columns=("value", "active"))
-    with pytest.raises(DatasetError, match="active has only 0 and 1, other targets"):
+    with pytest.raises(
+        DatasetError, match="only 0 and 1 in active, other numbers in value: train"
+    ):
         read_table(both)
     rows = [[row[0], row[1]] for row in ROWS]
     path = write(rows, ["Smiles", "name"])
@@ -276,6 +278,10 @@ def test_the_molecules_are_what_is_wrong(write):
     message = "none of 3 molecules can be parsed .first: row 0, .*; correct the source$"
     with pytest.raises(DatasetError, match=message):
         read_table(settings(path, skip_invalid=True))
+    path = write([["C" * 1001, "1"], ["CO", "2"]], ["smiles", "y"])
+    message = r"row 0, 'C{80}'\.\.\.: 1,001 atoms, above --max-atoms 1000\)"
+    with pytest.raises(DatasetError, match=message):
+        read_table(settings(path))
 
 
 def test_two_columns_of_smiles(write, tmp_path):
