@@ -6,6 +6,7 @@ import io
 import shlex
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from graphormer_plugin.experiment.results import Run, test_rows
@@ -55,7 +56,7 @@ def report(
     rows = test_rows(table, runs)
     lines = [
         f"<h1>{text(title)}</h1>",
-        f"<p>{len(table):,} molecules, {text(kind)}{text(unit)}. Split: "
+        f"<p>{molecules_text(table)}, {text(kind)}{text(unit)}. Split: "
         f"{text(split_text(settings, runs))}.</p>",
         *(f'<p class="warning">Warning: {text(one)}.</p>' for one in warnings),
         "<h2>Test molecules</h2>",
@@ -97,6 +98,13 @@ def report(
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{text(title)}'
         f"</title><style>{STYLE}</style>\n" + "\n".join(lines) + "\n</html>\n"
     )
+
+
+def molecules_text(table: Table) -> str:
+    """How many molecules there are, and how many of them have a label if not all."""
+    labelled = int((~np.isnan(table.labels)).any(1).sum())
+    some = "" if labelled == len(table) else f" ({labelled:,} with a label)"
+    return f"{len(table):,} molecules{some}"
 
 
 def split_text(settings: Settings, runs: Sequence[Run]) -> str:

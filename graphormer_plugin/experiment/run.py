@@ -19,7 +19,12 @@ from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment import figures
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
-from graphormer_plugin.experiment.report import png_of, report, split_text
+from graphormer_plugin.experiment.report import (
+    molecules_text,
+    png_of,
+    report,
+    split_text,
+)
 from graphormer_plugin.experiment.results import (
     FOREST,
     MEAN,
@@ -123,7 +128,7 @@ def run_experiment(
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         say(
-            f"{settings.table}: {len(table):,} molecules, SMILES in column "
+            f"{settings.table}: {molecules_text(table)}, SMILES in column "
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
         say(f"split {split_text(settings, [Run(split) for split in splits])}")

@@ -10,7 +10,7 @@ import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.report import report
+from graphormer_plugin.experiment.report import molecules_text, report
 from graphormer_plugin.experiment.results import (
     FOREST,
     MEAN,
@@ -103,6 +103,13 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     write_results(tmp_path, table, [run])
     lines = rows(tmp_path / "results.csv")
     assert {line["value"] for line in lines if line["target"] == "z"} == {""}
+
+
+def test_molecules_without_a_label():
+    labels = np.where(np.arange(60)[:, None] < 45, LABELS, np.nan)
+    assert molecules_text(TABLE) == "60 molecules"
+    some = Table(labels=np.concatenate([labels, labels], 1))
+    assert molecules_text(some) == "60 molecules (45 with a label)"
 
 
 def test_the_report():
