@@ -22,7 +22,7 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
 
     Raises:
         ValueError: A word is not among those asked for, or the words of a binary target
-            are not two with a known order.
+            are not two with a known order, or two words differ in their case only.
     """
     shown = ", ".join(repr(word) for word in sorted(words)[:5])
     if asked:
@@ -36,6 +36,7 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
                 f"--class-names {','.join(asked)}: a binary target has two classes"
             )
         return list(asked)
+    check_case(words)
     if kind == "multiclass":
         return sorted(words)
     if len(words) > 2:
@@ -51,6 +52,22 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
         f"which of {shown} is class 1? Give --class-names with the word of class 0 and "
         "that of class 1, such as inactive,active"
     )
+
+
+def check_case(words: Collection[str]) -> None:
+    """Check that no class has two spellings.
+
+    Raises:
+        ValueError: Two words differ in their case only.
+    """
+    seen: dict[str, str] = {}
+    for word in sorted(words):
+        other = seen.setdefault(word.casefold(), word)
+        if other != word:
+            raise ValueError(
+                f"{other!r} and {word!r} differ in their case only; write each class in "
+                "one way, or name all words with --class-names"
+            )
 
 
 def _is_opposite(no: str, yes: str) -> bool:

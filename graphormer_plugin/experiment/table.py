@@ -11,6 +11,7 @@ import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.classes import check_case
 from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
@@ -223,7 +224,8 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
     A column with a number has no words but mistakes.
 
     Raises:
-        DatasetError: A target has more than two words, each twice on average.
+        DatasetError: A target has more than two words, each twice on average, or two that
+            differ in their case only.
     """
     special = [options.smiles_column, table.find_split(options.split)]
     special += [options.weight_column, *options.extra_columns]
@@ -238,6 +240,10 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
     for name, found in zip(names, counts, strict=True):
         classes = 2 < len(found) <= found.total() / 2 and "" not in found
         if classes and not options.class_names:
+            try:
+                check_case(found)
+            except ValueError as error:
+                raise DatasetError(f"{table.path}: column {name!r}: {error}") from None
             raise DatasetError(
                 f"{table.path}: column {name!r} has {len(found)} words "
                 f"({listed(sorted(found))}); for classes give --target-kind multiclass"

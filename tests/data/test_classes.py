@@ -46,11 +46,19 @@ def test_order(words, kind, asked, expected):
         (["a", "b", "c"], [], "3 different words .*--target-kind multiclass"),
         (["low", "top"], ["low", "high"], "'top' is not one of --class-names low,high"),
         (["a"], ["a", "b", "c"], "a binary target has two classes"),
+        (["no", "Active", "ACTIVE"], [], "'ACTIVE' and 'Active' differ in their case"),
     ],
 )
 def test_order_that_nobody_knows(words, asked, message):
     with pytest.raises(ValueError, match=message):
         class_order(words, "binary", asked)
+
+
+def test_two_spellings_of_a_class():
+    words = ["low", "mid", "Low"]
+    with pytest.raises(ValueError, match="'Low' and 'low' differ in their case only"):
+        class_order(words, "multiclass", [])
+    assert class_order(words, "multiclass", words) == words
 
 
 def test_words_of_a_binary_target(prepared):

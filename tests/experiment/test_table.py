@@ -119,6 +119,10 @@ def test_words_of_more_than_two_classes(write):
     with pytest.raises(DatasetError, match=message):
         read_table(settings(path))
     assert read_table(settings(path, target_kind="multiclass")).targets.num_classes == 3
+    rows[0][1] = "Low"
+    path = write(rows * 2, ["smiles", "level"])
+    with pytest.raises(DatasetError, match="column 'level': 'Low' and 'low' differ in"):
+        read_table(settings(path))
 
 
 @pytest.mark.parametrize("label", ["1.5", "1"])
