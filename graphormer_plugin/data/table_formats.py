@@ -32,13 +32,14 @@ READABLE = (
     *(".sdf", ".sdf.gz", ".parquet"),
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # tables, but not for us to read
 
 
 def is_table(name: str) -> bool:
     """Whether it is the name of a table of molecules, or a folder of Parquet files."""
     folder = home_path(name)
     # A SMILES may be too long for a path, which Path.is_dir raises.
-    return name.lower().endswith(READABLE) or (
+    return name.lower().endswith(READABLE + SPREADSHEETS) or (
         os.path.isdir(folder) and any(folder.glob("*.parquet"))
     )
 
@@ -58,6 +59,10 @@ def open_table(path: Path) -> Table:
         DatasetError: It cannot be read.
     """
     name = path.name.lower()
+    if name.endswith(SPREADSHEETS):
+        raise DatasetError(
+            f"{path}: a spreadsheet; save the table as CSV in UTF-8 (in Excel: CSV UTF-8)"
+        )
     if name.endswith((".sdf", ".sdf.gz")):
         return SdfTable(path)
     if name.endswith(".parquet") or path.is_dir():
