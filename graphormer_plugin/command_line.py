@@ -7,9 +7,11 @@ traceback, where a flag is missing; its parser prints a page of usage with every
 
 import argparse
 import ast
+import difflib
 import functools
 import logging
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -64,6 +66,10 @@ ABOVE_ZERO = {"inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_u
 # What fairseq refuses beside --finetune-from-model.
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 
+# What argparse says of a word that is not among the choices, which 3.11 quotes.
+CHOICES = re.compile(r"(invalid choice: '.*') \(choose from '?(.*?)'?\)$")
+MOST_CHOICES = 20  # of more, fairseq's hundreds of names, the nearest are shown
+
 fairseq_parse = options.parse_args_and_arch
 
 
@@ -104,6 +110,16 @@ def parse(
 
 def wrong(message: str) -> NoReturn:
     """What a parser does with a wrong argument."""
+    found = CHOICES.search(message)
+    choices = re.split("'?, '?", found[2]) if found else []
+    if found and len(choices) > MOST_CHOICES:
+        word = found[1].split("'", 1)[1][:-1]
+        nearest = difflib.get_close_matches(word, choices, cutoff=0.5)
+        near = f"; is it {', '.join(nearest)}?" if nearest else ""
+        message = (
+            f"{message[: found.end(1)]}{near} (python -m graphormer_plugin lists tasks, "
+            "architectures and losses)"
+        )
     with one_line_errors():
         raise ValueError(f"{message}; --help lists the flags")
 

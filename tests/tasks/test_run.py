@@ -1,6 +1,7 @@
 """What a whole run of fairseq lacks, repeats or would select wrongly, in one line."""
 
 import logging
+import re
 import sys
 
 import pytest
@@ -185,6 +186,21 @@ def test_a_wrong_flag_shows_no_usage(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert wrong.split()[0] in line
+
+
+@pytest.mark.parametrize(
+    "wrong, shown",
+    [
+        ("--arch grpe_smal", "'grpe_smal'; is it grpe_small"),
+        ("--criterion l1_los", "'l1_los'; is it l1_loss"),
+        ("--task zzzz", "'zzzz' (python -m graphormer_plugin lists"),
+        ("--lr-scheduler fixd", "choose from .*fixed"),  # few choices are all shown
+    ],
+)
+def test_a_misspelt_name_shows_the_nearest(wrong, shown, monkeypatch, capsys):
+    arguments = [*COMPLETE.split(), *wrong.split()]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert re.search(shown.replace("(", r"\("), line) and len(line) < 400
 
 
 @pytest.mark.parametrize(
