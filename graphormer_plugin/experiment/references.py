@@ -1,6 +1,9 @@
 """What a model has to beat: the mean of the labels, and a random forest."""
 
+import contextlib
 import os
+import warnings
+from collections.abc import Iterator
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -28,6 +31,18 @@ def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
     return np.divide(np.nansum(labels, axis=0), counts, out=unknown, where=counts > 0)
 
 
+@contextlib.contextmanager
+def no_warnings() -> Iterator[None]:
+    """Show no warnings, whatever the filters are.
+
+    The threads of a forest change Python's one list of filters at the same time. Now and
+    then it is empty for one of them, and scikit-learn warns of that for each tree.
+    """
+    with warnings.catch_warnings(record=True):
+        yield
+
+
+@no_warnings()
 def forest_predictions(
     table: np.ndarray,
     labels: np.ndarray,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data.descriptors import morgan_counts, rdkit_descriptors
+from graphormer_plugin.experiment import references
 from graphormer_plugin.experiment.references import forest_predictions, mean_labels
 
 SMILES = [start + "C" * k for start in ("O", "N", "Cl") for k in range(1, 15)]
@@ -62,6 +63,23 @@ def test_several_classes(table):
     found = forest_predictions(table, labels, train, ALL, weights=weights, **options)
     assert not found[:, 1].any()
     assert mean_labels(labels, 4) == pytest.approx([13 / 41, 14 / 41, 14 / 41, 0])
+
+
+def test_a_forest_warns_of_nothing(monkeypatch, recwarn):
+    """Also where its threads lose the filters."""
+
+    class Forest(references.RandomForestRegressor):
+        def fit(self, *arguments):
+            warnings.resetwarnings()
+            warnings.warn("no filters", UserWarning, stacklevel=1)
+            return super().fit(*arguments)
+
+    monkeypatch.setattr(references, "RandomForestRegressor", Forest)
+    filters, rows = warnings.filters[:], np.arange(8)
+    forest_predictions(
+        rows[:, None] / 2, rows[:, None], rows, rows, kind="regression", trees=2, seed=1
+    )
+    assert warnings.filters == filters and not recwarn
 
 
 def test_forest_of_a_target_without_weight():
