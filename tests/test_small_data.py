@@ -17,6 +17,7 @@ sys.path.append(str(FOLDER))
 import contenders  # noqa: E402
 import measure  # noqa: E402
 import sets  # noqa: E402
+import spreads  # noqa: E402
 import tables  # noqa: E402
 import trials  # noqa: E402
 
@@ -32,6 +33,7 @@ from graphormer_plugin.experiment.settings import (  # noqa: E402
 from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
 from graphormer_plugin.finetune.classes import CLASS_NOISE  # noqa: E402
 from graphormer_plugin.finetune.fit_head import HYPER_ROWS  # noqa: E402
+from graphormer_plugin.inference.calibration import spread_scale  # noqa: E402
 from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
 from graphormer_plugin.inference.values import Prediction  # noqa: E402
 
@@ -486,3 +488,56 @@ def test_trials_of_an_ensemble(esol, command):
     molecules = np.flatnonzero(esol.rows("test"))[:, None] / 1000
     for values, number in zip(found, (3, 0, 2.5, 1.5), strict=True):
         assert np.allclose(values, number + molecules, atol=1e-9)
+
+
+def test_score_of_intervals():
+    labels = np.array([0.0, 2.0, 5.0])
+    ends = np.array([[-1.0, 1.0], [2.5, 4.5], [1.0, 4.0]])
+    assert spreads.interval_score(labels, ends) == pytest.approx(
+        (2 + 2 + 3 + 0.5 / 0.05 + 1 / 0.05) / 3
+    )
+
+
+def test_intervals_of_spreads(esol):
+    head, constant = spreads.of_head(esol), spreads.of_constant(esol)
+    found = esol.estimate(esol.default_head)
+    assert np.allclose(head.mean(1, keepdims=True), found.values)
+    assert np.allclose(constant.mean(1, keepdims=True), found.values)
+    widths = np.ptp(head, 1) / (2 * 1.6449)
+    assert np.allclose(widths, found.std[:, 0], rtol=1e-3)
+    assert np.allclose(np.ptp(constant, 1) ** 2, np.mean(np.ptp(head, 1) ** 2))
+    metric, value = trials.TRIALS["spreads"].score(esol, "test", head)
+    expected = spreads.interval_score(esol.labels("test")[:, 0], head)
+    assert metric in tables.METRICS and float(value) == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+def test_intervals_of_an_ensemble(esol, monkeypatch):
+    """Calibrated by the labels of valid, and by no others."""
+    rng = np.random.default_rng(1)
+    models = rng.normal(size=(5, len(esol.table), 1))
+    monkeypatch.setattr(trials.Case, "trained", lambda *_: {FINETUNE: [*models]})
+    esol.table.split = np.repeat(["train", "valid", "test"], 10)
+    found = spreads.of_ensemble(esol)
+    mean, std = models.mean(0), models.std(0, ddof=1)
+    scale = spread_scale(mean[10:20], std[10:20], esol.labels("valid"))
+    assert np.allclose(np.ptp(found, 1), 2 * 1.6449 * scale(std[20:])[:, 0], rtol=1e-3)
+    assert np.allclose(found.mean(1), mean[20:, 0])
+
+
+@pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
+def test_learned_intervals_hold_most_labels(tmp_path, model):
+    """Of noise that does not depend on the features; labels of test are not read."""
+    case = trials.Case("esol", 1, tmp_path / "no", tmp_path)
+    rng = np.random.default_rng(1)
+    part = np.repeat(["train", "valid", "test"], 400)
+    case.table = pd.DataFrame({"split": part, "t0": rng.normal(size=1200)})
+    case.raw = {"vectors": rng.normal(size=(1200, 2))}
+    found = spreads.learned(model, "vectors")(case)
+    inside = (found.T[0] < case.labels("test")[:, 0]) & (
+        case.labels("test")[:, 0] < found.T[1]
+    )
+    assert found.shape == (400, 2) and 0.85 < inside.mean() < 0.95
+    case.table.loc[800:, "t0"] += 9
+    assert np.array_equal(spreads.learned(model, "vectors")(case), found)

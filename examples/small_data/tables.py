@@ -31,7 +31,7 @@ TITLES = {
 OURS = ("auto", "auto_5", "head", "finetuned", "mean", "scratch")
 REFERENCES = dict.fromkeys(OURS, ("chemprop", "forest"))
 REFERENCES["auto_5"] += ("chemprop_5",)
-METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC"}
+METRICS = {"rmse": "RMSE", "roc_auc": "ROC-AUC", "interval_score": "interval score"}
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -21,6 +21,7 @@ from unittest import mock
 import contenders
 import numpy as np
 import pandas as pd
+import spreads
 from measure import append, commit, mean_score, read_rows
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -36,6 +37,7 @@ from graphormer_plugin.experiment.steps import PREDICTIONS
 from graphormer_plugin.finetune import classes, fit_head
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.kernels import Floats, weighted_sum
+from graphormer_plugin.inference.values import Prediction
 
 COLUMNS = "trial setting set split part metric value commit".split()
 START = "grpe_small_descriptors"
@@ -125,8 +127,14 @@ class Case:
         self, head: Head, part: str = "test", raw: Mapping[str, NDArray] | None = None
     ) -> Floats:
         """[n of the part, T]."""
+        return self.estimate(head, part, raw).values
+
+    def estimate(
+        self, head: Head, part: str = "test", raw: Mapping[str, NDArray] | None = None
+    ) -> Prediction:
+        """Values and spread [n of the part, T]."""
         features = contenders.rows_of(raw or self.raw, self.rows(part))
-        return head.predict_features(features).values
+        return head.predict_features(features)
 
     @functools.cached_property
     def default_head(self) -> Head:
@@ -291,11 +299,13 @@ class Trial:
         sets: names of sets.
         splits: the first ones of each.
         settings: what is measured, by name.
+        score: metric and value of what a setting predicts for a part.
     """
 
     sets: Sequence[str]
     splits: int
     settings: Mapping[str, Setting]
+    score: Callable[[Case, str, Floats], tuple[str, str]] = Case.score
 
 
 VECTORS, MORGAN, DESCRIPTORS = fit_head.BLOCKS
@@ -382,6 +392,25 @@ TRIALS = {
             ),
         },
     ),
+    "spreads": Trial(
+        ("esol", "freesolv"),
+        SPLITS,
+        {
+            "spread of the head": spreads.of_head,
+            "its root mean square for all molecules": spreads.of_constant,
+            "linear quantiles of the vectors, moved by valid": spreads.learned(
+                spreads.linear, VECTORS
+            ),
+            "boosted quantiles of the vectors, moved by valid": (
+                spreads.learned(spreads.boosted, VECTORS)
+            ),
+            "boosted quantiles of vectors + descriptors, moved by valid": (
+                spreads.learned(spreads.boosted, VECTORS, DESCRIPTORS)
+            ),
+            "spread of five trainings, calibrated on valid": spreads.of_ensemble,
+        },
+        spreads.score,
+    ),
 }
 
 
@@ -400,7 +429,8 @@ def run(folder: Path, data: Path, name: str, revision: str) -> None:
                 found = predict(case)
                 found = found if isinstance(found, dict) else {"test": found}
                 lines = [
-                    [*start, part, *case.score(part, found[part])] for part in found
+                    [*start, part, *trial.score(case, part, found[part])]
+                    for part in found
                 ]
                 append(results, COLUMNS, [[*line, revision] for line in lines])
                 for line in lines:
