@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import warnings
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 FOLDER = Path(__file__).parents[1] / "examples/small_data"
 sys.path.append(str(FOLDER))
@@ -34,6 +36,7 @@ from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
 from graphormer_plugin.finetune.classes import CLASS_NOISE  # noqa: E402
 from graphormer_plugin.finetune.fit_head import HYPER_ROWS  # noqa: E402
 from graphormer_plugin.inference.calibration import spread_scale  # noqa: E402
+from graphormer_plugin.inference.checkpoint import checkpoint_path  # noqa: E402
 from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
 from graphormer_plugin.inference.values import Prediction  # noqa: E402
 
@@ -366,6 +369,22 @@ def test_trials_of_read_outs(esol):
     of_vectors = trials.of_vectors(1, 0)(esol)
     assert np.array_equal(of_vectors, trials.of_blocks("vectors")(esol))
     assert not np.allclose(of_vectors, trials.of_vectors(0, 1)(esol))
+
+
+def test_trials_of_other_starts(esol):
+    setting = trials.of_start("bits", "vectors", "descriptors")
+    with pytest.raises(SystemExit, match="bits.pt is missing; pilot.sh makes it"):
+        setting(esol)
+    (esol.folder / "pilot").mkdir()
+    start = esol.folder / "pilot/bits.pt"
+    shutil.copy(checkpoint_path(trials.START), start)
+    same = trials.of_blocks("vectors", "descriptors")(esol)
+    assert np.array_equal(setting(esol), same)
+    state = torch.load(start)
+    for values in state["model"].values():
+        values *= 1.1
+    torch.save(state, start)
+    assert not np.allclose(setting(esol), same)
 
 
 def test_a_head_of_train_sees_no_label_of_valid(esol):

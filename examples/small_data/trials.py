@@ -184,6 +184,19 @@ def of_blocks(*blocks: str) -> Setting:
     return lambda case: case.predict(case.head(blocks))
 
 
+def of_start(name: str, *blocks: str) -> Setting:
+    """The same with the vectors of a start that `pilot.sh` has made in the folder."""
+
+    def run(case: Case) -> Floats:
+        start = case.folder / "pilot" / f"{name}.pt"
+        if not start.exists():
+            raise SystemExit(f"error: {start} is missing; pilot.sh makes it")
+        raw = {**case.raw, VECTORS: hub.load(start).embed(case.table.smiles.tolist())}
+        return case.predict(case.head(blocks, raw), raw=raw)
+
+    return run
+
+
 def of_vectors(virtual: int, mean: int) -> Setting:
     """A head on the vectors of another read-out alone.
 
@@ -326,6 +339,21 @@ TRIALS = {
             "vectors": of_blocks(VECTORS),
             "vectors + descriptors": of_blocks(VECTORS, DESCRIPTORS),
             "vectors + Morgan counts + descriptors": of_blocks(*fit_head.BLOCKS),
+        },
+    ),
+    "targets": Trial(
+        SMALL,
+        SPLITS,
+        {
+            f"{title}: {targets}": of_start(name, *blocks)
+            for title, blocks in (
+                ("vectors alone", [VECTORS]),
+                ("all blocks", fit_head.BLOCKS),
+            )
+            for targets, name in (
+                ("descriptors", "descriptors"),
+                ("descriptors + 256 bits", "bits"),
+            )
         },
     ),
     "readouts": Trial(
