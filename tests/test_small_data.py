@@ -18,6 +18,7 @@ sys.path.append(str(FOLDER))
 
 import contenders  # noqa: E402
 import measure  # noqa: E402
+import pilot  # noqa: E402
 import sets  # noqa: E402
 import spreads  # noqa: E402
 import tables  # noqa: E402
@@ -373,7 +374,7 @@ def test_trials_of_read_outs(esol):
 
 def test_trials_of_other_starts(esol):
     setting = trials.of_start("bits", "vectors", "descriptors")
-    with pytest.raises(SystemExit, match="bits.pt is missing; pilot.sh makes it"):
+    with pytest.raises(SystemExit, match="bits.pt is missing; pilot.py makes it"):
         setting(esol)
     (esol.folder / "pilot").mkdir()
     start = esol.folder / "pilot/bits.pt"
@@ -385,6 +386,34 @@ def test_trials_of_other_starts(esol):
         values *= 1.1
     torch.save(state, start)
     assert not np.allclose(setting(esol), same)
+
+
+@pytest.mark.long
+def test_starts_for_a_trial(tmp_path, monkeypatch):
+    """Two trainings that differ in their targets, of molecules that no set has."""
+    smiles = ["C" * length + end for length in range(1, 51) for end in "ONS"]
+    judged = smiles[::5]
+    for one in sets.SETS.values():
+        pd.DataFrame({"smiles": judged}).to_csv(tmp_path / one.file, index=False)
+    pd.DataFrame({"smiles": smiles * 2, "MUV-466": 0}).to_csv(
+        tmp_path / pilot.SOURCE, index=False
+    )
+    monkeypatch.setattr(pilot, "EVERY", 1)
+    monkeypatch.setattr(pilot, "UPDATES", 2)
+    words = [str(tmp_path / "out"), "--data", str(tmp_path)]
+    pilot.main(words)
+    folder = tmp_path / "out/pilot"
+    found = pd.read_csv(folder / "molecules.csv.gz")
+    assert set(found.smiles) == set(smiles) - set(judged)
+    names = {
+        name: set(hub.load(folder / f"{name}.pt").targets.names)
+        for name in ("descriptors", "bits")
+    }
+    assert names["descriptors"] < names["bits"] == set(found.columns[2:])
+    more = names["bits"] - names["descriptors"]
+    assert more == {name for name in names["bits"] if name.startswith("morgan_")}
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    pilot.main(words)  # all is there
 
 
 def test_a_head_of_train_sees_no_label_of_valid(esol):

@@ -185,12 +185,12 @@ def of_blocks(*blocks: str) -> Setting:
 
 
 def of_start(name: str, *blocks: str) -> Setting:
-    """The same with the vectors of a start that `pilot.sh` has made in the folder."""
+    """The same with the vectors of a start that `pilot.py` has made in the folder."""
 
     def run(case: Case) -> Floats:
         start = case.folder / "pilot" / f"{name}.pt"
         if not start.exists():
-            raise SystemExit(f"error: {start} is missing; pilot.sh makes it")
+            raise SystemExit(f"error: {start} is missing; pilot.py makes it")
         raw = {**case.raw, VECTORS: hub.load(start).embed(case.table.smiles.tolist())}
         return case.predict(case.head(blocks, raw), raw=raw)
 
