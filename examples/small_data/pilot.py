@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sets import SETS
 
+from graphormer_plugin.cli import convert
 from graphormer_plugin.data.files import atomic_write
 
 SOURCE = "muv.csv.gz"
@@ -48,10 +49,12 @@ def train(folder: Path, name: str, targets: Sequence[str]) -> None:
         --warmup-updates {UPDATES // 25} --total-num-update {UPDATES}
         --end-learning-rate 1e-6 --max-update {UPDATES} --batch-size 64 --num-workers 0
         --cpu --seed 1 --no-epoch-checkpoints --save-dir {folder}/{name}"""
-    command = ["fairseq-train", *flags.split(), "--adam-betas", "(0.9, 0.98)"]
-    subprocess.run([*command, "--target-columns", ",".join(targets)], check=True)
-    last, start = folder / name / "checkpoint_last.pt", folder / f"{name}.pt"
-    subprocess.run(["graphormer-convert", "--slim", last, start], check=True)
+    command = [sys.executable, "-m", "fairseq_cli.train", *flags.split()]
+    command += ["--adam-betas", "(0.9, 0.98)", "--target-columns", ",".join(targets)]
+    subprocess.run(command, check=True)
+    files = folder / name / "checkpoint_last.pt", folder / f"{name}.pt"
+    if convert.main(["--slim", *map(str, files)]):
+        raise SystemExit(2)  # it has said why
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
