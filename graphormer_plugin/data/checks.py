@@ -49,8 +49,8 @@ def molecule_key(canonical_smiles: str) -> int:
 
 
 def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
-    """Warning about regression targets whose labels are 0 and 1, or -1 and 1, only; else
-    empty.
+    """Warning about regression targets whose labels are two whole numbers, such as 0 and
+    1, -1 and 1 or 1 and 2; else empty.
 
     Args:
         targets: What the labels are.
@@ -58,19 +58,25 @@ def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     """
     if targets.kind != "regression":
         return ""
-    found: dict[float, list[str]] = {0.0: [], -1.0: []}
+    found: dict[tuple[int, ...], list[str]] = {}
     for name, values in zip(targets.names, target.T, strict=True):
         values = values[~np.isnan(values)]
-        low, *others = np.unique(values).tolist() or [0.0]
-        if low in found and others == [1.0]:
-            found[low].append(f"{name} ({len(values):,} labels)")
-    advice = {0.0: "give", -1.0: "write 0 in place of -1 and give"}
-    return "; ".join(
-        f"{listed(names)} has only the labels {low:.0f} and 1 and is learned as a number; "
-        f"for classes {advice[low]} --target-kind binary"
-        for low, names in found.items()
-        if names
-    )
+        numbers = np.unique(values)
+        repeated = len(numbers) == 2 <= len(values) / 2  # two rows always differ
+        if repeated and (numbers == numbers.round()).all():
+            key = tuple(map(int, numbers.tolist()))
+            found.setdefault(key, []).append(f"{name} ({len(values):,} labels)")
+    texts = []
+    for both, names in sorted(found.items()):
+        changes = [
+            f"{new} in place of {old}" for new, old in enumerate(both) if new != old
+        ]
+        write = f"write {' and '.join(changes)} and give" if changes else "give"
+        texts.append(
+            f"{listed(names)} has only the labels {both[0]} and {both[1]} and is learned "
+            f"as a number; for classes {write} --target-kind binary"
+        )
+    return "; ".join(texts)
 
 
 def equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:

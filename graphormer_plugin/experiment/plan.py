@@ -12,7 +12,7 @@ import torch
 
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.experiment.results import read_arrays, save_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
@@ -39,6 +39,7 @@ from graphormer_plugin.inference.ensemble import usable_device
 from graphormer_plugin.inference.kernels import raw_features
 from graphormer_plugin.inference.molecules import smiles_of
 
+FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
 TOGETHER = " + "  # between the titles of models that predict together
@@ -102,6 +103,15 @@ class Experiment:
         most = max(map(len, fitted))
         if HEAD in self.models and most > MAX_ROWS:
             found.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
+        tested = self.tested()
+        if tested < FEW_TESTED:
+            advice = ""
+            if not self.settings.folds and self.table.given_split is None:
+                advice = "; --folds K tests every molecule once"
+            found.append(
+                f"metrics of test say little, it has {counted(tested, 'molecule')} with "
+                f"a label{advice}"
+            )
         if self.settings.trials and any(
             np.isin(split["test"], fitted[0]).any() for split in self.splits
         ):
@@ -110,6 +120,14 @@ class Experiment:
                 "among its train and valid: test metrics of those flatter the options"
             )
         return found
+
+    def tested(self) -> int:
+        """Number of molecules with a label in test, of one run or more."""
+        found = set[int]()
+        for split in self.splits:
+            labels = scored_labels(self.table.labels, split, "test")
+            found.update(split["test"][~np.isnan(labels).all(1)].tolist())
+        return len(found)
 
     def check_heads(self) -> None:
         """Check that heads can be fitted if they are all that is asked for.

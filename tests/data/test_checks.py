@@ -44,6 +44,17 @@ def test_minus_one_and_one():
     )
 
 
+def test_two_whole_numbers():
+    (text,) = warnings([[1, 2, 2, 1, 1, 1], [2, 0, 0, 2, 2, 2], [1, 2, 1, 2, NAN, 1]])
+    low, high = text.split("; y0 (6 labels), y2 (5 labels) has only the labels 1 and 2")
+    assert low.endswith(
+        "for classes write 1 in place of 2 and give --target-kind binary"
+    )
+    assert "write 0 in place of 1 and 1 in place of 2 and give" in high
+    # Two measured values, and two molecules, are no classes.
+    assert warnings([[0.5, 2, 2, 2, 2, 2], [1, 2, NAN, NAN, NAN, NAN]]) == []
+
+
 def test_contradicting_labels():
     molecules = [7, 7, 7, 8, 8, 9]
     same = {"train": np.arange(6)}

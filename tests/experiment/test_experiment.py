@@ -34,7 +34,10 @@ SPLIT = {
 def experiment(tmp_path, monkeypatch):
     """Its models predict the labels plus an error of their own."""
     table = SimpleNamespace(
-        labels=LABELS, targets=TargetSchema(["y"]), smiles=["C"] * len(LABELS)
+        labels=LABELS,
+        targets=TargetSchema(["y"]),
+        smiles=["C"] * len(LABELS),
+        given_split=None,
     )
     warnings = []
     result = Experiment(
@@ -174,6 +177,7 @@ def test_heads_alone_need_labels(experiment):
 
 
 def test_what_flatters_or_misses_something(experiment, monkeypatch):
+    monkeypatch.setattr(plan, "FEW_TESTED", 1)
     assert experiment.warnings() == []
     monkeypatch.setattr(plan, "MAX_ROWS", 9)
     experiment.settings = Settings("a.csv", "out", trials=2)
@@ -187,6 +191,25 @@ def test_what_flatters_or_misses_something(experiment, monkeypatch):
         "no pre-train",
         "--trials sea",
     ]
+
+
+def test_few_test_molecules(experiment, monkeypatch):
+    (text,) = experiment.warnings()
+    assert text == (
+        "metrics of test say little, it has 2 molecules with a label; --folds K tests "
+        "every molecule once"
+    )
+    experiment.table.given_split = SPLIT
+    experiment.table.labels = np.where(np.arange(12) == 11, np.nan, LABELS[:, 0])[
+        :, None
+    ]
+    assert experiment.warnings() == [
+        "metrics of test say little, it has 1 molecule with a label"
+    ]
+    # Those of all runs count, each once.
+    monkeypatch.setattr(plan, "FEW_TESTED", 3)
+    experiment.splits = [SPLIT, SPLIT | {"test": np.array([8, 9])}]
+    assert experiment.warnings() == []
 
 
 def test_weights_of_labels(experiment):
