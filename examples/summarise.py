@@ -6,8 +6,8 @@
 
 `papers.tsv` holds what the papers report. A table stands between the lines
 `<!-- results: zinc -->` and `<!-- end -->` of a README, the order of the models of each
-benchmark at `<!-- results: order -->`, and the random forests on all data at
-`<!-- results: forests -->`.
+benchmark at `<!-- results: order -->`, electronic gaps of few molecules at
+`<!-- results: gaps -->`, and the random forests on all data at `<!-- results: forests -->`.
 """
 
 import argparse
@@ -32,6 +32,7 @@ SYSTEMS = {"graphormer", "grpe", "cgt", "gt"}
 PERCENT = {"weighted_accuracy", "accuracy", "roc_auc", "ap"}
 NAMES = {"mae": "MAE", "weighted_accuracy": "weighted accuracy, %"}
 NAMES |= {"roc_auc": "ROC-AUC, %", "ap": "AP, %", "rmse": "RMSE"}
+GAPS = ("pcqm4mv2_subset", "qm9_gap_subset")  # the benchmarks of gap.sh
 EQUAL_TIME = 1.5  # times the shortest training; other work shares the machine
 
 COLUMNS = (
@@ -285,6 +286,26 @@ def orders(papers: list[Row], results: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def gaps(results: list[Row]) -> str:
+    """MAE and longest training of each recipe on the sets of electronic gaps."""
+    found: dict[str, dict[str, list[Row]]] = {}
+    for group in sorted(groups(results).values(), key=length):
+        benchmark, recipe = group[0]["recipe"].split("/")
+        if benchmark in GAPS:
+            found.setdefault(recipe, {})[benchmark] = group
+    head = "| recipe | " + " | ".join(f"`{name}`, MAE in eV | after" for name in GAPS)
+    lines = [f"{head} |", "|---" * (1 + 2 * len(GAPS)) + "|"]
+    for recipe, measured in found.items():
+        cells = [f"`{recipe}`"]
+        for name in GAPS:
+            group = measured.get(name)
+            cells += (
+                [value_cell(group, "mae"), training(group[0])] if group else ["", ""]
+            )
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
 def forests(results: list[Row]) -> str:
     """Random forests (`random_forest.py`), one row per data set."""
     head = "| data | split | metric | test | seeds | nodes of the trees | time |"
@@ -311,6 +332,8 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
         new = None
         if what == "order":
             new = orders(papers, results)
+        elif what == "gaps":
+            new = gaps(results)
         elif what == "forests":
             new = forests(results)
         return found[1] + (new or table(what, papers, results)) + found[3]

@@ -86,6 +86,17 @@ def test_forests_of_several_seeds():
     ]
 
 
+def test_gaps_of_all_sets_side_by_side():
+    few, many = "pcqm4mv2_subset/", "qm9_gap_subset/"
+    rows = [result(0.2, recipe=many + "a", epochs="20"), result(0.3, recipe="zinc/a")]
+    rows += [result(0.4, recipe=many + "a", epochs="5"), result(0.5, recipe=few + "b")]
+    found = {row[0]: row[1:] for row in cells(summarise.gaps(rows))}
+    assert found == {
+        "`a`": ["", "", "0.2000", "20 epochs"],
+        "`b`": ["0.5000", "10 epochs", "", ""],
+    }
+
+
 def test_mean_and_deviation_over_seeds():
     results = [result(0.3, 1), result(0.5, 2), result(0.9, 1, epochs="20")]
     first, second = cells(summarise.table("zinc", [PAPER], results))
