@@ -135,7 +135,7 @@ class GraphCollator:
             weight["weight"] = torch.from_numpy(values)
         return {
             **weight,
-            "id": torch.from_numpy(graph_ids),
+            "id": torch.tensor(graph_ids),  # a copy: they may be read-only
             "nsamples": len(graph_ids),
             "ntokens": int(sizes.sum()),
             "net_input": {
