@@ -187,6 +187,7 @@ def test_the_command_learns_the_same_split(
         path.parent.mkdir()
         columns = {"t1_predicted": [0.2], "t0_predicted": [0.8], "t0_forest": [0.5]}
         pd.DataFrame(columns).to_csv(path, index=False)
+        return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(contenders.subprocess, "run", run)
     output = tmp_path / "bbbp-3-auto.csv"
@@ -263,6 +264,25 @@ def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
         )
     assert stop.value.code == 2 and message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_contender_that_fails_names_its_log(data, tmp_path, capfd):
+    words = ["--data", str(data), "--sets", "esol", "--contenders", "chemprop"]
+    with pytest.raises(SystemExit, match="chemprop failed on .*esol-1.csv; see above"):
+        measure.main([str(tmp_path / "out"), *words, "--chemprop", "false"])
+    log = tmp_path / "out/predictions/esol-1-chemprop/log"
+    assert log.is_file()
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last == f"error: false ended with code 1; see {log}"
+
+
+def test_a_trial_whose_training_fails_ends_in_its_line(esol, monkeypatch, capfd):
+    failing = [sys.executable, "-c", "exit('error: the line')"]
+    monkeypatch.setattr(contenders, "train_command", lambda *_: failing)
+    with pytest.raises(SystemExit) as stop:
+        esol.trained()
+    assert stop.value.code == 2
+    assert capfd.readouterr().err.splitlines()[-1] == "error: the line"
 
 
 def test_rows_come_whole_and_below_a_header(tmp_path):
@@ -510,6 +530,7 @@ def command(esol, monkeypatch):
             folder = Path(given.folder, Experiment.save_dir(None, 0, model, member))
             values = number + np.arange(len(SMILES)) / 1000
             save_prediction(folder / PREDICTIONS, Prediction(values[:, None]))
+        return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(trials.subprocess, "run", run)
     return commands

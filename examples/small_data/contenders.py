@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,18 @@ def forest(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarr
     return np.stack(found, 1)
 
 
+def run(
+    command: Sequence[object], log: Path, env: Mapping[str, str] | None = None
+) -> None:
+    """Adds the output to a file. Raises SystemExit, which names it."""
+    with open(log, "a") as file:
+        status = subprocess.run(
+            [*map(str, command)], env=env, stdout=file, stderr=subprocess.STDOUT
+        ).returncode
+    if status:
+        raise SystemExit(f"error: {command[0]} ended with code {status}; see {log}")
+
+
 def chemprop(
     table: pd.DataFrame, kind: str, args: argparse.Namespace, members: int = 1
 ) -> np.ndarray:
@@ -103,14 +115,7 @@ def chemprop(
     command += ["--ensemble-size", members, "--pytorch-seed", args.seed]
     command += ["--remove-checkpoints"]
     quiet = {"PYTHONPATH": "", "PYTHONWARNINGS": "ignore"}
-    with open(folder / "log", "w") as log:
-        subprocess.run(
-            [str(part) for part in command],
-            check=True,
-            env={**os.environ, **quiet},
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+    run(command, folder / "log", os.environ | quiet)
     files = sorted(folder.glob("**/model_*/test_predictions.csv"))
     if len(files) != members:
         raise SystemExit(f"error: {folder} has {len(files)} files of predictions")
@@ -197,8 +202,7 @@ def graphormer_train(
     if model != "scratch":
         words += ["--start", args.start]
     command = train_command(path, names, kind, folder / "model", args.seed, *words)
-    with open(folder / "log", "a") as log:
-        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
+    run(command, folder / "log")
     found = pd.read_csv(folder / "model/predictions_test.csv")
     shutil.rmtree(folder / "model")
     return found[[f"{name}_predicted" for name in names]].to_numpy()

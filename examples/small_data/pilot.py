@@ -27,6 +27,11 @@ UPDATES = 4000
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def run(command: Sequence[str]) -> None:
+    if subprocess.run(command).returncode:
+        raise SystemExit(2)  # it has said why
+
+
 def make_table(folder: Path, data: Path) -> None:
     """The table of molecules and targets, and the names of the targets."""
     with gzip.open(data / SOURCE, "rt") as file:
@@ -37,7 +42,7 @@ def make_table(folder: Path, data: Path) -> None:
     command = [sys.executable, prepare, folder, folder / "muv.csv"]
     command += ["--fingerprint-bits", BITS]
     command += ["--leave-out", *(data / one.file for one in SETS.values())]
-    subprocess.run([*map(str, command)], check=True)
+    run([*map(str, command)])
 
 
 def train(folder: Path, name: str, targets: Sequence[str]) -> None:
@@ -51,7 +56,7 @@ def train(folder: Path, name: str, targets: Sequence[str]) -> None:
         --cpu --seed 1 --no-epoch-checkpoints --save-dir {folder}/{name}"""
     command = [sys.executable, "-m", "fairseq_cli.train", *flags.split()]
     command += ["--adam-betas", "(0.9, 0.98)", "--target-columns", ",".join(targets)]
-    subprocess.run(command, check=True)
+    run(command)
     files = folder / name / "checkpoint_last.pt", folder / f"{name}.pt"
     if convert.main(["--slim", *map(str, files)]):
         raise SystemExit(2)  # it has said why

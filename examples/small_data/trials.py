@@ -158,7 +158,8 @@ class Case:
             command = contenders.train_command(
                 self.path, self.targets, self.kind, folder, self.split, *words
             )
-            subprocess.run([*command, "--start", START, "--quiet"], check=True)
+            if subprocess.run([*command, "--start", START, "--quiet"]).returncode:
+                raise SystemExit(2)  # it has said why
             models = {HEAD: [], FINETUNE: []}
             for kind, found in models.items():
                 for file in folder.glob(f"replicate1/{kind}*/{PREDICTIONS}"):
