@@ -84,6 +84,7 @@ WRAPPERS = {
             # Trainings of half an hour.
             */fidelity/curves.py | */time_to_accuracy.py) more=(--help) ;;
             */random_forest.py) more=(--trees 5) ;;
+            */attention_layer.py) more=(--rounds 1) ;;
             */collate.py) more=(--batch-size 8 --rounds 1) ;;
             */data_wait.py) more=(--dataset-name zinc --epochs 1 --num-workers 0) ;;
             */edge_attention.py) more=(--batch-size 2 --molecules 8 --layers 1 --rounds 1) ;;
