@@ -90,8 +90,8 @@ def forest(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarr
 def run(
     command: Sequence[object], log: Path, env: Mapping[str, str] | None = None
 ) -> None:
-    """Adds the output to a file. Raises SystemExit, which names it."""
-    with open(log, "a") as file:
+    """Writes the output to a file. Raises SystemExit, which names it."""
+    with open(log, "w") as file:
         status = subprocess.run(
             [*map(str, command)], env=env, stdout=file, stderr=subprocess.STDOUT
         ).returncode
