@@ -155,7 +155,7 @@ def test_the_mean_of_two_contenders(tmp_path):
     assert contenders.mean(table, "binary", args).tolist() == [[0.4]]
     assert args.seconds == 100
     args.start = "other"
-    with pytest.raises(SystemExit, match="measure head on bbbp-2 first"):
+    with pytest.raises(ValueError, match="measure head on bbbp-2 first"):
         contenders.mean(table, "binary", args)
 
 
@@ -245,8 +245,8 @@ def test_tables(tmp_path, capsys):
     row = ["esol", 1, "head", "other", "rmse", 0.7, 1, 8, 1, 1, 60, 1, "0"]
     with open(tmp_path / "results.tsv", "a") as file:
         file.write("\t".join(map(str, row)) + "\n")
-    with pytest.raises(SystemExit, match="head has the starts , other; keep the rows"):
-        tables.main(words)
+    assert tables.main(words) == 2
+    assert "head has the starts , other; keep the rows" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -268,12 +268,13 @@ def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
 
 def test_a_contender_that_fails_names_its_log(data, tmp_path, capfd):
     words = ["--data", str(data), "--sets", "esol", "--contenders", "chemprop"]
-    with pytest.raises(SystemExit, match="chemprop failed on .*esol-1.csv; see above"):
-        measure.main([str(tmp_path / "out"), *words, "--chemprop", "false"])
+    assert measure.main([str(tmp_path / "out"), *words, "--chemprop", "false"]) == 2
     log = tmp_path / "out/predictions/esol-1-chemprop/log"
     assert log.is_file()
-    last = capfd.readouterr().err.splitlines()[-1]
-    assert last == f"error: false ended with code 1; see {log}"
+    *_, cause, what = capfd.readouterr().err.splitlines()
+    assert cause == f"error: false ended with code 1; see {log}"
+    split = tmp_path / "out/splits/esol-1.csv"
+    assert what == f"error: chemprop failed on {split}; see above"
 
 
 def test_a_trial_whose_training_fails_ends_in_its_line(esol, monkeypatch, capfd):
@@ -283,6 +284,16 @@ def test_a_trial_whose_training_fails_ends_in_its_line(esol, monkeypatch, capfd)
         esol.trained()
     assert stop.value.code == 2
     assert capfd.readouterr().err.splitlines()[-1] == "error: the line"
+
+
+@pytest.mark.parametrize(
+    "script, words", [(measure, ["--contenders", "forest"]), (trials, []), (pilot, [])]
+)
+def test_a_folder_without_the_sets(script, words, tmp_path, capsys):
+    folders = [str(tmp_path / "out"), "--data", str(tmp_path / "no")]
+    assert script.main([*folders, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: ") and str(tmp_path / "no/") in line
 
 
 def test_rows_come_whole_and_below_a_header(tmp_path):
@@ -300,7 +311,7 @@ def test_rows_come_whole_and_below_a_header(tmp_path):
 def test_predictions_that_are_not_finite(kind):
     labels = np.array([[0.0, 1.0], [1.0, 0.0]])
     predicted = np.array([[0.1, np.nan], [0.2, 0.3]])
-    with pytest.raises(SystemExit, match="not finite"):
+    with pytest.raises(ValueError, match="not finite"):
         measure.mean_score(labels, predicted, kind)
     labels[0, 1] = np.nan
     value, targets = measure.mean_score(labels, predicted, kind)
@@ -394,7 +405,7 @@ def test_trials_of_read_outs(esol):
 
 def test_trials_of_other_starts(esol):
     setting = trials.of_start("bits", "vectors", "descriptors")
-    with pytest.raises(SystemExit, match="bits.pt is missing; pilot.py makes it"):
+    with pytest.raises(ValueError, match="bits.pt is missing; pilot.py makes it"):
         setting(esol)
     (esol.folder / "pilot").mkdir()
     start = esol.folder / "pilot/bits.pt"

@@ -14,6 +14,7 @@ import csv
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from matplotlib.figure import Figure
@@ -23,6 +24,8 @@ sys.path.insert(0, str(EXAMPLES))
 
 import plot_training  # noqa: E402
 import record  # noqa: E402
+
+from graphormer_plugin.cli import command  # noqa: E402
 
 EPOCHS = 10
 UPDATES = 157 * EPOCHS  # 10,000 graphs in batches of 64
@@ -62,13 +65,14 @@ def train(model: str, seed: int, folder: Path, more: list[str]) -> None:
     command += ["--arch", model, *MODELS[model].split()]
     command += ["--seed", str(seed), "--save-dir", str(folder), *more]
     with open(log, "a") as file:
-        subprocess.run(
+        status = subprocess.run(
             command,
             env={"PYTHONPATH": str(EXAMPLES.parent), **os.environ},
             stdout=file,
             stderr=subprocess.STDOUT,
-            check=True,
-        )
+        ).returncode
+    if status:
+        raise ValueError(f"fairseq-train ended with code {status}; see {log}")
 
 
 def curve(log: Path, split: str) -> list[float]:
@@ -135,12 +139,14 @@ def write(rows: list[dict], folder: Path) -> None:
     figure.savefig(folder / "curves.png", dpi=120)
 
 
-def main() -> int:
+@command
+def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path, help="of the runs and of the results")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
-    arguments, more = parser.parse_known_args()  # more: flags for fairseq-train
+    parser.add_argument("--debug", action="store_true", help="show the traceback")
+    arguments, more = parser.parse_known_args(argv)  # more: flags for fairseq-train
     rows = []
     for model in arguments.models:
         for seed in arguments.seeds:
@@ -149,7 +155,6 @@ def main() -> int:
             rows += rows_of(model, seed, run)
     write(rows, arguments.folder)
     print(table(rows), end="")
-    return 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from sets import SETS
 
+from graphormer_plugin.cli import command
 from graphormer_plugin.data.files import atomic_write
 
 TREES = 500
@@ -90,13 +91,13 @@ def forest(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarr
 def run(
     command: Sequence[object], log: Path, env: Mapping[str, str] | None = None
 ) -> None:
-    """Writes the output to a file. Raises SystemExit, which names it."""
+    """Writes the output to a file. Raises ValueError, which names it."""
     with open(log, "w") as file:
         status = subprocess.run(
             [*map(str, command)], env=env, stdout=file, stderr=subprocess.STDOUT
         ).returncode
     if status:
-        raise SystemExit(f"error: {command[0]} ended with code {status}; see {log}")
+        raise ValueError(f"{command[0]} ended with code {status}; see {log}")
 
 
 def chemprop(
@@ -118,7 +119,7 @@ def chemprop(
     run(command, folder / "log", os.environ | quiet)
     files = sorted(folder.glob("**/model_*/test_predictions.csv"))
     if len(files) != members:
-        raise SystemExit(f"error: {folder} has {len(files)} files of predictions")
+        raise ValueError(f"{folder} has {len(files)} files of predictions")
     columns = targets_of(table)
     return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
 
@@ -220,7 +221,7 @@ def mean(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray
     for contender in ("head", "finetuned"):
         path = args.output.with_name(f"{stem}-{contender}{start}.csv")
         if contender not in rows.index or not path.exists():
-            raise SystemExit(f"error: measure {contender} on {stem} first")
+            raise ValueError(f"measure {contender} on {stem} first")
         found.append(pd.read_csv(path)[targets_of(table)].to_numpy())
         args.seconds += float(rows.seconds[contender])
     return np.mean(found, 0)
@@ -242,7 +243,8 @@ CONTENDERS: dict[str, Contender] = {
 STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
 
 
-def main() -> None:
+@command
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("contender", choices=CONTENDERS)
     parser.add_argument("table", type=Path, help="columns smiles, split and targets")
@@ -252,7 +254,8 @@ def main() -> None:
     parser.add_argument(
         "--start", default="", help="name or file of a pre-trained model"
     )
-    args = parser.parse_args(namespace=argparse.Namespace(seconds=0.0))
+    parser.add_argument("--debug", action="store_true", help="show the traceback")
+    args = parser.parse_args(arguments, argparse.Namespace(seconds=0.0))
     table = pd.read_csv(args.table)
     kind = SETS[args.table.stem.split("-")[0]].kind
     found = CONTENDERS[args.contender](table, kind, args)

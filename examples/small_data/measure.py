@@ -27,6 +27,7 @@ import pandas as pd
 from contenders import CONTENDERS, SECONDS, STARTED, targets_of
 from sets import SETS, SPLITS, write_splits
 
+from graphormer_plugin.cli import command
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.experiment import scores
 
@@ -41,7 +42,7 @@ def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[floa
     """`mean_score` of the test rows."""
     names, test = targets_of(table), table.split == "test"
     if test.sum() != len(predicted):
-        raise SystemExit(f"error: {len(predicted)} predictions of {test.sum()} rows")
+        raise ValueError(f"{len(predicted)} predictions of {test.sum()} rows")
     labels = table.loc[test, names].to_numpy(float)
     return mean_score(labels, predicted[names].to_numpy(float), kind)
 
@@ -60,10 +61,10 @@ def mean_score(
         The figure, and the number of targets that count.
 
     Raises:
-        SystemExit: the prediction of a label is not finite.
+        ValueError: the prediction of a label is not finite.
     """
     if not np.isfinite(predicted[~np.isnan(labels)]).all():
-        raise SystemExit("error: a prediction is not finite")
+        raise ValueError("a prediction is not finite")
     name = scores.MAIN[kind].name
     found = [
         scores.score(name, *pair) for pair in scores.pairs(kind, predicted, labels)
@@ -118,7 +119,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     shared.unlink(missing_ok=True)
     revision, before = commit(), cpu_seconds()
     if subprocess.run([sys.executable, *map(str, command)]).returncode:
-        raise SystemExit(f"error: {contender} failed on {path}; see above")
+        raise ValueError(f"{contender} failed on {path}; see above")
     seconds = cpu_seconds() - before
     if shared.exists():
         seconds += float(shared.read_text())
@@ -132,6 +133,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     print(*line, flush=True)
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
@@ -149,6 +151,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add(
         "--machine", default="1", help="number of the machine whose seconds are counted"
     )
+    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     started = sorted(STARTED.intersection(args.contenders))
     if started and not args.start:
@@ -169,4 +172,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

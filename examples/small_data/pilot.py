@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sets import SETS
 
-from graphormer_plugin.cli import convert
+from graphormer_plugin.cli import command, convert
 from graphormer_plugin.data.files import atomic_write
 
 SOURCE = "muv.csv.gz"
@@ -62,11 +62,13 @@ def train(folder: Path, name: str, targets: Sequence[str]) -> None:
         raise SystemExit(2)  # it has said why
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("folder", type=Path, help="of trials.py; gets a folder `pilot`")
     add("--data", type=Path, required=True, help=f"folder of the sets and {SOURCE}")
+    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     folder = args.folder / "pilot"
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,4 +82,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,12 +8,15 @@ A table stands between the lines `<!-- figures: figures -->` and `<!-- end -->`.
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from sets import SETS, SPLITS
+
+from graphormer_plugin.cli import command
 
 HERE = Path(__file__).resolve().parent
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -56,13 +59,13 @@ def read(path: Path) -> pd.DataFrame:
     """One row per set, split and contender: the last one.
 
     Raises:
-        SystemExit: rows of a contender have different starts.
+        ValueError: rows of a contender have different starts.
     """
     found = pd.read_csv(path, sep="\t", keep_default_na=False)
     for contender, starts in found.groupby("contender").start.unique().items():
         if len(starts) > 1:
-            raise SystemExit(
-                f"error: {path}: {contender} has the starts {', '.join(starts)}; keep "
+            raise ValueError(
+                f"{path}: {contender} has the starts {', '.join(starts)}; keep "
                 "the rows of one"
             )
     return found.drop_duplicates(["set", "split", "contender"], keep="last")
@@ -184,6 +187,7 @@ TABLES = {
 }
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
@@ -191,6 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add("--trials", type=Path, default=HERE / "trials.tsv")
     add("--page", type=Path, default=HERE / "README.md")
     add("--write", action="store_true", help="put the tables into the page")
+    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     results = read(args.results)
     found = {name: function(results) for name, function in TABLES.items()}
@@ -205,4 +210,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

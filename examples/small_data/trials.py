@@ -12,6 +12,7 @@ import argparse
 import functools
 import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from graphormer_plugin import hub
+from graphormer_plugin.cli import command
 from graphormer_plugin.experiment.results import read_prediction
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
@@ -191,7 +193,7 @@ def of_start(name: str, *blocks: str) -> Setting:
     def run(case: Case) -> Floats:
         start = case.folder / "pilot" / f"{name}.pt"
         if not start.exists():
-            raise SystemExit(f"error: {start} is missing; pilot.py makes it")
+            raise ValueError(f"{start} is missing; pilot.py makes it")
         raw = {**case.raw, VECTORS: hub.load(start).embed(case.table.smiles.tolist())}
         return case.predict(case.head(blocks, raw), raw=raw)
 
@@ -461,12 +463,14 @@ def run(folder: Path, data: Path, name: str, revision: str) -> None:
                     print(*line, flush=True)
 
 
+@command
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("folder", type=Path, help="where splits, features and trials.tsv are written")
     add("--data", type=Path, required=True, help="folder of the sets")
     add("--trials", nargs="+", default=list(TRIALS), choices=TRIALS)
+    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     revision = commit()  # now: it may be another one when a figure is measured
     os.environ["OMP_NUM_THREADS"] = "1"  # for the trainings that it starts
@@ -476,4 +480,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
