@@ -15,7 +15,7 @@ grpe_tiny() {
 
 # cgt FLAGS...: mnist-CSA.yaml and cifar10-CSA.yaml, with linear maps of the weights of edges.
 # Differences: their nodes read 8 eigenvectors through a DeepSet, which this project does not
-# have; here they read 16 return probabilities in as many channels (our choice). Their head
+# have; here they read 16 return probabilities in 8 channels (our choice). Their head
 # has hidden layers of the full width.
 cgt() {
     ARCH=cgt_pattern

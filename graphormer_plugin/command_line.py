@@ -238,6 +238,8 @@ def check_device(arguments: argparse.Namespace) -> None:
         raise ValueError(
             "--fp16: training without a GPU also needs --fp16-no-flatten-grads"
         )
+    if given("amp") and not gpu:
+        logger.warning("--amp has no effect without a GPU")
 
 
 def is_known(component: type) -> bool:
@@ -264,6 +266,9 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
     what = f"--optimizer {arguments.optimizer}"
     try:
         optimizer = build_optimizer(config.optimizer, weights)
+        half = arguments.memory_efficient_fp16 or arguments.memory_efficient_bf16
+        if half and not optimizer.supports_memory_efficient_fp16:
+            raise ValueError("it has no --memory-efficient-fp16; adam has")
         if not is_known(LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]):
             return
         what = f"--lr-scheduler {arguments.lr_scheduler}"

@@ -25,6 +25,7 @@ LARGEST = float(np.finfo(np.float32).max)  # number of a cell
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
 GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
 GZIP_FREE = 1 << 26  # bytes that any .gz may have
 # Columns with the name of a molecule, in any case; the first that there is counts.
@@ -319,7 +320,6 @@ class CsvTable(Table):
                 readable(self.path),
                 opener(self.path, "rt", encoding="utf-8-sig", newline="") as file,
             ):
-                csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))
                 reader = csv.reader(lines(file), delimiter=self.delimiter, strict=True)
                 try:
                     for cells in reader:

@@ -25,7 +25,7 @@ from graphormer_plugin.data.table import (
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
-ITEM = re.compile(r">.*?<(.+?)>")  # of a data item's first line
+ITEM = re.compile(r">.*?<(.+)>")  # of a data item's first line
 
 READABLE = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
@@ -94,15 +94,22 @@ class SdfTable(Table):
         for _, record in self.records():
             titles |= bool(title(record))
             names |= dict.fromkeys(items(record))
-        own = [name for name in names if name.lower() not in ("smiles", "title")]
-        super().__init__(path, ["smiles", *(["title"] if titles else []), *own])
+        made = ["smiles", *(["title"] if titles else [])]
+        self._columns = {name: name for name in names}  # of the items
+        for name in names:
+            if name.lower() in made:
+                free = (f"{name}_{number}" for number in itertools.count(2))
+                self._columns[name] = next(one for one in free if one not in names)
+        self._has_titles = titles
+        super().__init__(path, [*made, *self._columns.values()])
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         for row, (line, record) in enumerate(self.records()):
-            cells = items(record)
+            cells = {self._columns[n]: cell for n, cell in items(record).items()}
             if "smiles" in columns:
                 cells["smiles"] = smiles_of_record(record)
-            cells["title"] = title(record)
+            if self._has_titles:
+                cells["title"] = title(record)
             yield row, line, [cells.get(name, "") for name in columns]
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
@@ -227,7 +234,7 @@ def write_sdf(
         for name in header[first:]:
             text = " ".join(values[name].split())
             if text:
-                out.write(f">  <{name}>\n{text}\n\n")
+                out.write(f">  <{' '.join(name.split())}>\n{text}\n\n")
         out.write(END_OF_RECORD + "\n")
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import roc_curve
@@ -22,6 +23,7 @@ from graphormer_plugin.inference.classes import class_labels
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
 
 
+@rc_context({"text.parse_math": False})  # a name may have a $
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     """Predictions of the test molecules of all replicates: parity plots for numbers,
     ROC curves for classes, one panel for each of the first targets that have a metric.

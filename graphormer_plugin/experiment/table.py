@@ -339,6 +339,8 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """What is probably a mistake in the data, one line each."""
     found = [table.left_out] if table.left_out else []
+    if "split" in table.extra_names and settings.split != "column:split":
+        found.append("the column split is not used; --split column:split takes it")
     if table.failures:
         found.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "

@@ -1,6 +1,7 @@
 """Calibration of predicted spreads and probabilities on molecules with labels."""
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
@@ -151,6 +152,7 @@ def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]
     return mean, share, np.array([len(part) for part in bins], np.float64)
 
 
+@rc_context({"text.parse_math": False})  # a name may have a $
 def calibration_figure(
     values: Floats,
     std: Floats | None,

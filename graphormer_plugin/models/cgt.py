@@ -29,6 +29,8 @@ Here differently:
 - The bias of the last map of the head for graphs is added once a graph, after the sum
   over its nodes (`--head-before-readout`: once a node).
 - "Attention dropout" of Table 6 drops connections (`--attention-dropout`).
+- PATTERN has two classes and a mean by their weights, not one logit and a plain mean.
+- The recipes change the learning rate per update, not per epoch.
 - `--neighbours-only` leaves each node itself among its neighbours.
 """
 

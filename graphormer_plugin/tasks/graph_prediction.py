@@ -51,6 +51,7 @@ from graphormer_plugin.modules.batch_norm import (
 )
 from graphormer_plugin.modules.graph_random import graph_seeds
 from graphormer_plugin.optim import ReduceLROnPlateau
+from graphormer_plugin.optim.amp import unscale_once
 from graphormer_plugin.processes import left_out, several_processes
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -108,6 +109,7 @@ class GraphPredictionTask(FairseqTask):
         allow_broadcast()
         allow_gather()
         allow_ddp_on_cpu()
+        unscale_once()
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):

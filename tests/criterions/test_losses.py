@@ -154,6 +154,12 @@ def test_extreme_logits_of_missing_labels_do_no_harm():
     assert model.output.grad.isfinite().all()
 
 
+def test_an_infinite_loss_of_a_missing_label_does_no_harm():
+    _, model, loss, _, _ = run(MSELoss, VALUES, [[1e30, 0.0]], [[NAN, 2.0]])
+    loss.backward()
+    assert loss.item() == 0 and model.output.grad.tolist() == [[0, 0]]
+
+
 @pytest.mark.parametrize("targets", [CLASSES, NODES])
 def test_cross_entropy_of_classes(targets, rng):
     if targets is NODES:

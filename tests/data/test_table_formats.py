@@ -157,6 +157,21 @@ class TestSdf:
         found = [cells[0] for _, _, cells in open_table(path).rows(["smiles"])]
         assert found == [Chem.CanonSmiles(text) for text in smiles]
 
+    def test_items_called_as_a_made_column(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+        items = [("Title", "a"), ("SMILES", "OCC"), ("SMILES_2", "b"), ("dose <mg>", 5)]
+        text = "".join(f">  <{name}>\n{value}\n\n" for name, value in items)
+        path.write_text(f"{block}{text}$$$$\n")
+        table = open_table(path)
+        assert table.header == ["smiles", "Title", "SMILES_3", "SMILES_2", "dose <mg>"]
+        cells = [row for _, _, row in table.rows(table.header)]
+        assert cells == [["CCO", "a", "OCC", "b", "5"]]
+        path.write_text(f"mine{block}{text}$$$$\n")
+        table = open_table(path)
+        assert table.header[:4] == ["smiles", "title", "Title_2", "SMILES_3"]
+        assert next(table.rows(["title", "Title_2"]))[2] == ["mine", "a"]
+
     def test_cut_off(self, tmp_path):
         path = tmp_path / "table.sdf"
         path.write_text("".join(map(sdf_record, ROWS))[:-20])
@@ -205,4 +220,21 @@ class TestWriting:
             pytest.skip("of an SDF only")
         before = path.read_text().split("$$$$\n")
         after = written(".sdf").read_text().split("$$$$\n")
-        assert all(new.startswith(old.rstrip("\n")) for old, new in zip(before, after))
+        both = zip(before, after, strict=True)
+        assert all(new.startswith(old.rstrip("\n")) for old, new in both)
+
+    def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
+        """The cell is longer than those that Python's reader takes by default."""
+        source, path = tmp_path / "part.csv", tmp_path / "table.sdf"
+        path.write_text("".join(map(sdf_record, ROWS[:2])))
+        table = open_table(path)
+        long = "x" * 200_000
+        with open(source, "w", newline="") as file:
+            rows = ([*cells, long] for _, _, cells in table.rows(table.header))
+            csv.writer(file).writerows([[*table.header, "IC50\n(nM)"], *rows])
+        output = tmp_path / "out.sdf"
+        write_table(source, output, table, "smiles", set(), 0, 2)
+        read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
+        assert [values["IC50 (nM)"] for values in read] == [long, long]
+        columns = open_table(output)
+        assert [c for _, _, (c,) in columns.rows(["IC50 (nM)"])] == [long, long]

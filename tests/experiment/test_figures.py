@@ -1,5 +1,6 @@
 """Figures of an experiment."""
 
+import io
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,3 +21,22 @@ def test_targets_with_a_metric_come_first():
     titles = [axis.get_title() for axis in figures.test_figure(table, [run]).axes]
     assert titles[:3] == ["y5: roc_auc 1.000", "y8: roc_auc 1.000", "y0: roc_auc -"]
     assert len(titles) == 6
+
+
+def test_names_are_no_mathematics():
+    """Matplotlib would refuse them when the figure is drawn."""
+    split = dict.fromkeys(("train", "test"), np.arange(4))
+    labels = np.array([[0.0], [1.0], [0.0], [1.0]])
+    binary = TargetSchema([r"a $\foo$ b"], r"$\unit$", "binary")
+    classes = TargetSchema([r"$\y$"], kind="multiclass", num_classes=2)
+    classes = classes.with_classes([[r"$\no$", r"$\yes$"]])
+    for targets, values in (
+        (binary, labels),
+        (TargetSchema([r"$\y$"], r"$\unit$"), labels),
+        (classes, np.eye(2)[[0, 1, 0, 1]]),
+    ):
+        table = SimpleNamespace(labels=labels, targets=targets)
+        run = Run(split, {"head": Prediction(values, np.ones((4, 1)))}, chosen="head")
+        for draw in (figures.test_figure, figures.spread_figure):
+            if figure := draw(table, [run]):
+                figure.savefig(io.BytesIO())

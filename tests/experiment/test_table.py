@@ -105,6 +105,20 @@ def test_all_targets_but_the_numbers_of_rows(write):
     assert text.startswith("--target-columns all leaves out 'n', which only numbers ")
 
 
+@pytest.mark.parametrize(
+    "split, expected",
+    [
+        ("random", ["the column split is not used; --split column:split takes it"]),
+        ("column:split", []),
+    ],
+)
+def test_a_column_split_that_is_not_used(write, split, expected):
+    rows = [["C" * k + "O", k, part] for k, part in enumerate(["train"] * 8, 1)]
+    rows += [["CN", 1.5, "valid"], ["CCN", 2.5, "test"]]
+    asked = settings(write(rows, ["smiles", "y", "split"]), split=split)
+    assert warnings_of(read_table(asked), [], asked) == expected
+
+
 def test_columns_that_are_missing(write):
     for option in ({"split": "column:fold"}, {"weight_column": "fold"}):
         with pytest.raises(DatasetError, match="no column 'fold', the header has"):

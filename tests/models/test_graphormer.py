@@ -7,6 +7,7 @@ import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead
+from graphormer_plugin.modules.encoder_layer import gelu_float32
 from support.architectures import num_weights
 
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
@@ -114,14 +115,15 @@ def test_structure_of_the_paper_and_of_the_second_version():
         found[name] = (
             [type(part) for part in parts],
             layer.pre_layernorm,
+            layer.activation is gelu_float32 and layer.attention.float32_softmax,
             [rate.p for rate in (*rates, layer.attention.dropout)],
         )
     norm, none, head = torch.nn.LayerNorm, torch.nn.Identity, TransformHead
     assert found == {
-        "paper": ([none, norm, LinearHead], True, [0, 0.1, 0, 0.1]),
-        "second": ([norm, none, head], False, [0, 0, 0.1, 0.1]),
-        "second, pre-norm": ([norm, none, head], True, [0, 0, 0.1, 0.1]),
-        "second, dropout 0.3": ([norm, none, head], False, [0.3, 0.3, 0.1, 0.1]),
+        "paper": ([none, norm, LinearHead], True, False, [0, 0.1, 0, 0.1]),
+        "second": ([norm, none, head], False, True, [0, 0, 0.1, 0.1]),
+        "second, pre-norm": ([norm, none, head], True, True, [0, 0, 0.1, 0.1]),
+        "second, dropout 0.3": ([norm, none, head], False, True, [0.3, 0.3, 0.1, 0.1]),
     }
 
 

@@ -301,9 +301,11 @@ def test_spatial_pos_max_forbids_attention():
         allowed[i + 1, j + 1] = True
     allowed[5, 5] = True
     assert torch.equal(weights > 0, allowed)
-    # unreachable counts as 510 hops, so 511 forbids nothing
-    encoder = make_encoder(spatial_pos_max=511)
-    assert (encoder.attn_bias(batch_of(encoder, [path])) > -1000).all()
+    # unreachable counts as 510 hops
+    for limit, forbidden in ((510, 8), (511, 0)):
+        encoder = make_encoder(spatial_pos_max=limit)
+        bias = encoder.attn_bias(batch_of(encoder, [path]))[0, 0]
+        assert (bias < -1000).sum() == forbidden
 
 
 def test_a_path_of_300_nodes_is_far():

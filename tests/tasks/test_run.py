@@ -13,7 +13,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from omegaconf import OmegaConf
 
-from graphormer_plugin.command_line import check_optimizer
+from graphormer_plugin.command_line import check_device, check_optimizer
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -304,6 +304,21 @@ def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
     monkeypatch.setattr(OfMatrices, "__module__", "fairseq.optim.matrices")
     with pytest.raises(ValueError, match="cannot make it: for matrices only"):
         check_optimizer(parsed)
+
+
+def test_an_optimizer_without_the_weights_of_memory_efficient_fp16():
+    arguments = f"{COMPLETE} --memory-efficient-fp16 --optimizer".split()
+    check_optimizer(parse_args_and_arch(get_training_parser(), [*arguments, "adam"]))
+    parsed = parse_args_and_arch(get_training_parser(), [*arguments, "adamw"])
+    with pytest.raises(ValueError, match="it has no --memory-efficient-fp16; adam has"):
+        check_optimizer(parsed)
+
+
+def test_amp_without_a_gpu_has_no_effect(caplog):
+    parsed = parse_args_and_arch(get_training_parser(), f"{COMPLETE} --amp".split())
+    parsed.cpu = True
+    check_device(parsed)
+    assert "--amp has no effect without a GPU" in caplog.text
 
 
 def test_fine_tuning_resets_by_itself(monkeypatch, capsys):

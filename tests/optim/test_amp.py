@@ -1,0 +1,36 @@
+"""Gradients of `--amp`, with torch's scaler for CPUs."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from fairseq.optim import AMPOptimizer
+from omegaconf import OmegaConf
+
+from graphormer_plugin.optim import AdamW
+from graphormer_plugin.optim.amp import unscale_once
+
+
+@pytest.mark.filterwarnings("ignore:.*GradScaler:FutureWarning")
+@pytest.mark.filterwarnings("ignore:torch.cuda.amp.GradScaler is enabled")
+def test_the_scale_of_the_loss_changes_no_step(monkeypatch):
+    monkeypatch.setattr(AMPOptimizer, "step", AMPOptimizer.step)
+    unscale_once()
+    common = SimpleNamespace(fp16_init_scale=1, min_loss_scale=1e-4)
+    settings = {"adam_betas": "(0.9, 0.99)", "adam_eps": 1e-8, "weight_decay": 0.0}
+    adam = OmegaConf.create({"lr": [0.01], **settings})
+    found = []
+    for scale in (1.0, 2.0**20):
+        weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+        cfg = SimpleNamespace(optimizer=adam, common=common)
+        optimizer = AMPOptimizer(cfg, [weight], AdamW(adam, [weight]))
+        optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=scale)
+        for _ in range(3):
+            optimizer.zero_grad()
+            optimizer.backward((1e-3 * weight**2).sum())
+            optimizer.clip_grad_norm(1e-3)
+            assert weight.grad.norm() < 1.001e-3
+            optimizer.step()
+        found.append(weight.detach())
+    torch.testing.assert_close(*found, rtol=1e-5, atol=0)
+    assert (found[0] != torch.tensor([1.0, -2.0])).all()
