@@ -5,6 +5,7 @@ import errno
 import fcntl
 import hashlib
 import http.client
+import logging
 import os
 import shutil
 import socket
@@ -13,6 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
+logger = logging.getLogger(__name__)
+
+# What a file system without locks answers, such as Lustre without `-o flock`.
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
@@ -77,6 +82,26 @@ def is_read_only(error: OSError) -> bool:
     return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+def lock(file: IO[Any], wait: bool = False) -> None:
+    """Locks an open file (``flock``) until it is closed.
+
+    Where the file system has no locks, it warns and locks nothing.
+
+    Raises:
+        BlockingIOError: Another process has it, unless this one shall wait.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        logger.warning(
+            "cannot lock %s: %s; let one process at a time write there",
+            file.name,
+            error.strerror,
+        )
+
+
 @contextlib.contextmanager
 def file_lock(
     path: str | os.PathLike[str], on_wait: Callable[[], None] | None = None
@@ -93,11 +118,11 @@ def file_lock(
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path.parent / f".{path.name}.lock", "a") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             if on_wait is not None:
                 on_wait()
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, wait=True)
         yield
 
 

@@ -25,6 +25,7 @@ from graphormer_plugin.data.table import (
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
+MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20 ms
 ITEM = re.compile(r">.*?<(.+)>")  # of a data item's first line
 
 READABLE = (
@@ -239,9 +240,13 @@ def write_sdf(
 
 
 def drawn_block(smiles: str, title: str) -> str:
-    """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it."""
+    """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it,
+    and without places if it is large: their time grows with the cube of the atoms."""
     with rdBase.BlockLogs():
         mol = Chem.MolFromSmiles(smiles) or Chem.Mol()
-    rdDepictor.Compute2DCoords(mol)
+    if mol.GetNumAtoms() <= MOST_PLACED:
+        rdDepictor.Compute2DCoords(mol)
+    else:  # all in one place; without, MolToMolBlock would look for some
+        mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))
     mol.SetProp("_Name", " ".join(title.split()))
     return Chem.MolToMolBlock(mol)

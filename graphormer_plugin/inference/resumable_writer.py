@@ -1,7 +1,6 @@
 """Files that are written block by block, so that a killed run can be resumed."""
 
 import contextlib
-import fcntl
 import io
 import json
 import os
@@ -14,7 +13,7 @@ import numpy as np
 
 from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
 from graphormer_plugin.data.csv_lines import write_lines
-from graphormer_plugin.data.files import atomic_write, named_in_errors
+from graphormer_plugin.data.files import atomic_write, lock, named_in_errors
 
 
 class ResumableWriter:
@@ -67,12 +66,16 @@ class ResumableWriter:
                 raise ValueError(
                     f"{path} exists already; remove it, or name another file"
                 )
-        for path in self.paths:
-            self._open(path, 0)
-            if path in self.arrays:
-                self.files[path].write(bytes(NPY_HEADER_BYTES))
-        self.files[table].write(_csv_lines([header]))
-        self._save(0, 0, self.unlike)
+        try:
+            for path in self.paths:
+                self._open(path, 0)
+                if path in self.arrays:
+                    self.files[path].write(bytes(NPY_HEADER_BYTES))
+            self.files[table].write(_csv_lines([header]))
+            self._save(0, 0, self.unlike)
+        except BaseException:
+            self.close()
+            raise
 
     def append(
         self,
@@ -127,7 +130,7 @@ class ResumableWriter:
             with contextlib.suppress(OSError):
                 file.close()
         if self.files and not self.rows:
-            for path in (self.record, *map(_part, self.paths)):
+            for path in (self.record, *map(_part, self.files)):
                 path.unlink(missing_ok=True)
         self.files = {}
 
@@ -168,7 +171,7 @@ class ResumableWriter:
         part.touch()
         file = open(part, "r+b")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except BlockingIOError:
             raise ValueError(f"{part}: another process is writing it") from None
         file.truncate(size)

@@ -13,6 +13,7 @@ from graphormer_plugin.modules.compiled_attention import (
     compiled_attention_fits,
 )
 from graphormer_plugin.modules.dropout import keep_mask
+from graphormer_plugin.modules.sparse import add_by_index
 
 # The widest heads of the compiled function: with 24 it takes 0.8 times as long as the
 # operations of torch here, with 64 it takes 2.3 times as long (18 nodes, training).
@@ -102,7 +103,7 @@ class _RelativeAttention(torch.autograd.Function):
         mask = keep_mask(attention.shape, p, attention) if p else None
         dropped = attention * mask if p else attention
 
-        per_relation = _add_by_index(dropped.view(H, B, T, T), index, 3, (H, B, T, R))
+        per_relation = add_by_index(dropped.view(H, B, T, T), index, 3, (H, B, T, R))
         out = torch.bmm(per_relation.view(H, B * T, R), value_table)
         out = out.view(H * B, T, d)
         torch.baddbmm(out, dropped, v, alpha=rescale, beta=rescale, out=out)
@@ -145,11 +146,11 @@ class _RelativeAttention(torch.autograd.Function):
         )
 
         by_pair = grad_scores.view(H, B, T, T)
-        grad_qr = _add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
+        grad_qr = add_by_index(by_pair, index, 3, (H, B, T, R)).view(H, B * T, R)
         if ctx.key_from_row:
             grad_kr = grad_qr.transpose(1, 2)
         else:
-            grad_kr = _add_by_index(by_pair, index, 2, (H, B, R, T))
+            grad_kr = add_by_index(by_pair, index, 2, (H, B, R, T))
             grad_kr = grad_kr.transpose(1, 2).reshape(H, R, B * T)
         grad_q = torch.bmm(grad_qr, query_table).view(H * B, T, d)
         torch.baddbmm(grad_q, grad_scores, k, alpha=scale, beta=scale, out=grad_q)
@@ -171,18 +172,6 @@ class _RelativeAttention(torch.autograd.Function):
             None,
             by_pair.transpose(0, 1) if ctx.has_bias else None,
         )
-
-
-def _add_by_index(
-    pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
-) -> Tensor:
-    """Sums `pairs` [H, B, T, T] into zeros of `shape` at `index` along `dim`.
-
-    Accumulates in float32 at least: a sum of many halves loses the small ones.
-    """
-    wide = torch.promote_types(pairs.dtype, torch.float32)
-    sums = torch.zeros(shape, dtype=wide, device=pairs.device)
-    return sums.scatter_add_(dim, index, pairs.to(wide)).to(pairs.dtype)
 
 
 class RelativeAttention(nn.Module):
@@ -333,8 +322,7 @@ class RelativeAttention(nn.Module):
         weights = F.dropout(weights, self.dropout, self.training)  # [B, H, T, T]
         R = tables.value.shape[1]
         index = relation_index.unsqueeze(1).expand_as(weights)
-        per_relation = weights.new_zeros(*weights.shape[:3], R)
-        per_relation = per_relation.scatter_add(3, index, weights)
+        per_relation = add_by_index(weights, index, 3, (*weights.shape[:3], R))
         out = torch.einsum("bhij,hbjd->bihd", weights, v)
         value = tables.value.to(x.dtype)
         out = out + torch.einsum("bhir,hrd->bihd", per_relation, value)

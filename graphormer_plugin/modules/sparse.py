@@ -105,6 +105,19 @@ def scaled_pair_features(
 PAIR_FIELDS = frozenset({"edge_attr", "edge_index", "node_graph", "node_mask"})
 
 
+def add_by_index(
+    pairs: Tensor, index: Tensor, dim: int, shape: tuple[int, ...]
+) -> Tensor:
+    """Sums `pairs` into zeros of a shape at `index` along `dim`, e.g. the attention of
+    all pairs in the same relation.
+
+    Accumulates in float32 at least: a sum of many halves loses the small ones.
+    """
+    wide = torch.promote_types(pairs.dtype, torch.float32)
+    sums = torch.zeros(shape, dtype=wide, device=pairs.device)
+    return sums.scatter_add_(dim, index, pairs.to(wide)).to(pairs.dtype)
+
+
 def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
     """Sums of the rows of `values` that have an index in common.
 

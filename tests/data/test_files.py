@@ -1,8 +1,10 @@
 """Files that are written whole or not at all."""
 
+import errno
+
 import pytest
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, file_lock
 
 
 def test_has_the_usual_permissions(tmp_path):
@@ -24,3 +26,15 @@ def test_an_error_leaves_what_was_there(tmp_path):
         with atomic_write(path) as file:
             raise OSError(28, "No space left on device")
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog):
+    def refuse(*_):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    with file_lock(tmp_path / "store"):
+        assert "store.lock: Function not implemented; let one process" in caplog.text
+    monkeypatch.setattr("fcntl.flock", lambda *_: open(tmp_path / "no" / "file"))
+    with pytest.raises(FileNotFoundError), file_lock(tmp_path / "store"):
+        pass

@@ -11,7 +11,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
-from graphormer_plugin.data.table_formats import open_table, write_table
+from graphormer_plugin.data.table_formats import drawn_block, open_table, write_table
 
 ROWS = [
     {
@@ -222,6 +222,12 @@ class TestWriting:
         after = written(".sdf").read_text().split("$$$$\n")
         both = zip(before, after, strict=True)
         assert all(new.startswith(old.rstrip("\n")) for old, new in both)
+
+    @pytest.mark.parametrize("atoms, placed", [(300, True), (301, False), (5000, False)])
+    def test_large_molecules_have_no_places(self, atoms, placed):
+        mol = Chem.MolFromMolBlock(drawn_block("C" * atoms, ""))
+        assert mol.GetNumAtoms() == atoms
+        assert mol.GetConformer().GetPositions().any() == placed
 
     def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
         """The cell is longer than those that Python's reader takes by default."""
