@@ -223,7 +223,9 @@ class TestWriting:
         both = zip(before, after, strict=True)
         assert all(new.startswith(old.rstrip("\n")) for old, new in both)
 
-    @pytest.mark.parametrize("atoms, placed", [(300, True), (301, False), (5000, False)])
+    @pytest.mark.parametrize(
+        "atoms, placed", [(300, True), (301, False), (5000, False)]
+    )
     def test_large_molecules_have_no_places(self, atoms, placed):
         mol = Chem.MolFromMolBlock(drawn_block("C" * atoms, ""))
         assert mol.GetNumAtoms() == atoms
