@@ -10,7 +10,7 @@ from rdkit import rdBase
 
 from graphormer_plugin.cli import RDKIT_WARNINGS, CommandParser, command
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
-from graphormer_plugin.data.options import MAX_ATOMS, help_of, names_of
+from graphormer_plugin.data.options import LISTS, MAX_ATOMS, help_of, names_of
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
@@ -48,6 +48,12 @@ def build_parser() -> argparse.ArgumentParser:
         help="columns to predict, also patterns such as 'NR-*', or all (default: the "
         "only other column, or the only one of numbers); an empty cell is a missing "
         "label",
+    )
+    add(
+        "--missing-labels",
+        metavar="A,B,...",
+        default="",
+        help=help_of("missing_labels"),
     )
     add(
         "--target-kind",
@@ -90,9 +96,10 @@ def build_parser() -> argparse.ArgumentParser:
     add = split.add_argument
     add(
         "--split",
-        default="scaffold",
-        help="scaffold (Bemis-Murcko, the default), random, or column:NAME, a column "
-        "with train, valid and test",
+        default="",
+        help="scaffold (Bemis-Murcko), random, or column:NAME, a column with train, valid "
+        "and test (default: the column called split if there is one and neither --folds "
+        "nor --ratios is given, else scaffold)",
     )
     add(
         "--ratios",
@@ -191,7 +198,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         del values[name]
     out = values.pop("out")
     values["folder"] = out or default_folder(values["table"])
-    for name in ("target_columns", "class_names", "extra_columns"):
+    for name in LISTS:
         values[name] = names_of(values[name], name)
     values["ratios"] = parse_ratios(values["ratios"])
     return Settings(**values)

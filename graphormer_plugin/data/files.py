@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import glob
 import hashlib
 import http.client
 import logging
@@ -36,7 +37,7 @@ def atomic_write(
         path: Of the file; one of that name is replaced.
         mode: ``wb`` or ``w``.
         temporary: Its name until then; by default one that no other process uses. After
-            a kill, the next writer replaces a file of a fixed name.
+            a kill, the next writer removes it, or replaces that of a fixed name.
         **options: As for `open`, for example ``encoding``.
 
     Raises:
@@ -44,16 +45,30 @@ def atomic_write(
     """
     path = Path(path)
     if temporary is None:
+        _remove_leftovers(path)
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with named_in_errors(path):
             with open(temporary, mode, **options) as file:
+                with contextlib.suppress(OSError):  # no locks here: it may stay
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            os.replace(temporary, path)
+                os.replace(temporary, path)  # while it is locked
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Removes what killed writers of a file have left: theirs that nobody has locked."""
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        number = leftover.name[len(path.name) + 2 : -len(".tmp")]
+        if not number.isdecimal():  # that of another file, such as NAME.gz
+            continue
+        with contextlib.suppress(OSError), open(leftover, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
 
 
 @contextlib.contextmanager

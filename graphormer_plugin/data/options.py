@@ -19,12 +19,13 @@ from graphormer_plugin.data.shards import Shard
 # later ones only where they are given, so that older stores stay valid.
 LATER_TABLE_OPTIONS = (
     *("class_names", "weight_column", "largest_fragment"),
-    *("extra_columns", "descriptors"),
+    *("extra_columns", "descriptors", "missing_labels"),
 )
 TABLE_OPTIONS = (
     *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
     *LATER_TABLE_OPTIONS,
 )
+LISTS = ("target_columns", "missing_labels", "class_names", "extra_columns")
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
 
@@ -76,6 +77,13 @@ class DatasetConfig:
             "help": "table: target columns, comma-separated; a pattern such as 'NR-*' "
             "stands for the columns that it fits, all for those of numbers (default: "
             "the only column that is left); an empty cell is a missing target"
+        },
+    )
+    missing_labels: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "table: further cells of targets that are missing, comma-separated, "
+            "also patterns, such as 'ND,>*,<*'"
         },
     )
     target_kind: str = field(
@@ -179,6 +187,7 @@ class DatasetOptions:
     seed: int = 1
     smiles_column: str = ""
     target_columns: Sequence[str] = ()
+    missing_labels: Sequence[str] = ()
     target_kind: str = "regression"
     target_unit: str = ""
     class_names: Sequence[str] = ()
@@ -195,7 +204,7 @@ class DatasetOptions:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("target_columns", "class_names", "extra_columns"):
+        for name in LISTS:
             names = getattr(self, name)
             if isinstance(names, str):
                 names = names_of(names, name)

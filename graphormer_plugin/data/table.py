@@ -151,13 +151,19 @@ class Table:
             )
         return others
 
-    def select(self, asked: Sequence[str], others: Sequence[str | None]) -> list[str]:
+    def select(
+        self,
+        asked: Sequence[str],
+        others: Sequence[str | None],
+        missing: Sequence[str] = (),
+    ) -> list[str]:
         """Columns that names, patterns such as ``NR-*``, or ``all`` stand for.
 
         Args:
             asked: A pattern stands for the columns that it fits, ``all`` for those of
                 numbers. Names of molecules and numbers of rows are no numbers.
             others: Columns that patterns and ``all`` never mean.
+            missing: See `is_missing`.
 
         Raises:
             DatasetError: There is no such column.
@@ -168,7 +174,7 @@ class Table:
             if name in self.places:
                 fits = [name]
             elif name == ALL:
-                fits = self._numeric(free)
+                fits = self._numeric(free, missing)
             else:
                 fits = fnmatch.filter(free, name) or [self.require(name)]
             found += (
@@ -176,13 +182,13 @@ class Table:
             )
         return found
 
-    def _numeric(self, columns: Sequence[str]) -> list[str]:
+    def _numeric(self, columns: Sequence[str], missing: Sequence[str]) -> list[str]:
         """Those of the columns that have numbers only."""
         fits = {name: True for name in columns if name.lower() not in NAMES}
         names = list(fits)
         for _, _, cells in self.rows(names):
             for name, cell in zip(names, cells, strict=True):
-                fits[name] = fits[name] and is_number(cell)
+                fits[name] &= is_number(cell) or is_missing(cell, missing)
         found = [name for name in names if fits[name]]
         numbering = self.row_numbers(found)
         if len(numbering) == len(found):
@@ -228,6 +234,19 @@ class Table:
         )
 
 
+def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
+    """Whether a cell says that there is no value.
+
+    Args:
+        cell: An empty one does, and the words of `MISSING` in any case.
+        patterns: Further words that do, perhaps with ``*`` and ``?``.
+    """
+    text = cell.strip()
+    return text.lower() in MISSING or any(
+        fnmatch.fnmatchcase(text, pattern) for pattern in patterns
+    )
+
+
 def number_in(cell: str) -> float:
     """Number of a cell, NaN for an empty one.
 
@@ -258,7 +277,7 @@ def is_number(cell: str) -> bool:
 def _float(cell: str) -> float | None:
     """What a cell says, None if it is empty; ValueError where it is no number."""
     text = cell.strip()
-    if text.lower() in MISSING:
+    if is_missing(text):
         return None
     if "_" in text:  # Python's 1_000, and nobody's number in a table
         raise ValueError(text)

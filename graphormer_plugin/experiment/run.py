@@ -1,5 +1,6 @@
 """Runs an experiment, step by step; a killed one goes on where it was."""
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +113,7 @@ def run_experiment(
     if settings.trials:
         optuna_module()
     table = read_table(settings, progress)
+    settings = dataclasses.replace(settings, split=table.split)
     splits = make_splits(table, settings)
     start = find_start(settings)
     experiment = Experiment(settings, table, splits, [], start, warn)

@@ -71,6 +71,7 @@ class Settings:
     folder: str
     smiles_column: str = ""
     target_columns: tuple[str, ...] = ()
+    missing_labels: tuple[str, ...] = ()
     target_kind: str = ""
     target_unit: str = ""
     class_names: tuple[str, ...] = ()
@@ -81,7 +82,7 @@ class Settings:
     descriptors: bool = False
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
-    split: str = "scaffold"
+    split: str = ""  # the column split if there is one, else by scaffold
     ratios: Ratios = RATIOS
     folds: int = 0
     replicates: int = 1
@@ -127,7 +128,7 @@ class Settings:
                 f"--target-kind {self.target_kind}, expected {'|'.join(TARGET_KINDS)}"
             )
         named = self.split.startswith("column:") and self.split != "column:"
-        if self.split not in ("scaffold", "random") and not named:
+        if self.split not in ("", "scaffold", "random") and not named:
             raise DatasetError(
                 f"--split {self.split}, expected scaffold|random|column:NAME"
             )

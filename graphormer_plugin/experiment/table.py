@@ -21,12 +21,13 @@ from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
+    RATIOS,
     folds,
     random_split,
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import MISSING, NAMES, is_number, shown
+from graphormer_plugin.data.table import NAMES, is_missing, is_number, shown
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.scores import MAIN
@@ -58,6 +59,7 @@ class Table:
         extras: Their cells, a row per molecule.
         scaffolds: Bemis-Murcko scaffold of each molecule.
         keys: `molecule_key` of each molecule.
+        split: How it is split: ``scaffold``, ``random`` or ``column:NAME``.
         given_split: Split that a column of the input has, or None.
         failures: (row, SMILES, reason) of the rows that were left out.
         left_out: Warning about columns that are no targets, or empty.
@@ -75,6 +77,7 @@ class Table:
     extras: list[list[str]]
     scaffolds: list[str]
     keys: list[int]
+    split: str
     given_split: Split | None
     failures: list[tuple[int, str, str]]
     left_out: str
@@ -94,22 +97,29 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     """Read the input.
 
     Targets that are not named are the only other column, or the only one of numbers.
-    Targets of 0 and 1, or of two words, are classes unless the settings say otherwise.
+    Targets of 0 and 1, or of two words, are classes unless the settings say otherwise. A
+    column called split has the split unless they say how to split.
 
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
     source_table = open_table(home_path(settings.table))
+    given_column = None
+    if not settings.folds and settings.ratios == RATIOS:
+        given_column = source_table.find_split(settings.split)
     options = DatasetOptions(
         name=settings.table,
         smiles_column=source_table.find_smiles(settings.smiles_column),
         target_columns=settings.target_columns,
+        missing_labels=settings.missing_labels,
         target_kind=settings.target_kind or "regression",
         target_unit=settings.target_unit,
         class_names=settings.class_names,
         weight_column=settings.weight_column,
         extra_columns=settings.extra_columns,
-        split=settings.split,
+        split=(
+            f"column:{given_column}" if given_column else settings.split or "scaffold"
+        ),
         skip_invalid=settings.skip_invalid,
         max_atoms=settings.max_atoms,
     )
@@ -154,12 +164,12 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
             f"{reason}); correct the source{advice}"
         )
     used = {options.smiles_column, *source.target_names}
-    if settings.split.startswith("column:"):
-        used.add(settings.split.removeprefix("column:"))
+    if given_column:
+        used.add(given_column)
     extra_names = [name for name in source_table.header if name not in used]
     cells = [row for _, _, row in source_table.rows(extra_names)]
     taken = [*used, *filter(None, (settings.weight_column, *settings.extra_columns))]
-    given = source.splits if settings.split.startswith("column:") else None
+    given = source.splits if given_column else None
     targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
     if any(source.class_names):
         targets = targets.with_classes(source.class_names)
@@ -185,6 +195,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         extras=[cells[row] for row in kept],
         scaffolds=scaffolds,
         keys=keys,
+        split=options.split,
         given_split=given and splits_of_graphs(given, graph_of_row, options.name),
         failures=failures,
         left_out=source_table.left_out(settings.target_columns, taken),
@@ -205,10 +216,9 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
     labelled, words = set(), set()
     for _, _, cells in table.rows(others):
         for name, cell in zip(others, cells, strict=True):
-            if not is_number(cell):
-                words.add(name)
-            elif cell.strip().lower() not in MISSING:
-                labelled.add(name)
+            if is_missing(cell, options.missing_labels):
+                continue
+            (labelled if is_number(cell) else words).add(name)
     found = [name for name in others if name in labelled - words]
     found = [name for name in found if name.lower() not in NAMES]
     numbering = table.row_numbers(found)
@@ -229,11 +239,11 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
     """
     special = [options.smiles_column, table.find_split(options.split)]
     special += [options.weight_column, *options.extra_columns]
-    names = table.select(options.target_columns, special)
+    names = table.select(options.target_columns, special, options.missing_labels)
     counts: list[Counter[str]] = [Counter() for _ in names]
     for _, _, cells in table.rows(names):
         for found, cell in zip(counts, cells, strict=True):
-            if cell.strip().lower() not in MISSING:
+            if not is_missing(cell, options.missing_labels):
                 found["" if is_number(cell) else cell.strip()] += 1
     words = [{*found} for found in counts]
     numbers = any("" in found for found in words)
@@ -310,7 +320,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         DatasetError: A part of a split is empty.
     """
     rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
-    scaffolds = table.scaffolds if settings.split == "scaffold" else None
+    scaffolds = table.scaffolds if table.split == "scaffold" else None
     found: list[Split]
     if table.given_split is not None:
         found = [table.given_split for _ in seeds]
@@ -327,11 +337,11 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
             if np.isnan(scored_labels(table.labels, split, name)).all():
                 advice = "give another --split or other --ratios"
                 if table.given_split is not None:
-                    advice = f"mark labelled rows with the word {name}"
+                    advice = f"mark labelled rows with the word {name}, or give another --split"
                 known = "" if name == "train" else " for a target with labels in train"
                 raise DatasetError(
                     f"{settings.table}: no label in split {name} of --split "
-                    f"{settings.split}{known}; {advice}"
+                    f"{table.split}{known}; {advice}"
                 )
     return found
 
@@ -339,7 +349,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """What is probably a mistake in the data, one line each."""
     found = [table.left_out] if table.left_out else []
-    if "split" in table.extra_names and settings.split != "column:split":
+    if "split" in table.extra_names and table.split != "column:split":
         found.append("the column split is not used; --split column:split takes it")
     if table.failures:
         found.append(

@@ -1,6 +1,7 @@
 """Files that are written whole or not at all."""
 
 import errno
+import fcntl
 
 import pytest
 
@@ -28,11 +29,33 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+def test_leftovers_of_killed_writers_go(tmp_path):
+    path = tmp_path / "table[1].csv"
+    leftover = tmp_path / ".table[1].csv.4194304.tmp"
+    others = [tmp_path / name for name in (".table[1].csv.gz.7.tmp", ".t.csv.7.tmp")]
+    for file in (leftover, *others):
+        file.touch()
+    with leftover.open("rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        with atomic_write(path) as file:
+            file.write(b"first")
+        assert leftover.exists()
+    with atomic_write(path) as file:
+        assert not leftover.exists()
+        (during,) = tmp_path.glob(".table[[]1].csv.[0-9]*.tmp")
+        with during.open("rb") as other, pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert {*tmp_path.iterdir()} == {path, *others}
+
+
 def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog):
     def refuse(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
+    with atomic_write(tmp_path / "table.csv") as file:
+        file.write(b"all")
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
     with file_lock(tmp_path / "store"):
         assert "store.lock: Function not implemented; let one process" in caplog.text
     monkeypatch.setattr("fcntl.flock", lambda *_: open(tmp_path / "no" / "file"))

@@ -106,17 +106,62 @@ def test_all_targets_but_the_numbers_of_rows(write):
 
 
 @pytest.mark.parametrize(
-    "split, expected",
+    "asked, split",
     [
-        ("random", ["the column split is not used; --split column:split takes it"]),
-        ("column:split", []),
+        ({}, "column:split"),
+        ({"replicates": 2}, "column:split"),
+        ({"split": "column:split"}, "column:split"),
+        ({"split": "scaffold"}, "scaffold"),
+        ({"split": "random"}, "random"),
+        ({"folds": 3}, "scaffold"),
+        ({"ratios": (0.5, 0.25, 0.25)}, "scaffold"),
     ],
 )
-def test_a_column_split_that_is_not_used(write, split, expected):
+def test_a_column_called_split(write, asked, split):
     rows = [["C" * k + "O", k, part] for k, part in enumerate(["train"] * 8, 1)]
     rows += [["CN", 1.5, "valid"], ["CCN", 2.5, "test"]]
-    asked = settings(write(rows, ["smiles", "y", "split"]), split=split)
-    assert warnings_of(read_table(asked), [], asked) == expected
+    asked = settings(write(rows, ["smiles", "y", "split"]), **asked)
+    table = read_table(asked)
+    assert (table.split, table.targets.names) == (split, ["y"])
+    unused = ["the column split is not used; --split column:split takes it"]
+    used = split == "column:split"
+    assert warnings_of(table, [], asked) == ([] if used else unused)
+    if used:
+        splits = make_splits(table, asked)
+        assert [found["valid"].tolist() for found in splits] == [[8]] * asked.replicates
+
+
+def test_a_column_called_split_without_a_test_row(write):
+    rows = [["CO", 1, "train"], ["CCO", 2, "train"], ["CN", 1.5, "valid"]]
+    asked = settings(write(rows, ["smiles", "y", "split"]))
+    with pytest.raises(
+        DatasetError,
+        match="no label in split test of --split column:split for a target with labels in "
+        "train; mark labelled rows with the word test, or give another --split$",
+    ):
+        make_splits(read_table(asked), asked)
+
+
+def test_labels_that_are_missing(write):
+    cells = ["1.5", ">10", "ND", "2.5", "1", "0"]
+    rows = [["C" * k + "O", f"n{k}", cell] for k, cell in enumerate(cells, 1)]
+    asked = settings(write(rows, ["smiles", "key", "y"]), missing_labels=("ND", ">*"))
+    table = read_table(asked)
+    assert (table.targets.names, table.targets.kind) == (["y"], "regression")
+    assert np.array_equal(
+        table.labels[:, 0], [1.5, np.nan, np.nan, 2.5, 1, 0], equal_nan=True
+    )
+    assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
+    rows = [[*row[:2], word] for row, word in zip(rows, ["yes", "no", "?", "no"] * 2)]
+    asked = settings(write(rows, ["smiles", "key", "y"]), target_columns=("y",))
+    with pytest.raises(DatasetError, match="column 'y' has 3 words"):
+        read_table(asked)
+    table = read_table(dataclasses.replace(asked, missing_labels=("[?]",)))
+    assert (table.targets.kind, table.targets.class_names) == (
+        "binary",
+        [["no", "yes"]],
+    )
+    assert np.isnan(table.labels[:, 0]).tolist() == [False, False, True, *[False] * 3]
 
 
 def test_columns_that_are_missing(write):
@@ -261,6 +306,7 @@ def test_splits_by_seed_and_fold(write, rng):
     found = make_splits(table, settings(path, split="random", folds=5))
     tested = np.concatenate([split["test"] for split in found])
     assert sorted(tested) == list(range(30))
+    table = read_table(settings(path))
     with pytest.raises(DatasetError, match="no label in split train of --split scaff"):
         make_splits(table, settings(path))  # alcohols share one scaffold: none
     with pytest.raises(DatasetError, match="1 scaffolds cannot make 3 folds"):

@@ -3,6 +3,7 @@
 import array
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,19 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.classes import class_order
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.table import number_in, readable, shown
+from graphormer_plugin.data.table import (
+    Table,
+    is_missing,
+    is_number,
+    number_in,
+    readable,
+    shown,
+)
 from graphormer_plugin.data.table_formats import open_table, stem
 
 logger = logging.getLogger(__name__)
@@ -81,7 +89,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     weight_column = options.weight_column and table.require(options.weight_column)
     extras = [table.require(name) for name in options.extra_columns]
     special = [smiles_column, split_column, weight_column, *extras]
-    targets = table.select(options.target_columns, special)
+    missing = options.missing_labels
+    targets = table.select(options.target_columns, special, missing)
     if not options.target_columns:
         targets = table.remaining(special)
     if len(set(targets)) != len(targets):
@@ -112,9 +121,11 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         smiles.append(cells[0].strip())
         for column, cell in zip(columns, cells[1:]):
             try:
-                values.append(column.value(cell))
+                known = not is_missing(cell, missing)
+                values.append(column.value(cell) if known else math.nan)
             except ValueError as error:
-                raise fail(column.name, error) from None
+                more_like_it = _wrong_labels(table, column.name, options)
+                raise fail(column.name, f"{error}{more_like_it}") from None
         for name, cell in zip(extras, cells[1 + len(targets) :]):
             try:
                 numbers.append(number_of(cell, "regression"))
@@ -197,6 +208,7 @@ CSV = RegisteredDataset(
         "largest_fragment",
         "extra_columns",
         "descriptors",
+        "missing_labels",
     ),
     content=_csv_content,
 )
@@ -215,7 +227,8 @@ def _splits(
         for name in ("train", "valid"):
             if name not in rows_of and options.shard.is_whole:
                 raise DatasetError(
-                    f"{path}: no rows in split {name} (column {column!r})"
+                    f"{path}: no rows in split {name} (column {column!r}); mark them "
+                    f"with the word {name}, or give --split random or scaffold"
                 )
         rows_of.setdefault("train", [])  # a shard may have none
         return {name: np.array(rows_of[name], np.int64) for name in rows_of}
@@ -227,6 +240,24 @@ def _splits(
         return random_split(rows, options.seed)
     except DatasetError as error:
         raise DatasetError(f"{path}: {error}") from None
+
+
+def _wrong_labels(table: Table, name: str, options: DatasetOptions) -> str:
+    """How many cells of a target are no numbers, and what to do about them; empty for
+    classes, which may be words."""
+    if options.target_kind != "regression":
+        return ""
+    wrong: Counter[str] = Counter()
+    for _, _, (cell,) in table.rows([name]):
+        if not is_missing(cell, options.missing_labels) and not is_number(cell):
+            wrong[cell.strip()] += 1
+    if not wrong:  # a number that does not fit float32
+        return ""
+    words = ", ".join(shown(word, 20) for word, _ in wrong.most_common(4))
+    return (
+        f" ({counted(wrong.total(), 'such cell')}: {words}{', ...' * (len(wrong) > 4)}); "
+        "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
+    )
 
 
 class _Column:

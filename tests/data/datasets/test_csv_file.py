@@ -71,6 +71,31 @@ class TestCsv:
         assert store.target[3, 0] == 3 and np.isnan(store.target[3, 1])
         assert store.manifest["counts"]["missing_labels"] == 5
 
+    def test_cells_that_a_user_calls_missing(self, options):
+        cells = ["1.5", ">10", "ND", " >2 ", "2.5", ""] * 3
+        text = table(18, value=cells.__getitem__)
+        message = (
+            "row 1 .line 3., column 'y': '>10' is not a number .9 such cells: '>10', "
+            "'ND', '>2'.; correct them, or name missing ones with --missing-labels, such "
+        )
+        for target in ("", "y"):
+            with pytest.raises(DatasetError, match=message):
+                csv_dataset(options(text, target_columns=target))
+        with pytest.raises(
+            DatasetError, match="'ND' is not a number .3 such cells: 'N"
+        ):
+            csv_dataset(options(text, missing_labels=">*"))
+        with pytest.raises(DatasetError, match="no column of numbers"):
+            csv_dataset(options(text, target_columns="all"))
+        for target in ("", "y", "all"):
+            given = options(text, target_columns=target, missing_labels="ND, >*")
+            store = get_store(given)
+            assert store.target[[0, 4], 0].tolist() == [1.5, 2.5]
+            assert np.isnan(store.target[[1, 2, 3, 5], 0]).all()
+        plain = options(text.replace("ND", "").replace(" >2 ", "").replace(">10", ""))
+        assert locate(given)[1] != locate(plain)[1]
+        assert "missing_labels" not in locate(plain)[2]["options"]
+
     @pytest.mark.parametrize("split", ["", "column:split"])
     def test_split_column(self, options, split):
         names = ["train"] * 4 + ["Val", "validation", "test", "train"]
