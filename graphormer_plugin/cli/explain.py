@@ -13,8 +13,9 @@ from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table import shown
-from graphormer_plugin.data.table_formats import is_table, open_table
+from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
+from graphormer_plugin.inference.ensemble import models_named
 from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.molecules import parser_of
 
@@ -30,7 +31,11 @@ def build_parser() -> argparse.ArgumentParser:
         "depends on, and its attention maps.",
     )
     add = result.add_argument
-    add("checkpoint", metavar="CKPT", help="checkpoint of this package")
+    add(
+        "checkpoint",
+        metavar="CKPT",
+        help="checkpoint of this package, or a folder with models.json that names one",
+    )
     add(
         "molecules",
         metavar="SMILES",
@@ -96,9 +101,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"{output}: there is no folder {output.parent}")
     if arguments.max_atoms is not None and arguments.max_atoms < 1:
         raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
-    predictor = hub.load(arguments.checkpoint, arguments.user_data_dir)
-    if isinstance(predictor, hub.EnsemblePredictor):
-        raise ValueError(f"{arguments.checkpoint} is a folder; name a checkpoint in it")
+    checkpoints, folder = models_named([arguments.checkpoint])
+    if len(checkpoints) > 1:
+        raise ValueError(
+            f"{arguments.checkpoint} has {len(checkpoints)} models; name one of them, "
+            f"such as {checkpoints[0]}"
+        )
+    predictor = hub.load(checkpoints[0], arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     molecules, refused = read_molecules(
@@ -209,21 +218,14 @@ def written_molecules(
     """Yield the molecules of the command line and of its files, in their order."""
     for argument in arguments:
         path = Path(argument)
-        if is_table(argument):
-            table = open_table(path)
+        if is_table(argument) or path.suffix.lower() == ".txt":
+            is_text = path.suffix.lower() == ".txt"
+            table = SmilesTable(path) if is_text else open_table(path)
             columns = [table.find_smiles(column)]
             columns += table.find_name(columns[0])
             for _, line, cells in table.rows(columns):
                 place = f"{path}, line {line}: "
                 yield WrittenMolecule(place, *(cell.strip() for cell in cells))
-        elif path.suffix.lower() in (".smi", ".txt"):
-            # Names may be in any encoding.
-            text = path.read_text(encoding="utf-8-sig", errors="replace")
-            for line, string in enumerate(text.splitlines(), 1):
-                smiles, *name = string.split(maxsplit=1) or [""]
-                if smiles:
-                    place = f"{path}, line {line}: "
-                    yield WrittenMolecule(place, smiles, *map(str.strip, name))
         else:
             yield WrittenMolecule("", argument)
 

@@ -61,7 +61,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "input",
         metavar="INPUT.csv",
-        help="table of molecules: .csv, .tsv or .sdf, also with .gz, or .parquet, or a "
+        help="table of molecules: .csv, .tsv, .sdf or .smi, also with .gz, or .parquet, or a "
         "folder of .parquet files",
     )
     add(

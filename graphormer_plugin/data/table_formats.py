@@ -1,5 +1,6 @@
-"""Tables of molecules as CSV, TSV, SDF and Parquet: reading, and writing of predictions."""
+"""Tables of molecules: CSV, TSV, SDF, Parquet and .smi to read; predictions to write."""
 
+import codecs
 import csv
 import gzip
 import itertools
@@ -30,10 +31,21 @@ ITEM = re.compile(r">.*?<(.+)>")  # of a data item's first line
 
 READABLE = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
-    *(".sdf", ".sdf.gz", ".parquet"),
+    *(".sdf", ".sdf.gz", ".smi", ".smi.gz", ".parquet"),
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # tables, but not for us to read
+
+
+def _windows_1252(error: UnicodeError) -> tuple[str, int]:
+    """Handler of bytes that are not UTF-8."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+# Formats that state no encoding have the old one of Windows where they are not UTF-8.
+WINDOWS_1252 = f"{__name__}.cp1252"
+codecs.register_error(WINDOWS_1252, _windows_1252)
 
 
 def is_table(name: str) -> bool:
@@ -66,6 +78,8 @@ def open_table(path: Path) -> Table:
         )
     if name.endswith((".sdf", ".sdf.gz")):
         return SdfTable(path)
+    if name.endswith((".smi", ".smi.gz")):
+        return SmilesTable(path)
     if name.endswith(".parquet") or path.is_dir():
         return ParquetTable(path)
     return CsvTable(path)
@@ -117,7 +131,7 @@ class SdfTable(Table):
         """Yields (line of the file from 1, lines without the last one)."""
         opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
         try:
-            with opener(self.path, "rt", encoding="utf-8", errors="replace") as file:
+            with opener(self.path, "rt", encoding="utf-8", errors=WINDOWS_1252) as file:
                 record: list[str] = []
                 number = start = 1
                 for number, line in enumerate(file, 1):
@@ -135,6 +149,42 @@ class SdfTable(Table):
             raise DatasetError(f"{self.path}: {error}") from None
         except OSError as error:
             raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+class SmilesTable(Table):
+    """A file of SMILES: in each line one, and perhaps a name after it. A first line whose
+    SMILES is the word smiles is a heading.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        check_expansion(path)
+        has_names = any(name for _, _, name in self._lines())
+        super().__init__(path, ["smiles", *(["name"] if has_names else [])])
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        for row, (line, smiles, name) in enumerate(self._lines()):
+            cells = {"smiles": smiles, "name": name}
+            yield row, line, [cells[column] for column in columns]
+
+    def _lines(self) -> Iterator[tuple[int, str, str]]:
+        """Yields (line, SMILES, name) of all lines that are not blank."""
+        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
+        with (
+            readable(self.path),
+            opener(self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252) as file,
+        ):
+            for line, text in enumerate(file, 1):
+                smiles, *name = text.split(maxsplit=1) or [""]
+                heading = line == 1 and smiles.lower() == "smiles"
+                if smiles and not heading:
+                    yield line, smiles, "".join(name).strip()
 
 
 def title(record: Sequence[str]) -> str:

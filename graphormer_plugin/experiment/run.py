@@ -120,10 +120,10 @@ def run_experiment(
     experiment.check_heads()
     experiment.check_names()
     identity = identity_of(settings, start)
-    claim(folder, identity)  # or an error, before there is a lock file
-    # Resolved, as a folder may have several names.
+    claim(folder, identity)  # or an error, before there is a lock file in it
     with file_lock(
-        folder.resolve(), lambda: say(f"another process works in {folder}; waiting")
+        folder / "experiment",
+        lambda: say(f"another process works in {folder}; waiting"),
     ):
         claim(folder, identity)  # two processes may have come at once
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
@@ -155,8 +155,8 @@ def is_finished(folder: Path) -> bool:
     if not path.exists():
         return False
     try:
-        names = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError:  # damaged
+        names = [str(name) for name in json.loads(path.read_bytes())]
+    except (ValueError, TypeError, RecursionError):  # damaged
         return False
     return all((folder / name).exists() for name in names)
 

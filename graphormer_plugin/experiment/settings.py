@@ -198,7 +198,7 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
         raise DatasetError(f"cannot make {folder}: {error.strerror}") from None
     try:
         if path.exists():
-            before = json.loads(path.read_text(encoding="utf-8"))
+            content = path.read_bytes()
         elif any(not file.name.startswith(".") for file in folder.iterdir()):
             raise DatasetError(
                 f"{folder} holds other files; name a new folder with --out"
@@ -209,7 +209,9 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
             return
     except OSError as error:
         raise DatasetError(f"{folder}: {error.strerror or error}") from None
-    except json.JSONDecodeError:
+    try:
+        before = dict(json.loads(content))
+    except (ValueError, TypeError, RecursionError):
         raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
     now = json.loads(json.dumps(identity))
     for name in {**before, **now}:

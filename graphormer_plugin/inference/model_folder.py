@@ -90,7 +90,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
             raise ValueError("a spread_scale is not a positive number")
         if not all(0 <= floor < float("inf") for floor in floors.values()):
             raise ValueError("a spread_floor is not a number >= 0")
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ValueError(f"{path} is damaged: {reason}") from None
     paths = [Path(folder, name) for name in names]

@@ -1,6 +1,7 @@
 import errno
 import os
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.explain import MAX_MOLECULES, main
 from graphormer_plugin.data import rings as rings_module
 from graphormer_plugin.inference import drawing
+from graphormer_plugin.inference.model_folder import write_folder
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 # Each has a map of its own in every layer.
@@ -187,7 +189,22 @@ def test_files_of_molecules(checkpoint, tmp_path):
     out = tmp_path / "page.html"
     assert main([checkpoint("grpe_tiny"), str(csv), "CCO", str(smi), str(out)]) == 0
     titles = re.findall(r"<h2>(.*?)</h2>", out.read_text())
-    assert titles == ["1: CCN", "2: CCS", "CCO", "\ufffdthyl fluoride: CCF", "CCCl"]
+    assert titles == ["1: CCN", "2: CCS", "CCO", "éthyl fluoride: CCF", "CCCl"]
+
+
+def test_the_model_of_a_folder(checkpoint, tmp_path, capsys):
+    paths = []
+    for name in ("one.pt", "two.pt"):
+        paths.append(shutil.copy(checkpoint("grpe_tiny"), tmp_path / name))
+    out = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    write_folder(tmp_path, ["one.pt"])
+    for model, path in zip((tmp_path, paths[0]), out):
+        assert main([str(model), "CCO", str(path)]) == 0
+    assert out[0].read_bytes() == out[1].read_bytes()
+    write_folder(tmp_path, ["one.pt", "two.pt"])
+    assert main([str(tmp_path), "CCO", str(tmp_path / "c.svg")]) == 2
+    message = f"{tmp_path} has 2 models; name one of them, such as {paths[0]}"
+    assert message in capsys.readouterr().err
 
 
 def test_a_bad_molecule_is_left_out(checkpoint, tmp_path, monkeypatch, capfd):

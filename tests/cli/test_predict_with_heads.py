@@ -237,6 +237,7 @@ def test_wrong_folders(folder, capsys):
         ('{"models": ["x.pt"], "weights": [1, 2]}', "2 weights of 1 models"),
         ('{"models": ["x.pt"], "weights": [0]}', "a weight is not a positive number"),
         ("[]", "TypeError"),
+        ("[" * 200_000, "RecursionError"),
     ]:
         Path("models.json").write_text(content)
         line = error_of(capsys, ".")

@@ -171,6 +171,7 @@ def test_a_finished_experiment_says_so(folder, checkpoint, capsys, monkeypatch):
     assert (folder / "model/results.txt").read_text().strip() in out
     assert main(arguments(folder, checkpoint, "--seed", "2")) == 2
     assert "another experiment: seed was 1, now 2" in capsys.readouterr().err
+    assert not list(folder.glob(".*.lock"))  # it may not be writable, unlike model/
 
 
 def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):

@@ -82,6 +82,49 @@ def test_every_format_gives_the_same_data(path):
     assert store.manifest["dataset"] == "table"
 
 
+@pytest.mark.parametrize("ending", [".smi", ".SMI.gz"])
+def test_a_file_of_smiles(tmp_path, ending):
+    text = "Smiles Name\nCCF \xe9thyl fluoride\n\n  C\tmethane \r\nCCO\n"
+    path = tmp_path / f"few{ending}"
+    data = text.encode("latin-1")
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    table = open_table(path)
+    assert table.header == ["smiles", "name"] and table.count() == 3
+    assert list(table.rows(["name", "smiles"])) == [
+        (0, 2, ["éthyl fluoride", "CCF"]),
+        (1, 4, ["methane", "C"]),
+        (2, 5, ["", "CCO"]),
+    ]
+    path.write_bytes(data[:20])
+    if ending == ".smi":
+        path.write_text("\ufeffCCO\nC\n")
+        assert open_table(path).header == ["smiles"]
+        assert list(open_table(path).rows(["smiles"])) == [
+            (0, 1, ["CCO"]),
+            (1, 2, ["C"]),
+        ]
+    else:
+        with pytest.raises(DatasetError, match="gzip"):
+            open_table(path)
+
+
+def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
+    """The format states none; µ and ° are frequent in units."""
+    record = sdf_record(ROWS[2]).replace("1.5", "5 µM – 20 °C") + sdf_record(ROWS[3])
+    path, out = tmp_path / "table.sdf", tmp_path / "out.sdf"
+    predictions = tmp_path / "predictions.csv"
+    predictions.write_text('smiles,title,NR-A,SR-C,y\nC,a,3,"",1\nC,b,4,"",2\n')
+    for encoding in ("cp1252", "utf-8"):
+        path.write_bytes(record.encode(encoding))
+        table = open_table(path)
+        assert [cells for _, _, cells in table.rows(["SR-C"])] == [
+            ["5 µM – 20 °C"],
+            ["1.5"],
+        ]
+        write_table(predictions, out, table, "smiles", ["y"], 0, 2)
+        assert "5 µM – 20 °C" in out.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     "asked, expected",
     [
