@@ -137,7 +137,7 @@ class Experiment:
         """
         targets = self.table.targets
         for number, split in enumerate(self.splits, 1):
-            unfit = unfit_targets(self.table.labels[split["train"]], targets.kind)
+            unfit = unfit_targets(self.trained_labels(split), targets.kind)
             if unfit and self.settings.model == HEAD:
                 raise DatasetError(
                     f"--model head: {listed(targets.names[at] for at in unfit)} has too "
@@ -166,10 +166,17 @@ class Experiment:
     @cached_property
     def heads_fit(self) -> bool:
         """Whether each target has enough different labels in each training split."""
-        labels, kind = self.table.labels, self.table.targets.kind
+        kind = self.table.targets.kind
         return not any(
-            unfit_targets(labels[split["train"]], kind) for split in self.splits
+            unfit_targets(self.trained_labels(split), kind) for split in self.splits
         )
+
+    def trained_labels(self, split: Split) -> np.ndarray:
+        """Labels of train that count: those of molecules with a weight above 0."""
+        labels, weights = self.table.labels, self.table.weights
+        if weights is not None:
+            labels = np.where(weights[:, None] > 0, labels, np.nan)
+        return labels[split["train"]]
 
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""

@@ -124,7 +124,8 @@ def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
                     labels = scored_labels(table.labels, run.split, split)
                     values = predicted.values[run.split[split]]
                     found = scores(kind, values, labels)
-                    start = [number, model, "yes" if model == run.chosen else "no"]
+                    title = reference_name(kind) if model == MEAN else model
+                    start = [number, title, "yes" if model == run.chosen else "no"]
                     for metric, each in found.items():
                         all_targets = mean_of_defined(each)
                         yield [*start, split, "", metric, format_metric(all_targets)]

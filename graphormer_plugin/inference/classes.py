@@ -45,9 +45,11 @@ class ClassWords:
 
 
 def class_word(targets: TargetSchema, target: int, label: float) -> str:
-    """A label as text: the name of its class, or its number in full."""
+    """A label as text: the name or number of its class, or its number in full."""
+    if targets.kind == "regression":
+        return repr(label)
     words = targets.classes_of(target)
-    return words[int(label)] if words else repr(label)
+    return words[int(label)] if words else str(int(label))
 
 
 def class_labels(targets: TargetSchema) -> list[str]:

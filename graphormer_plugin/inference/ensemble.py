@@ -291,7 +291,7 @@ class Ensemble:
         try:
             if rows:
                 with shared_features():
-                    found, unlike = self._predict(block)
+                    found = self._predict(block)
                 for row, values in zip(rows, found):
                     if row in block.reasons:
                         continue
@@ -299,6 +299,11 @@ class Ensemble:
                         predicted[row] = self.words(values)
                     else:
                         block.reasons[row] = "the prediction is not finite"
+                if self.domains:
+                    smiles = [block.smiles[row] for row in predicted]
+                    scores = found[[row in predicted for row in rows], -1]
+                    read = smiles_of(smiles, self.predictors[0].featuriser)
+                    unlike = unlike_training(self.domains, read, scores)
             if self.vectors:
                 arrays = self._embed(block)
         except (RuntimeError, MemoryError) as error:
@@ -319,8 +324,8 @@ class Ensemble:
         failed = len(block.cells) - len(predicted)
         return PredictedBlock(table, arrays, failed, unlike)
 
-    def _predict(self, block: Block) -> tuple[np.ndarray, Counter[str]]:
-        """float64 [graphs, len(names)], and what is unlike the training."""
+    def _predict(self, block: Block) -> np.ndarray:
+        """float64 [graphs, numbers], with domains the score of likeness last."""
         smiles = [block.smiles[row] for row in block.chunk.row]
         extra = block.extra[block.chunk.row]
         mean, std, in_domain = np.empty(0), None, None
@@ -351,12 +356,9 @@ class Ensemble:
             columns = [mean]
         else:
             columns = [np.stack([mean, std], 2).reshape(len(mean), -1)]
-        unlike: Counter[str] = Counter()
         if in_domain is not None:
             columns.append(in_domain[:, None])
-            read = smiles_of(smiles, self.predictors[0].featuriser)
-            unlike = unlike_training(self.domains, read, in_domain)
-        return np.concatenate(columns, 1), unlike
+        return np.concatenate(columns, 1)
 
     def _width(self) -> int:
         return self.vectors.layers * self.predictors[0].model.embed_dim

@@ -136,6 +136,9 @@ class ResumableWriter:
 
     def _resume(self, allowed: bool) -> None:
         if not allowed:
+            for path in self.paths:
+                if _part(path).exists():
+                    _open_locked(_part(path)).close()  # or it is not interrupted
             raise ValueError(
                 f"{self.record} belongs to an interrupted run; continue it with --resume, "
                 "or remove that file to start again"
@@ -169,11 +172,7 @@ class ResumableWriter:
     def _open(self, path: Path, size: int) -> None:
         part = _part(path)
         part.touch()
-        file = open(part, "r+b")
-        try:
-            lock(file)
-        except BlockingIOError:
-            raise ValueError(f"{part}: another process is writing it") from None
+        file = _open_locked(part)
         file.truncate(size)
         file.seek(size)
         self.files[path] = file
@@ -202,6 +201,17 @@ def part_record(table: Path) -> Path:
 
 def _part(path: Path) -> Path:
     return path.with_name(path.name + ".part")
+
+
+def _open_locked(part: Path) -> BinaryIO:
+    """Open a file of a run that nobody else has open; ValueError if somebody has."""
+    file = open(part, "r+b")
+    try:
+        lock(file)
+    except BlockingIOError:
+        file.close()
+        raise ValueError(f"{part}: another process is writing it") from None
+    return file
 
 
 def _csv_lines(rows: Sequence[Sequence[str]]) -> bytes:

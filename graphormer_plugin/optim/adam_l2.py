@@ -3,18 +3,19 @@
 from typing import Any
 
 import torch
-from fairseq.optim import FairseqOptimizer, register_optimizer
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.optim import register_optimizer
+from fairseq.optim.adam import FairseqAdamConfig
+
+from graphormer_plugin.optim.adamw import AdamW
 
 
 @register_optimizer("adam_l2", dataclass=FairseqAdamConfig)
-class AdamL2(FairseqAdam):
+class AdamL2(AdamW):
     """`torch.optim.Adam`: `--weight-decay` times the weights joins the gradient. In
     fairseq's `adam` it does not, but shrinks the weights (AdamW). The released code of
     PNA trains so."""
 
-    supports_flat_params = True  # of --fp16; each weight has its own step
-
-    def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
-        FairseqOptimizer.__init__(self, cfg)
-        self._optimizer = torch.optim.Adam(params, **self.optimizer_config)
+    @staticmethod
+    def make(params: Any, **options: Any) -> torch.optim.Optimizer:
+        """The optimizer of torch."""
+        return torch.optim.Adam(params, **options)

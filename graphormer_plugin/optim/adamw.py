@@ -20,4 +20,13 @@ class AdamW(FairseqAdam):
 
     def __init__(self, cfg: FairseqAdamConfig, params: Any) -> None:
         FairseqOptimizer.__init__(self, cfg)
-        self._optimizer = torch.optim.AdamW(params, fused=True, **self.optimizer_config)
+        for name in ("use_old_adam", "fp16_adam_stats"):
+            if getattr(cfg, name):
+                flag = name.replace("_", "-")
+                raise ValueError(f"it has no --{flag}; adam has")
+        self._optimizer = self.make(params, **self.optimizer_config)
+
+    @staticmethod
+    def make(params: Any, **options: Any) -> torch.optim.Optimizer:
+        """The optimizer of torch."""
+        return torch.optim.AdamW(params, fused=True, **options)

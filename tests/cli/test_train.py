@@ -343,6 +343,8 @@ def test_classes_from_scratch(quick, nothing_ships, tmp_path, monkeypatch, capsy
         "from scratch",
     ]
     assert (tmp_path / "classes-model/roc.png").exists()
+    found = rows(tmp_path / "classes-model/predictions_test.csv")
+    assert {line[name] for line in found for name in ("a/b", "c")} <= {"0", "1", ""}
 
 
 def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
@@ -441,7 +443,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
         with pytest.raises(ValueError, match="the model reads pH beside the molecules"):
             predictor.predict(["CCCO"])
         new = tmp_path / "new.csv"
-        new.write_text("smiles,pH\nCCCO,9\nCCCO,acid\nCCCO,\n")
+        new.write_text("smiles,pH\nCCCO,9\nCCCBr,acid\nCCCO,\n")
         output = tmp_path / f"{name}.csv"
         vectors, atoms = tmp_path / f"{name}.npy", tmp_path / f"{name}_atoms.npy"
         line = [str(path), str(new), str(output), "--embeddings"]
@@ -450,6 +452,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
         assert np.load(f"{atoms.with_suffix('')}.count.npy").tolist() == [4, 0, 4]
         output.unlink()
         assert predict.main([*line, str(vectors)]) == 0
+        assert "no training molecule" not in capsys.readouterr().err  # of two rows
         assert np.isnan(np.load(vectors)).all(1).tolist() == [False, True, False]
         first, second, third = rows(output)
         assert float(first["gap"]) == pytest.approx(high, rel=1e-4)

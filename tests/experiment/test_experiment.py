@@ -38,6 +38,7 @@ def experiment(tmp_path, monkeypatch):
         targets=TargetSchema(["y"]),
         smiles=["C"] * len(LABELS),
         given_split=None,
+        weights=None,
     )
     warnings = []
     result = Experiment(
@@ -173,6 +174,16 @@ def test_heads_alone_need_labels(experiment):
     with pytest.raises(
         DatasetError, match="head: y has too few .* of replicate 1; leav"
     ):
+        experiment.check_heads()
+
+
+def test_labels_of_weight_0_do_not_fit_heads(experiment):
+    assert experiment.heads_fit
+    del experiment.heads_fit
+    experiment.table.weights = (np.arange(len(LABELS)) == 0).astype(float)
+    assert not experiment.heads_fit
+    experiment.settings = Settings("a.csv", "out", model=HEAD)
+    with pytest.raises(DatasetError, match="y has too few different labels in train"):
         experiment.check_heads()
 
 

@@ -103,6 +103,7 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     write_results(tmp_path, table, [run])
     lines = rows(tmp_path / "results.csv")
     assert {line["value"] for line in lines if line["target"] == "z"} == {""}
+    assert {line["model"] for line in lines} == {reference, FOREST, "model"}
 
 
 def test_molecules_without_a_label():

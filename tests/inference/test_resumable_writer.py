@@ -2,7 +2,9 @@
 
 import errno
 import os
+from collections import Counter
 
+import numpy as np
 import pytest
 
 from graphormer_plugin.inference.resumable_writer import ResumableWriter
@@ -30,3 +32,13 @@ def test_files_of_a_running_process_stay(tmp_path):
     with pytest.raises(ValueError, match="another process is writing it"):
         writer(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["out.csv.part", "v.npy.part"]
+
+
+def test_a_running_process_is_not_an_interrupted_one(tmp_path):
+    first = writer(tmp_path)
+    with pytest.raises(ValueError, match="another process is writing it"):
+        writer(tmp_path)
+    first.append([["1"]], [np.zeros((1, 2))], 0, Counter())
+    first.close()
+    with pytest.raises(ValueError, match="belongs to an interrupted run"):
+        writer(tmp_path)

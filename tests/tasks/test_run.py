@@ -314,6 +314,18 @@ def test_an_optimizer_without_the_weights_of_memory_efficient_fp16():
         check_optimizer(parsed)
 
 
+@pytest.mark.parametrize("optimizer", ["adamw", "adam_l2"])
+@pytest.mark.parametrize("flag", ["--use-old-adam", "--fp16-adam-stats"])
+def test_options_of_adam_that_others_do_not_have(optimizer, flag):
+    arguments = f"{COMPLETE} --optimizer {optimizer}".split()
+    check_optimizer(parse_args_and_arch(get_training_parser(), arguments))
+    parsed = parse_args_and_arch(get_training_parser(), [*arguments, flag])
+    with pytest.raises(
+        ValueError, match=f"--optimizer {optimizer}: .* it has no {flag}"
+    ):
+        check_optimizer(parsed)
+
+
 def test_amp_without_a_gpu_has_no_effect(caplog):
     parsed = parse_args_and_arch(get_training_parser(), f"{COMPLETE} --amp".split())
     parsed.cpu = True
