@@ -15,7 +15,6 @@ Regression is our choice: the same trees, a third of the bits at each split. Ano
 of trees is a variant in the table.
 """
 
-import argparse
 import dataclasses
 import sys
 import time
@@ -28,7 +27,7 @@ import record
 from rdkit import rdBase
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.cli.preprocess import kind_of_argument
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.build import hash_of_rows
@@ -125,7 +124,7 @@ def scores(forest, bits: np.ndarray) -> np.ndarray:
 
 @command
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = CommandParser(description=__doc__.splitlines()[0])
     for option in dataclasses.fields(DatasetConfig):
         flag = "--" + option.name.removeprefix("prepare_").replace("_", "-")
         settings = {"dest": option.name, "help": option.metadata["help"]}
@@ -137,7 +136,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--results", type=Path, default=Path(__file__).with_name("results.tsv")
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback")
     arguments = parser.parse_args(argv)
     options = DatasetOptions.from_config(arguments, seed=arguments.seed)
     quiet = rdBase.BlockLogs()  # a line for each molecule that is unusual

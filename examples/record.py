@@ -29,7 +29,7 @@ from fairseq_cli import validate
 
 import graphormer_plugin
 from graphormer_plugin import hub
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 
 PLUGIN = Path(graphormer_plugin.__file__).parent
@@ -161,7 +161,7 @@ def append(path: Path, row: dict[str, Any]) -> None:
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = CommandParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--subset", default="test")
     parser.add_argument("--metric", required=True, help="a name that fairseq logs")
@@ -169,7 +169,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--variant", default="")
     parser.add_argument("--devices", type=int, default=1, help="it was trained on")
     parser.add_argument("--results", type=Path, required=True)
-    parser.add_argument("--debug", action="store_true", help="show the traceback")
     arguments = parser.parse_args(argv)
     path = arguments.checkpoint
     if not path.is_file():

@@ -1,11 +1,12 @@
 """``python -m graphormer_plugin``: print versions, components and the plugin folder."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cython_ext
 import graphormer_plugin
-from graphormer_plugin.cli import CommandParser
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.versions import versions
 
 
@@ -52,7 +53,8 @@ def components() -> dict[str, list[str]]:
     }
 
 
-def main(argv: list[str] | None = None) -> None:
+@command
+def main(argv: Sequence[str] | None = None) -> None:
     """Entry point of ``python -m graphormer_plugin``."""
     parser = CommandParser(
         prog="python -m graphormer_plugin",
@@ -76,4 +78,4 @@ def main(argv: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,7 +9,6 @@ curves.png there, and the table of the README to the terminal. A run that is com
 not trained again, and an interrupted one goes on.
 """
 
-import argparse
 import csv
 import os
 import subprocess
@@ -25,7 +24,7 @@ sys.path.insert(0, str(EXAMPLES))
 import plot_training  # noqa: E402
 import record  # noqa: E402
 
-from graphormer_plugin.cli import command  # noqa: E402
+from graphormer_plugin.cli import CommandParser, command  # noqa: E402
 
 EPOCHS = 10
 UPDATES = 157 * EPOCHS  # 10,000 graphs in batches of 64
@@ -141,11 +140,10 @@ def write(rows: list[dict], folder: Path) -> None:
 
 @command
 def main(argv: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = CommandParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("folder", type=Path, help="of the runs and of the results")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--debug", action="store_true", help="show the traceback")
     arguments, more = parser.parse_known_args(argv)  # more: flags for fairseq-train
     rows = []
     for model in arguments.models:

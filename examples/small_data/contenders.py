@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from sets import SETS
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.files import atomic_write
 
 TREES = 500
@@ -245,7 +245,7 @@ STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = CommandParser(description=__doc__.partition("\n")[0])
     parser.add_argument("contender", choices=CONTENDERS)
     parser.add_argument("table", type=Path, help="columns smiles, split and targets")
     parser.add_argument("output", type=Path, help="predictions of the test rows")
@@ -254,7 +254,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--start", default="", help="name or file of a pre-trained model"
     )
-    parser.add_argument("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments, argparse.Namespace(seconds=0.0))
     table = pd.read_csv(args.table)
     kind = SETS[args.table.stem.split("-")[0]].kind

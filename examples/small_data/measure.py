@@ -27,7 +27,7 @@ import pandas as pd
 from contenders import CONTENDERS, SECONDS, STARTED, targets_of
 from sets import SETS, SPLITS, write_splits
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.experiment import scores
 
@@ -135,7 +135,7 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add(
         "folder",
@@ -151,7 +151,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add(
         "--machine", default="1", help="number of the machine whose seconds are counted"
     )
-    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     started = sorted(STARTED.intersection(args.contenders))
     if started and not args.start:

@@ -8,7 +8,6 @@ updates of the start in the package: enough to compare the two (our choice). The
 command goes on where it was stopped.
 """
 
-import argparse
 import gzip
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from sets import SETS
 
-from graphormer_plugin.cli import command, convert
+from graphormer_plugin.cli import CommandParser, command, convert
 from graphormer_plugin.data.files import atomic_write
 
 SOURCE = "muv.csv.gz"
@@ -64,11 +63,10 @@ def train(folder: Path, name: str, targets: Sequence[str]) -> None:
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("folder", type=Path, help="of trials.py; gets a folder `pilot`")
     add("--data", type=Path, required=True, help=f"folder of the sets and {SOURCE}")
-    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     folder = args.folder / "pilot"
     folder.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@
 A table stands between the lines `<!-- figures: figures -->` and `<!-- end -->`.
 """
 
-import argparse
 import re
 import sys
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 from sets import SETS, SPLITS
 
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 
 HERE = Path(__file__).resolve().parent
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -189,13 +188,12 @@ TABLES = {
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("results", type=Path, nargs="?", default=HERE / "results.tsv")
     add("--trials", type=Path, default=HERE / "trials.tsv")
     add("--page", type=Path, default=HERE / "README.md")
     add("--write", action="store_true", help="put the tables into the page")
-    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     results = read(args.results)
     found = {name: function(results) for name, function in TABLES.items()}

@@ -31,7 +31,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import command
+from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.experiment.results import read_prediction
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
@@ -465,12 +465,11 @@ def run(folder: Path, data: Path, name: str, revision: str) -> None:
 
 @command
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("folder", type=Path, help="where splits, features and trials.tsv are written")
     add("--data", type=Path, required=True, help="folder of the sets")
     add("--trials", nargs="+", default=list(TRIALS), choices=TRIALS)
-    add("--debug", action="store_true", help="show the traceback")
     args = parser.parse_args(arguments)
     revision = commit()  # now: it may be another one when a figure is measured
     os.environ["OMP_NUM_THREADS"] = "1"  # for the trainings that it starts

@@ -4,7 +4,7 @@ import argparse
 import functools
 import sys
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from graphormer_plugin.data.errors import is_out_of_memory
 
@@ -16,7 +16,13 @@ Command = Callable[[Sequence[str] | None], int | None]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Answers a wrong argument in one line, without a page of usage."""
+    """Answers a wrong argument in one line, without a page of usage, and has the
+    ``--debug`` of `command`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        text = "show the traceback of an error"
+        self.add_argument("--debug", action="store_true", help=text)
 
     def error(self, message: str) -> NoReturn:
         self.exit(EXIT_BAD_INPUT, f"error: {message}; --help lists the options\n")

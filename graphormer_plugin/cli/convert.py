@@ -71,9 +71,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="kind of the targets (default: regression)",
     )
     add("--target-unit", help="unit of a regression target, for messages")
-    result.add_argument(
-        "--debug", action="store_true", help="show the traceback of an error"
-    )
     return result
 
 

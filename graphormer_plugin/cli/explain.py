@@ -85,7 +85,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="folder with modules that register what the model needs: its architecture, "
         "pair encodings or substructures",
     )
-    add("--debug", action="store_true", help="show the traceback of an error")
     return result
 
 

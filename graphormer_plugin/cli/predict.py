@@ -160,7 +160,6 @@ def build_parser() -> argparse.ArgumentParser:
         "pair encodings or substructures",
     )
     add("--quiet", action="store_true", help="no progress bar")
-    add("--debug", action="store_true", help="show the traceback of an error")
     return result
 
 

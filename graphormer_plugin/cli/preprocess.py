@@ -48,7 +48,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="prepare again even if a valid store exists",
     )
     add("--quiet", action="store_true", help="no progress bar")
-    add("--debug", action="store_true", help="show the traceback of an error")
     return result
 
 

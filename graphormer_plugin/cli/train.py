@@ -168,7 +168,6 @@ def build_parser() -> argparse.ArgumentParser:
     add("--device", choices=("cpu", "cuda"), default="", help="default: a GPU if any")
     add = result.add_argument
     add("--quiet", action="store_true", help="no progress bar")
-    add("--debug", action="store_true", help="show the traceback of an error")
     return result
 
 
