@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"{output}: there is no folder {output.parent}")
     if arguments.max_atoms is not None and arguments.max_atoms < 1:
         raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
-    checkpoints, folder = models_named([arguments.checkpoint])
+    checkpoints, _ = models_named([arguments.checkpoint])
     if len(checkpoints) > 1:
         raise ValueError(
             f"{arguments.checkpoint} has {len(checkpoints)} models; name one of them, "
@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not sections:
         raise ValueError("; ".join(section.text for section in refused))
     if kind == "html":
-        title = f"{explain.name}: {Path(arguments.checkpoint).name}"
+        title = f"{explain.name}: {checkpoints[0].name}"
         text = page(title, explain.introduction, [*sections, *refused])
         content = text.encode()
     else:
@@ -217,10 +217,11 @@ def written_molecules(
     """Yield the molecules of the command line and of its files, in their order."""
     for argument in arguments:
         path = Path(argument)
-        if is_table(argument) or path.suffix.lower() == ".txt":
-            is_text = path.suffix.lower() == ".txt"
+        is_text = path.suffix.lower() == ".txt"
+        if is_text or is_table(argument):
             table = SmilesTable(path) if is_text else open_table(path)
-            columns = [table.find_smiles(column)]
+            named = "" if isinstance(table, SmilesTable) else column
+            columns = [table.find_smiles(named)]
             columns += table.find_name(columns[0])
             for _, line, cells in table.rows(columns):
                 place = f"{path}, line {line}: "

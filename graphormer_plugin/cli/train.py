@@ -32,7 +32,11 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = result.add_argument
     add("table", metavar="TABLE", help=".csv, .tsv, .sdf (also with .gz) or .parquet")
-    add("--out", metavar="FOLDER", help="where to write (default: the table's name)")
+    add(
+        "--out",
+        metavar="FOLDER",
+        help="where to write (default: the table's name and -model)",
+    )
     table = result.add_argument_group("table")
     add = table.add_argument
     add(
@@ -103,10 +107,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--ratios",
-        type=str,
-        default="80,10,10",
+        default="",
         metavar="A,B,C",
-        help="shares of train, valid and test (default: 80,10,10)",
+        help="shares of train, valid and test (default: 80,10,10); not with --folds",
     )
     add("--folds", type=int, default=0, metavar="K", help="cross-validation, K >= 3")
     add(
@@ -114,7 +117,8 @@ def build_parser() -> argparse.ArgumentParser:
         type=int,
         default=1,
         metavar="K",
-        help="repeat with K splits and seeds (default: 1)",
+        help="repeat with K splits and seeds, or if a column has the split with K seeds "
+        "(default: 1)",
     )
     add("--seed", type=int, default=1, help="of splits and models (default: 1)")
     model = result.add_argument_group("model")
@@ -199,7 +203,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     values["folder"] = out or default_folder(values["table"])
     for name in LISTS:
         values[name] = names_of(values[name], name)
-    values["ratios"] = parse_ratios(values["ratios"])
+    values["ratios"] = parse_ratios(values["ratios"]) if values["ratios"] else None
     return Settings(**values)
 
 

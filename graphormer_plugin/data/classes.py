@@ -42,7 +42,8 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
     if len(words) > 2:
         raise ValueError(
             f"{len(words)} different words ({shown}{', ...' if len(words) > 5 else ''}), "
-            "and a binary target has two; give --target-kind multiclass"
+            "and a binary target has two; give --target-kind multiclass, or name missing "
+            "labels with --missing-labels"
         )
     if len(words) == 2:
         for no, yes in (sorted(words), sorted(words, reverse=True)):

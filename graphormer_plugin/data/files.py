@@ -49,15 +49,32 @@ def atomic_write(
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         with named_in_errors(path):
-            with open(temporary, mode, **options) as file:
-                with contextlib.suppress(OSError):  # no locks here: it may stay
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with _open_locked(temporary, mode, **options) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
                 os.replace(temporary, path)  # while it is locked
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _open_locked(path: Path, mode: str, **options: Any) -> IO[Any]:
+    """Opens a new file, and locks it where the file system has locks."""
+    while True:
+        file = open(path, mode, **options)
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if _has_name(file, path):
+            return file
+        file.close()  # taken for a leftover before it was locked
+
+
+def _has_name(file: IO[Any], path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _remove_leftovers(path: Path) -> None:
@@ -68,7 +85,8 @@ def _remove_leftovers(path: Path) -> None:
             continue
         with contextlib.suppress(OSError), open(leftover, "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            leftover.unlink()
+            if _has_name(file, leftover):
+                leftover.unlink()
 
 
 @contextlib.contextmanager

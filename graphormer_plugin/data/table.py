@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import fnmatch
+import functools
 import gzip
 import itertools
 import math
@@ -239,12 +240,18 @@ def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
 
     Args:
         cell: An empty one does, and the words of `MISSING` in any case.
-        patterns: Further words that do, perhaps with ``*`` and ``?``.
+        patterns: Further words that do, in any case; ``*`` stands for any text.
     """
-    text = cell.strip()
-    return text.lower() in MISSING or any(
-        fnmatch.fnmatchcase(text, pattern) for pattern in patterns
-    )
+    text = cell.strip().lower()
+    if not patterns:
+        return text in MISSING
+    return text in MISSING or _any_of(tuple(patterns)).fullmatch(text) is not None
+
+
+@functools.cache
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    words = (re.escape(pattern.lower()).replace(r"\*", ".*") for pattern in patterns)
+    return re.compile("|".join(words), re.DOTALL)
 
 
 def number_in(cell: str) -> float:

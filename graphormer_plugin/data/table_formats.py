@@ -22,6 +22,7 @@ from graphormer_plugin.data.table import (
     Table,
     check_expansion,
     readable,
+    shown,
 )
 
 END_OF_RECORD = "$$$$"
@@ -85,6 +86,21 @@ def open_table(path: Path) -> Table:
     return CsvTable(path)
 
 
+def open_labelled(path: Path) -> Table:
+    """The same, for what needs labels.
+
+    Raises:
+        DatasetError: It cannot be read, or has none.
+    """
+    table = open_table(path)
+    if isinstance(table, SmilesTable):
+        raise DatasetError(
+            f"{path}: such a file has SMILES and names, no labels; save them as CSV "
+            "with a header"
+        )
+    return table
+
+
 class SdfTable(Table):
     """An SDF file: a column of SMILES, one of titles if there are some, and its data items.
 
@@ -135,6 +151,7 @@ class SdfTable(Table):
                 record: list[str] = []
                 number = start = 1
                 for number, line in enumerate(file, 1):
+                    check_text(self.path, number, line)
                     if line.startswith(END_OF_RECORD):
                         yield start, record
                         record, start = [], number + 1
@@ -149,6 +166,12 @@ class SdfTable(Table):
             raise DatasetError(f"{self.path}: {error}") from None
         except OSError as error:
             raise DatasetError(f"{self.path}: {error.strerror}") from None
+
+
+def check_text(path: Path, number: int, line: str) -> None:
+    """DatasetError if a line is no text, or that of UTF-16."""
+    if "\0" in line:
+        raise DatasetError(f"{path}: line {number} is not UTF-8 text; save it in UTF-8")
 
 
 class SmilesTable(Table):
@@ -181,7 +204,13 @@ class SmilesTable(Table):
             opener(self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252) as file,
         ):
             for line, text in enumerate(file, 1):
+                check_text(self.path, line, text)
                 smiles, *name = text.split(maxsplit=1) or [""]
+                if line == 1 and smiles.lower().startswith(("smiles,", "smiles;")):
+                    raise DatasetError(
+                        f"{self.path}: a table with the heading {shown(text.strip())}; "
+                        "let its name end in .csv"
+                    )
                 heading = line == 1 and smiles.lower() == "smiles"
                 if smiles and not heading:
                     yield line, smiles, "".join(name).strip()

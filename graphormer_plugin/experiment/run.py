@@ -1,5 +1,6 @@
 """Runs an experiment, step by step; a killed one goes on where it was."""
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Callable
@@ -121,9 +122,13 @@ def run_experiment(
     experiment.check_names()
     identity = identity_of(settings, start)
     claim(folder, identity)  # or an error, before there is a lock file in it
-    with file_lock(
-        folder / "experiment",
-        lambda: say(f"another process works in {folder}; waiting"),
+    with (
+        contextlib.nullcontext()  # also of somebody else, who may read it only
+        if is_finished(folder)
+        else file_lock(
+            folder / "experiment",
+            lambda: say(f"another process works in {folder}; waiting"),
+        )
     ):
         claim(folder, identity)  # two processes may have come at once
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
@@ -158,7 +163,7 @@ def is_finished(folder: Path) -> bool:
         names = [str(name) for name in json.loads(path.read_bytes())]
     except (ValueError, TypeError, RecursionError):  # damaged
         return False
-    return all((folder / name).exists() for name in names)
+    return bool(names) and all((folder / name).exists() for name in names)
 
 
 def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
@@ -166,6 +171,7 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     found = {
         name: value for name, value in vars(settings).items() if name not in PLACES
     }
+    found["ratios"] = settings.shares
     path = home_path(settings.table)
     if path.is_dir():
         table = open_table(path)

@@ -83,7 +83,7 @@ class Settings:
     skip_invalid: bool = False
     max_atoms: int = MAX_ATOMS
     split: str = ""  # the column split if there is one, else by scaffold
-    ratios: Ratios = RATIOS
+    ratios: Ratios | None = None
     folds: int = 0
     replicates: int = 1
     seed: int = 1
@@ -117,7 +117,7 @@ class Settings:
             )
         if self.folds and self.replicates > 1:
             raise DatasetError("--folds and --replicates cannot be combined")
-        if self.folds and self.ratios != RATIOS:
+        if self.folds and self.ratios:
             raise DatasetError(
                 "--folds and --ratios cannot be combined: valid and test are a fold each"
             )
@@ -132,7 +132,7 @@ class Settings:
             raise DatasetError(
                 f"--split {self.split}, expected scaffold|random|column:NAME"
             )
-        if named and (self.folds or self.ratios != RATIOS):
+        if named and (self.folds or self.ratios):
             raise DatasetError(
                 f"--split {self.split} is one split: --folds and --ratios do not go "
                 "with it"
@@ -145,6 +145,11 @@ class Settings:
         asked |= {"ensemble": self.ensemble > 1, "trials": self.trials > 0}
         asked["descriptors"] = self.descriptors
         return ["--" + name.replace("_", "-") for name in asked if asked[name]]
+
+    @property
+    def shares(self) -> Ratios:
+        """Shares of train, valid and test."""
+        return self.ratios or RATIOS
 
     @property
     def runs(self) -> int:
@@ -210,16 +215,20 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
     except OSError as error:
         raise DatasetError(f"{folder}: {error.strerror or error}") from None
     try:
-        before = dict(json.loads(content))
-    except (ValueError, TypeError, RecursionError):
-        raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
-    now = json.loads(json.dumps(identity))
-    for name in {**before, **now}:
-        if before.get(name) != now.get(name):
-            what = (
-                f"{name} was {json.dumps(before.get(name))}, now "
-                f"{json.dumps(now.get(name))}"
-            )
+        before = json.loads(content)
+    except (ValueError, RecursionError):
+        before = None
+    if not isinstance(before, dict):
+        raise DatasetError(f"{path} is damaged; name a new folder with --out")
+    # Older versions did not write what they did not know.
+    default = {field.name: field.default for field in dataclasses.fields(Settings)}
+    for name in {**before, **identity}:
+        old, new = (
+            json.dumps(found.get(name, default.get(name)))
+            for found in (before, identity)
+        )
+        if old != new:
+            what = f"{name} was {old}, now {new}"
             if name in FILES:
                 what = f"{FILES[name]} is another file, or has changed"
             raise DatasetError(

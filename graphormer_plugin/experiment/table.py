@@ -21,7 +21,6 @@ from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
-    RATIOS,
     folds,
     random_split,
     scaffold_split,
@@ -29,7 +28,7 @@ from graphormer_plugin.data.splits import (
 )
 from graphormer_plugin.data.table import NAMES, is_missing, is_number, shown
 from graphormer_plugin.data.table import Table as InputTable
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.table_formats import open_labelled
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.classes import class_word
@@ -103,9 +102,9 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    source_table = open_table(home_path(settings.table))
+    source_table = open_labelled(home_path(settings.table))
     given_column = None
-    if not settings.folds and settings.ratios == RATIOS:
+    if not settings.folds and not settings.ratios:
         given_column = source_table.find_split(settings.split)
     options = DatasetOptions(
         name=settings.table,
@@ -256,7 +255,8 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
                 raise DatasetError(f"{table.path}: column {name!r}: {error}") from None
             raise DatasetError(
                 f"{table.path}: column {name!r} has {len(found)} words "
-                f"({listed(sorted(found))}); for classes give --target-kind multiclass"
+                f"({listed(sorted(found))}); for classes give --target-kind "
+                "multiclass, and name missing labels with --missing-labels"
             )
     if not any(found - {""} for found in words) or numbers and not options.class_names:
         return "regression"
@@ -327,11 +327,11 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     elif settings.folds:
         found = list(folds(rows, settings.folds, settings.seed, scaffolds))
     elif scaffolds is None:
-        found = [random_split(rows, seed, settings.ratios) for seed in seeds]
+        found = [random_split(rows, seed, settings.shares) for seed in seeds]
     elif settings.runs == 1:
-        found = [scaffold_split(scaffolds, settings.ratios)]
+        found = [scaffold_split(scaffolds, settings.shares)]
     else:
-        found = [scaffold_split(scaffolds, settings.ratios, seed) for seed in seeds]
+        found = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
     for split in found:
         for name in SPLITS:
             if np.isnan(scored_labels(table.labels, split, name)).all():
@@ -350,7 +350,14 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     """What is probably a mistake in the data, one line each."""
     found = [table.left_out] if table.left_out else []
     if "split" in table.extra_names and table.split != "column:split":
-        found.append("the column split is not used; --split column:split takes it")
+        how = "--split column:split takes it"
+        if settings.folds or settings.ratios:
+            how = "it is without --folds and --ratios"
+        found.append(f"the column split is not used; {how}")
+    if table.given_split is not None and settings.replicates > 1:
+        found.append(
+            f"all replicates have the split of {table.split}: they differ in their seeds"
+        )
     if table.failures:
         found.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "

@@ -184,10 +184,11 @@ def test_picture_of_one_molecule(checkpoint, tmp_path, suffix, start):
 
 def test_files_of_molecules(checkpoint, tmp_path):
     csv, smi = tmp_path / "in.csv", tmp_path / "in.smi"
-    csv.write_text("id,SMILES\n1,CCN\n2,CCS\n")
+    csv.write_text("id,SMILES,other\n1,CCN,C\n2,CCS,C\n")
     smi.write_text("CCF \xe9thyl fluoride\n\nCCCl\n", encoding="latin-1")
     out = tmp_path / "page.html"
-    assert main([checkpoint("grpe_tiny"), str(csv), "CCO", str(smi), str(out)]) == 0
+    given = [str(csv), "CCO", str(smi), str(out), "--smiles-column", "SMILES"]
+    assert main([checkpoint("grpe_tiny"), *given]) == 0
     titles = re.findall(r"<h2>(.*?)</h2>", out.read_text())
     assert titles == ["1: CCN", "2: CCS", "CCO", "éthyl fluoride: CCF", "CCCl"]
 

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import multiprocessing
 
 import pytest
 
@@ -46,6 +47,19 @@ def test_leftovers_of_killed_writers_go(tmp_path):
         with during.open("rb") as other, pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     assert {*tmp_path.iterdir()} == {path, *others}
+
+
+def write_often(path):
+    for _ in range(300):
+        with atomic_write(path) as file:
+            file.write(b"all")
+
+
+def test_writers_do_not_take_each_other_for_leftovers(tmp_path):
+    path = tmp_path / "table.csv"
+    with multiprocessing.get_context("fork").Pool(3) as pool:
+        pool.map(write_often, [path] * 3)
+    assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == b"all"
 
 
 def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog):

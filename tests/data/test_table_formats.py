@@ -108,6 +108,22 @@ def test_a_file_of_smiles(tmp_path, ending):
             open_table(path)
 
 
+@pytest.mark.parametrize("name", ["few.smi", "few.sdf"])
+def test_text_of_other_encodings_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("CCO\n$$$$\n", encoding="utf-16")
+    with pytest.raises(DatasetError, match="line 1 is not UTF-8 text"):
+        open_table(path)
+
+
+def test_a_csv_with_the_name_of_a_smi(tmp_path):
+    (tmp_path / "few.smi").write_text("SMILES,y\nCCO,1\n")
+    with pytest.raises(
+        DatasetError, match="heading 'SMILES,y'; let its name end in .csv"
+    ):
+        open_table(tmp_path / "few.smi")
+
+
 def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
     """The format states none; µ and ° are frequent in units."""
     record = sdf_record(ROWS[2]).replace("1.5", "5 µM – 20 °C") + sdf_record(ROWS[3])

@@ -162,7 +162,7 @@ def test_a_damaged_file_is_named(tmp_path):
         with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
             read_arrays(path)
     (tmp_path / "data").mkdir()
-    for text in ("", '["a", "b'):
+    for text in ("", '["a", "b', "[]", "{}", "3"):
         (tmp_path / running.FINISHED_FILE).write_text(text)
         assert not running.is_finished(tmp_path)
 

@@ -118,7 +118,14 @@ def test_the_report():
     for run in runs:
         run.chosen = run.reason
     trainings = {"fine-tuned": Training(0.0012, 40, 10, frozen=0.25)}
-    page = report(Settings("a.csv", "it's here"), TABLE, runs, [], {}, trainings)
+    page = report(
+        Settings("a.csv", "it's here", ratios=(0.8, 0.1, 0.1)),
+        TABLE,
+        runs,
+        [],
+        {},
+        trainings,
+    )
     options = (
         "lr 0.0012, epochs 40, patience 10, batch_size 32, frozen 0.25, lr_decay 1"
     )

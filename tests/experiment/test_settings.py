@@ -66,13 +66,17 @@ def test_a_folder_belongs_to_one_experiment(tmp_path):
         claim(folder, {"seed": 2, "ratios": (0.8, 0.1, 0.1)})
     with pytest.raises(DatasetError, match='lr was null, now "high"'):
         claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "lr": "high"})
+    # A folder of an older version goes on with what that version knew.
+    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "missing_labels": ()})
+    with pytest.raises(DatasetError, match=r'missing_labels was \[\], now \["ND"\]'):
+        claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "missing_labels": ("ND",)})
     (tmp_path / "other").mkdir()
     claim(tmp_path / "other/model", {"sha256": "ab"})
     with pytest.raises(
         DatasetError, match="the table is another file, or has changed;"
     ):
         claim(tmp_path / "other/model", {"sha256": "cd"})
-    for damaged in (b"{", b"[1]", b"3", b"\xff", b"[" * 200_000):
+    for damaged in (b"{", b"[1]", b"[]", b"3", b"\xff", b"[" * 200_000):
         (folder / "settings.json").write_bytes(damaged)
         with pytest.raises(DatasetError, match="settings.json is damaged"):
             claim(folder, {"seed": 1})

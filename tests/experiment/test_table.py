@@ -115,6 +115,7 @@ def test_all_targets_but_the_numbers_of_rows(write):
         ({"split": "random"}, "random"),
         ({"folds": 3}, "scaffold"),
         ({"ratios": (0.5, 0.25, 0.25)}, "scaffold"),
+        ({"ratios": (0.8, 0.1, 0.1)}, "scaffold"),  # the default, but asked for
     ],
 )
 def test_a_column_called_split(write, asked, split):
@@ -123,12 +124,38 @@ def test_a_column_called_split(write, asked, split):
     asked = settings(write(rows, ["smiles", "y", "split"]), **asked)
     table = read_table(asked)
     assert (table.split, table.targets.names) == (split, ["y"])
-    unused = ["the column split is not used; --split column:split takes it"]
     used = split == "column:split"
-    assert warnings_of(table, [], asked) == ([] if used else unused)
+    how = "--split column:split takes it"
+    if asked.folds or asked.ratios:
+        how = "it is without --folds and --ratios"
+    expected = [] if used else [f"the column split is not used; {how}"]
+    if asked.replicates > 1:
+        expected = [
+            "all replicates have the split of column:split: they differ in their seeds"
+        ]
+    assert warnings_of(table, [], asked) == expected
     if used:
         splits = make_splits(table, asked)
         assert [found["valid"].tolist() for found in splits] == [[8]] * asked.replicates
+
+
+def test_a_column_called_split_of_something_else(write):
+    rows = [["C" * k + "O", k, k % 5] for k in range(1, 9)]
+    message = (
+        "column 'split': '1' is not a split, .*; --split random and scaffold do not"
+    )
+    with pytest.raises(DatasetError, match=message):
+        read_table(settings(write(rows, ["smiles", "y", "split"])))
+
+
+def test_a_file_of_smiles_has_no_labels(tmp_path):
+    path = tmp_path / "few.smi"
+    path.write_text("CCO 241\nC 297\n")
+    for read in (read_table, lambda asked: csv_dataset(DatasetOptions(asked.table))):
+        with pytest.raises(
+            DatasetError, match="few.smi: .* no labels; save them as CSV"
+        ):
+            read(settings(str(path)))
 
 
 def test_a_column_called_split_without_a_test_row(write):
@@ -154,9 +181,9 @@ def test_labels_that_are_missing(write):
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
     rows = [[*row[:2], word] for row, word in zip(rows, ["yes", "no", "?", "no"] * 2)]
     asked = settings(write(rows, ["smiles", "key", "y"]), target_columns=("y",))
-    with pytest.raises(DatasetError, match="column 'y' has 3 words"):
+    with pytest.raises(DatasetError, match="column 'y' has 3 words .*--missing-labels"):
         read_table(asked)
-    table = read_table(dataclasses.replace(asked, missing_labels=("[?]",)))
+    table = read_table(dataclasses.replace(asked, missing_labels=("?",)))
     assert (table.targets.kind, table.targets.class_names) == (
         "binary",
         [["no", "yes"]],

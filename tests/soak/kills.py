@@ -4,12 +4,12 @@ comes out.
     python tests/soak/kills.py --kills 200 --aimed 50 --flips 20 --seed 1
 
 Each round starts a run, kills it again and again with SIGKILL, starts it again each time,
-and in the end lets it finish. Losses, weights, states of the optimiser, stores,
-predictions and the files of experiments must be equal to those of a run that nobody
-disturbed, bit for bit, and no unfinished file may be left. Some kills
-come after a random time. Others are aimed at the moments of writing: after half of a write,
-before and after a file is synchronised, before and after it gets its name. Between two
-starts, a random bit of ``checkpoint_last.pt`` may turn.
+and in the end lets it finish. Losses, weights, states of the optimiser, stores, predictions
+and the files of experiments must be equal to those of a run that nobody disturbed, bit for
+bit, and no unfinished file may be left. Some kills come after a random time. Others are
+aimed at the moments of writing: after half of a write, before and after a file is
+synchronised, before and after it gets its name. Between two starts, a random bit of
+``checkpoint_last.pt`` may turn.
 
 All runs are forks of this process, which has imported everything.
 """

@@ -24,7 +24,7 @@ from graphormer_plugin.data.table import (
     readable,
     shown,
 )
-from graphormer_plugin.data.table_formats import open_table, stem
+from graphormer_plugin.data.table_formats import open_labelled, open_table, stem
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             line that names file, row and column.
     """
     path = home_path(options.name)
-    table = open_table(path)
+    table = open_labelled(path)
     smiles_column = table.find_smiles(options.smiles_column)
     split_column = table.find_split(options.split)
     weight_column = options.weight_column and table.require(options.weight_column)
@@ -121,11 +121,11 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         smiles.append(cells[0].strip())
         for column, cell in zip(columns, cells[1:]):
             try:
-                known = not is_missing(cell, missing)
-                values.append(column.value(cell) if known else math.nan)
+                gone = missing and is_missing(cell, missing)
+                values.append(math.nan if gone else column.value(cell))
             except ValueError as error:
-                more_like_it = _wrong_labels(table, column.name, options)
-                raise fail(column.name, f"{error}{more_like_it}") from None
+                more = "" if is_number(cell) else _wrong_labels(table, column, missing)
+                raise fail(column.name, f"{error}{more}") from None
         for name, cell in zip(extras, cells[1 + len(targets) :]):
             try:
                 numbers.append(number_of(cell, "regression"))
@@ -137,7 +137,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             if split is None:
                 raise fail(
                     split_column,
-                    f"{shown(word)} is not a split, expected train|valid|test",
+                    f"{shown(word)} is not a split, expected train|valid|test; --split "
+                    "random and scaffold do not read it",
                 )
             rows_of.setdefault(split, []).append(row - first)
         if weight_column:
@@ -242,17 +243,12 @@ def _splits(
         raise DatasetError(f"{path}: {error}") from None
 
 
-def _wrong_labels(table: Table, name: str, options: DatasetOptions) -> str:
-    """How many cells of a target are no numbers, and what to do about them; empty for
-    classes, which may be words."""
-    if options.target_kind != "regression":
-        return ""
+def _wrong_labels(table: Table, column: "_Column", missing: Sequence[str]) -> str:
+    """How many cells of a target are no numbers, and what to do about them."""
     wrong: Counter[str] = Counter()
-    for _, _, (cell,) in table.rows([name]):
-        if not is_missing(cell, options.missing_labels) and not is_number(cell):
+    for _, _, (cell,) in table.rows([column.name]):
+        if not is_number(cell) and not is_missing(cell, missing):
             wrong[cell.strip()] += 1
-    if not wrong:  # a number that does not fit float32
-        return ""
     words = ", ".join(shown(word, 20) for word, _ in wrong.most_common(4))
     return (
         f" ({counted(wrong.total(), 'such cell')}: {words}{', ...' * (len(wrong) > 4)}); "

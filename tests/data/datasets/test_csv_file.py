@@ -81,20 +81,48 @@ class TestCsv:
         for target in ("", "y"):
             with pytest.raises(DatasetError, match=message):
                 csv_dataset(options(text, target_columns=target))
-        with pytest.raises(
-            DatasetError, match="'ND' is not a number .3 such cells: 'N"
-        ):
-            csv_dataset(options(text, missing_labels=">*"))
+        for kind in ("regression", "binary", "multiclass"):
+            few = options(text, missing_labels=">*", target_kind=kind)
+            if kind != "regression":
+                few = options(
+                    text.replace("1.5", "1"), missing_labels=">*", target_kind=kind
+                )
+            message = "'ND' is not a number .3 such cells: 'ND'.; .*--missing-labels"
+            with pytest.raises(DatasetError, match=message):
+                csv_dataset(few)
         with pytest.raises(DatasetError, match="no column of numbers"):
             csv_dataset(options(text, target_columns="all"))
         for target in ("", "y", "all"):
-            given = options(text, target_columns=target, missing_labels="ND, >*")
+            given = options(text, target_columns=target, missing_labels="nd, >*")
             store = get_store(given)
             assert store.target[[0, 4], 0].tolist() == [1.5, 2.5]
             assert np.isnan(store.target[[1, 2, 3, 5], 0]).all()
         plain = options(text.replace("ND", "").replace(" >2 ", "").replace(">10", ""))
         assert locate(given)[1] != locate(plain)[1]
         assert "missing_labels" not in locate(plain)[2]["options"]
+
+    def test_only_the_star_stands_for_other_text(self, options):
+        cells = [
+            "?",
+            "7",
+            "[N]",
+            "N",
+            "-999",
+            "-9990",
+            "12",
+            ".2",
+            "1.2",
+            "a*",
+            "5",
+            "-",
+        ]
+        text = table(12, value=cells.__getitem__)
+        for word, gone in {"?": [0], "[N]": [2], "-999": [4], "12,.2": [6, 7]}.items():
+            rest = ["?", "[N]", "N", "a*", "-", word]
+            store = csv_dataset(options(text, missing_labels=rest + word.split(",")))
+            for row in gone:
+                assert np.isnan(store.targets[row, 0])
+            assert store.targets[[1, 5, 8, 10], 0].tolist() == [7, -9990, 1.2, 5]
 
     @pytest.mark.parametrize("split", ["", "column:split"])
     def test_split_column(self, options, split):
