@@ -535,20 +535,23 @@ def test_errors_are_one_line(
     assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
 
 
-def test_a_folder_has_one_lock_by_all_its_names(folder, checkpoint, monkeypatch):
+def test_a_folder_has_one_lock_by_all_its_names(
+    folder, checkpoint, tmp_path, monkeypatch
+):
     locked = []
 
     def lock(path, on_wait):
-        locked.append(path)
+        locked.append(path.resolve())
         raise ValueError("taken")
 
     monkeypatch.setattr(running, "file_lock", lock)
-    monkeypatch.chdir(folder / "model")
-    Path("../link").symlink_to("model")
-    for name in (".", "../link", str(folder / "model")):
+    new = tmp_path / "new"
+    new.mkdir()
+    monkeypatch.chdir(new)
+    Path("../link").symlink_to("new")
+    for name in (".", "../link", str(new)):
         assert main(arguments(folder, checkpoint, "--out", name)) == 2
-    assert locked == [folder / "model"] * 3
-    Path("../link").unlink()
+    assert locked == [new / "experiment"] * 3
 
 
 def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq.optim import AMPOptimizer
+from fairseq.optim.adam import FairseqAdamConfig
 from omegaconf import OmegaConf
 
 from graphormer_plugin.optim import AdamW
@@ -17,8 +18,7 @@ def test_the_scale_of_the_loss_changes_no_step(monkeypatch):
     monkeypatch.setattr(AMPOptimizer, "step", AMPOptimizer.step)
     unscale_once()
     common = SimpleNamespace(fp16_init_scale=1, min_loss_scale=1e-4)
-    settings = {"adam_betas": "(0.9, 0.99)", "adam_eps": 1e-8, "weight_decay": 0.0}
-    adam = OmegaConf.create({"lr": [0.01], **settings})
+    adam = OmegaConf.structured(FairseqAdamConfig(lr=[0.01]))
     found = []
     for scale in (1.0, 2.0**20):
         weight = torch.nn.Parameter(torch.tensor([1.0, -2.0]))

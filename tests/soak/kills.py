@@ -175,6 +175,9 @@ class Training:
 
     def __init__(self, data: Path) -> None:
         self.data = data
+        self.flipped = (
+            None  # the bytes of the last checkpoint of which a bit has turned
+        )
 
     def start(self, folder: Path) -> None:
         arguments = train_arguments(self.data, folder / "run", *MODEL)
@@ -200,13 +203,17 @@ class Training:
         last = folder / "run/checkpoint_last.pt"
         if not last.exists():
             return
-        read_file(last)
+        if (
+            last.read_bytes() != self.flipped
+        ):  # else a kill came before it was set aside
+            read_file(last)
         others = set(last.parent.glob("checkpoint*.pt")) - {last}
         if others and counts["wanted flips"] > 0 and chance.random() < 0.2:
             counts["wanted flips"] -= 1
             counts["flipped bits"] += 1
             content = bytearray(last.read_bytes())
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+            self.flipped = bytes(content)
             last.write_bytes(content)
 
 
