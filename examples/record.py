@@ -2,19 +2,17 @@
 
     python examples/record.py CHECKPOINT --subset test --metric mae --recipe zinc/grpe_small
 
+The curve of `train.log` beside the checkpoint joins `curves.tsv` beside the table.
 Every value but the names of the recipe is read from the checkpoint, the repository and
 fairseq-validate's output. A checkpoint that is in the table already is not tested again;
 if it has been trained on since and no epoch was better, a line says so with its value.
 """
 
 import argparse
-import csv
-import fcntl
 import hashlib
 import json
 import logging
 import math
-import os
 import platform
 import subprocess
 import sys
@@ -22,8 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import learning_curves
 import summarise
 import torch
+import tsv
 from fairseq import options
 from fairseq_cli import validate
 
@@ -148,15 +148,9 @@ def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, A
 
 
 def append(path: Path, row: dict[str, Any]) -> None:
-    """One line at the end; the header first in a new file. Safe beside other runs."""
-    with open(path, "a", newline="", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        writer = csv.DictWriter(
-            file, summarise.COLUMNS, delimiter="\t", lineterminator="\n"
-        )
-        if os.fstat(file.fileno()).st_size == 0:  # now, not when it was opened
-            writer.writeheader()
-        writer.writerow(row)
+    tsv.append(
+        path, summarise.COLUMNS, [[row.get(name, "") for name in summarise.COLUMNS]]
+    )
 
 
 @command
@@ -193,6 +187,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         row["value"] = tested[0]["value"]
     else:
         row["value"] = measure(path, arguments.subset, arguments.metric)
+    # Before the row, after which this run counts as recorded.
+    log = path.with_name("train.log")
+    if log.is_file():
+        curve = learning_curves.of_log(log, arguments.metric)
+        curves = arguments.results.with_name(learning_curves.NAME)
+        learning_curves.append(curves, row, curve)
+    else:
+        print(f"no {log}: {learning_curves.NAME} has no curve of this run")
     append(arguments.results, row)
     print(f"{arguments.results}: {arguments.subset} {arguments.metric} {row['value']}")
 

@@ -2,6 +2,7 @@
 
     python examples/summarise.py              # print the tables
     python examples/summarise.py --write      # put them into the READMEs
+    python examples/summarise.py --curves curves.png zinc/grpe_small
     python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
 
 `papers.tsv` holds what the papers report. A table stands between the lines
@@ -11,7 +12,6 @@ benchmark at `<!-- results: order -->`, electronic gaps of few molecules at
 """
 
 import argparse
-import csv
 import itertools
 import re
 import statistics
@@ -19,9 +19,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-import plot_training
+import learning_curves
+import tsv
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from tsv import Row
 
 EXAMPLES = Path(__file__).resolve().parent
 PAGES = [*sorted(EXAMPLES.glob("**/README.md")), EXAMPLES.parent / "README.md"]
@@ -40,13 +41,6 @@ COLUMNS = (
     "updates batch subset metric value device devices seconds checkpoint"
 ).split()
 
-Row = dict[str, str]
-
-
-def read(path: Path) -> list[Row]:
-    with open(path, newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
-
 
 def read_results(path: Path) -> list[Row]:
     """The lines that `record.py` has written; none of an empty file.
@@ -63,7 +57,7 @@ def read_results(path: Path) -> list[Row]:
                 f"{path}: line {number} is incomplete; remove it, and run its recipe "
                 "again: it will only test"
             )
-    return read(path)
+    return tsv.read(path)
 
 
 def plus_minus(values: list[float], metric: str) -> str:
@@ -341,13 +335,13 @@ def fill(text: str, papers: list[Row], results: list[Row]) -> str:
     return MARKED.sub(made, text)
 
 
-def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
-    """Training (dotted) and validation curve of every log against epochs, a color for
-    each recipe, and the final test value of its paper as a dashed line; the axes of
-    epochs and errors are logarithmic.
+def curves_figure(logs: list[str], metric: str, papers: list[Row]) -> Figure:
+    """Learning curves, and the final test values of the papers; the axes of epochs and
+    errors are logarithmic.
 
     Args:
-        logs: `.../<benchmark>/<recipe>/<run>/train.log`.
+        logs: Recipes or benchmarks of `curves.tsv`, or logs
+            `.../<benchmark>/<recipe>/<run>/train.log`.
         metric: Name in the logs.
         papers: Lines of `papers.tsv`.
 
@@ -355,44 +349,25 @@ def curves_figure(logs: list[Path], metric: str, papers: list[Row]) -> Figure:
         ValueError: no log, or one without the metric.
     """
     if not logs:
-        raise ValueError("no logs to draw")
+        raise ValueError("no logs and no recipes to draw")
+    curves: list[tuple[str, learning_curves.Curve]] = []
+    for log in map(Path, logs):
+        if log.is_file():
+            recipe = "/".join(log.parts[-4:-2])
+            curves.append((recipe, learning_curves.of_log(log, metric)))
+        else:
+            table = EXAMPLES / learning_curves.NAME
+            found = learning_curves.of_table(table, str(log), metric)
+            curves += [(key[0], curve) for key, curve in found.items()]
     finals = {
         row["recipe"]: float(row["value"]) / (100 if metric in PERCENT else 1)
         for row in papers
         if row["metric"] == metric and not row["variant"]
     }
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    colors: dict[str, str] = {}
-    for log in logs:
-        recipe = "/".join(log.parts[-4:-2])
-        first = recipe not in colors
-        color = colors.setdefault(recipe, f"C{len(colors) % 10}")
-        curves = plot_training.read(log.read_text("utf-8", errors="replace"))
-        curves = curves.get(metric, {})
-        if not curves:
-            raise ValueError(f"{log}: no {metric} of a finished epoch")
-        # The first point of every curve is the end of the first epoch.
-        for split, points in sorted(curves.items()):
-            updates, values = zip(*points)
-            axes.plot(
-                [update / updates[0] for update in updates],
-                values,
-                ":" if split == "train" else "-",
-                color=color,
-                linewidth=1,
-                label=recipe if first and split != "train" else None,
-            )
-        if first and recipe in finals:
-            axes.axhline(finals[recipe], color=color, linestyle="--", linewidth=0.8)
-    yscale = "linear" if metric in PERCENT else "log"
-    axes.set(xscale="log", yscale=yscale, xlabel="epoch", ylabel=metric_name(metric))
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter("{x:g}")
-    figure.legend(title="dashed: the paper, test", loc="outside right upper")
+    figure = learning_curves.figure(curves, metric_name(metric), finals)
+    figure.axes[0].set_yscale("linear" if metric in PERCENT else "log")
+    figure.axes[0].yaxis.set_major_formatter("{x:g}")
+    figure.axes[0].yaxis.set_minor_formatter("{x:g}")
     return figure
 
 
@@ -400,12 +375,14 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--results", type=Path, default=EXAMPLES / "results.tsv")
     parser.add_argument("--write", action="store_true", help="into the READMEs")
-    parser.add_argument("--curves", type=Path, help="draw the logs into this file")
+    parser.add_argument("--curves", type=Path, help="draw into this file")
     parser.add_argument("--metric", default="mae", help="of the curves")
-    parser.add_argument("logs", nargs="*", type=Path)
+    parser.add_argument(
+        "logs", nargs="*", help="of trainings, or recipes of curves.tsv"
+    )
     arguments = parser.parse_args(argv)
     try:
-        papers = read(EXAMPLES / "papers.tsv")
+        papers = tsv.read(EXAMPLES / "papers.tsv")
         if arguments.curves:
             figure = curves_figure(arguments.logs, arguments.metric, papers)
             figure.savefig(arguments.curves, dpi=150)

@@ -10,6 +10,7 @@ import ast
 import difflib
 import functools
 import logging
+import math
 import os
 import re
 import sys
@@ -61,6 +62,10 @@ COUNTS = (
 INHERITED = ("max_tokens_valid", "batch_size_valid")
 # Python that fairseq evaluates.
 DICTS = {"optimizer_overrides": "{'lr': 1e-4}", "model_overrides": "{'dropout': 0.1}"}
+# Pairs that fairseq evaluates: what both numbers are below, and what is expected.
+BETAS = (1, "two numbers from 0 to below 1, e.g. '(0.9, 0.98)'")
+PAIRS = dict.fromkeys(("adam_betas", "adamax_betas", "lamb_betas"), BETAS)
+PAIRS["adafactor_eps"] = (math.inf, "two numbers from 0 on, e.g. '(1e-30, 1e-3)'")
 # The number of a value of --lr-scheduler that has to be above 0.
 ABOVE_ZERO = {"inverse_sqrt": "warmup_updates", "polynomial_decay": "total_num_update"}
 # What fairseq refuses beside --finetune-from-model.
@@ -178,17 +183,10 @@ def check_values(arguments: argparse.Namespace) -> None:
         value = literal(str(getattr(arguments, name, None)))
         if value is not None and not (isinstance(value, int) and value >= 1):
             raise wrong_value(name, value, "a whole number, 1 or more")
-    betas = getattr(arguments, "adam_betas", None)
-    if isinstance(betas, str):
-        try:
-            fits = all(
-                0 <= beta < 1 for _, beta in zip("12", literal(betas), strict=True)
-            )
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            expected = "two numbers from 0 to below 1, e.g. '(0.9, 0.98)'"
-            raise wrong_value("adam_betas", betas, expected)
+    for name, (end, expected) in PAIRS.items():
+        text = getattr(arguments, name, None)
+        if isinstance(text, str) and not is_pair(literal(text), end):
+            raise wrong_value(name, text, expected)
     for name, example in DICTS.items():
         overrides = getattr(arguments, name, None)
         if isinstance(overrides, str) and not isinstance(literal(overrides), dict):
@@ -287,6 +285,14 @@ def literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):  # of unhashable keys the last
         return text
+
+
+def is_pair(value: Any, end: float) -> bool:
+    """Whether a value is two numbers from 0 to below `end`."""
+    try:
+        return all(0 <= number < end for _, number in zip("12", value, strict=True))
+    except (TypeError, ValueError):
+        return False
 
 
 def wrong_value(name: str, value: Any, expected: str) -> ValueError:

@@ -5,9 +5,11 @@ import logging
 import re
 from pathlib import Path
 
+import learning_curves
 import pytest
 import record
 import summarise
+import tsv
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -46,6 +48,24 @@ PAPER = {
 }
 
 
+def log_of(folder, *values):
+    """The log of a training whose epochs of 10 updates have these values of the MAE."""
+    log = folder / "train.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text(
+        "".join(
+            f"x | INFO | {split} | epoch 00{epoch} | {valid}loss 1 | mae {value} "
+            f"| num_updates {epoch}0\n"
+            for epoch, value in enumerate(values, 1)
+            for split, valid in (
+                ("valid", "valid on 'valid' subset | "),
+                ("train", ""),
+            )
+        )
+    )
+    return log
+
+
 def cells(text):
     return [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -54,7 +74,7 @@ def cells(text):
 
 
 def test_pages_are_up_to_date():
-    papers = summarise.read(EXAMPLES / "papers.tsv")
+    papers = tsv.read(EXAMPLES / "papers.tsv")
     results = summarise.read_results(EXAMPLES / "results.tsv")
     marked = {}
     for page in summarise.PAGES:
@@ -139,12 +159,17 @@ def test_epochs_of_a_training():
     assert record.epochs(288, 9999, budget | {"stop_min_lr": -1.0}) == "288"
 
 
-def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatch):
+def test_a_training_that_goes_on_has_a_line_for_each_length(
+    tmp_path, monkeypatch, capsys
+):
     checkpoint, table = tmp_path / "checkpoint_best.pt", tmp_path / "results.tsv"
     tested = []
 
-    def write(updates, weights):
+    def write(updates, weights, log=True):
         checkpoint.write_text(weights)
+        log_of(tmp_path, *range(1, int(updates) // 10 + 1))
+        if not log:
+            (tmp_path / "train.log").unlink()
         row = result("", updates=updates)
         monkeypatch.setattr(record, "describe", lambda *_: dict(row) | {"value": None})
         monkeypatch.setattr(
@@ -160,6 +185,13 @@ def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatc
     assert write("20", "first") == write("20", "first") == longer
     assert write("30", "better") == [*longer, ("30", "0.2")]
     assert tested == [(checkpoint, "test", "mae")] * 2
+    # The curves of both checkpoints, each line once; a run without a log has none.
+    curves = tsv.read(tmp_path / learning_curves.NAME)
+    lines = [(row["checkpoint"], row["split"], row["updates"]) for row in curves]
+    assert len(lines) == len(set(lines)) == 2 * (2 + 3)
+    assert len(write("40", "best", log=False)) == 4
+    assert "train.log: curves.tsv has no curve of this run" in capsys.readouterr().out
+    assert tsv.read(tmp_path / learning_curves.NAME) == curves
 
 
 def test_no_table_is_not_an_empty_one(tmp_path, capsys):
@@ -185,7 +217,7 @@ def test_a_row_that_waits_for_another_has_no_second_header(tmp_path, monkeypatch
         monkeypatch.undo()
         record.append(path, result(0.3, seed=1))
 
-    monkeypatch.setattr(record.fcntl, "flock", other_was_first)
+    monkeypatch.setattr(tsv.fcntl, "flock", other_was_first)
     record.append(path, result(0.4, seed=2))
     assert [row["seed"] for row in summarise.read_results(path)] == ["1", "2"]
 
@@ -323,27 +355,13 @@ def test_unknown_table():
 
 
 def test_curves(tmp_path, capsys):
-    logs = []
-    for seed in (1, 2):
-        log = tmp_path / "zinc" / "grpe_small" / f"seed{seed}" / "train.log"
-        log.parent.mkdir(parents=True)
-        log.write_text(
-            "".join(
-                f"x | INFO | {split} | epoch 00{epoch} | {valid}loss 1 | mae 0.{epoch} "
-                f"| num_updates {epoch}0\n"
-                for epoch in (1, 2)
-                for split, valid in (
-                    ("valid", "valid on 'valid' subset | "),
-                    ("train", ""),
-                )
-            )
-        )
-        logs.append(str(log))
+    folders = [tmp_path / "zinc/grpe_small" / name for name in ("seed1", "seed2")]
+    logs = [str(log_of(folder, 0.1, 0.2)) for folder in folders]
     out = tmp_path / "curves.png"
     assert summarise.main(["--curves", str(out), *logs]) == 0
     assert out.read_bytes().startswith(b"\x89PNG")
-    papers = summarise.read(summarise.EXAMPLES / "papers.tsv")
-    figure = summarise.curves_figure([Path(log) for log in logs], "mae", papers)
+    papers = tsv.read(summarise.EXAMPLES / "papers.tsv")
+    figure = summarise.curves_figure(logs, "mae", papers)
     drawn = [line.get_xydata().tolist() for line in figure.axes[0].lines]
     of_log = [[1, 0.1], [2, 0.2]]
     of_paper = [[0, 0.094], [1, 0.094]]  # from the left edge to the right one
@@ -354,4 +372,28 @@ def test_curves(tmp_path, capsys):
     assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
     assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
     assert summarise.main(["--curves", str(out)]) == 2
-    assert capsys.readouterr().err == "error: no logs to draw\n"
+    assert capsys.readouterr().err == "error: no logs and no recipes to draw\n"
+
+
+def test_curves_of_the_table(tmp_path, monkeypatch):
+    """The longest training of every recipe and seed; a run is in the table once."""
+    path = tmp_path / learning_curves.NAME
+    runs = [("zinc/gin", "", 1, [3, 2]), ("zinc/gin", "", 1, [3, 2.5, 1.5])]
+    runs += [("zinc/gin", "", 2, [4]), ("zinc/gin", "deep", 1, [5])]
+    runs += [("zinc/gat", "", 1, [6]), ("cluster/gin", "", 1, [7])]
+    for number, (recipe, variant, seed, values) in enumerate([*runs, runs[1]]):
+        log = log_of(tmp_path / "run", *values)
+        checkpoint = f"c{number % len(runs)}" if number < len(runs) else "c1"
+        row = result(0, seed, recipe=recipe, variant=variant, checkpoint=checkpoint)
+        learning_curves.append(path, row, learning_curves.of_log(log, "mae"))
+    assert len(tsv.read(path)) == 2 * (2 + 3 + 1 + 1 + 1 + 1)
+    monkeypatch.setattr(summarise, "EXAMPLES", tmp_path)
+
+    def drawn(*what):
+        lines = summarise.curves_figure(list(what), "mae", []).axes[0].lines
+        return [list(line.get_ydata()) for line in lines[::2]]
+
+    assert drawn("zinc") == [[3, 2.5, 1.5], [4], [6]]
+    assert drawn("zinc/gat", "zinc/gin") == [[6], [3, 2.5, 1.5], [4]]
+    with pytest.raises(ValueError, match="zink is not a log, and .* has no mae of it"):
+        drawn("zink")

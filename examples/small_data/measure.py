@@ -11,8 +11,6 @@ of a set are computed once, and their time counts for each split.
 """
 
 import argparse
-import csv
-import fcntl
 import os
 import resource
 import shutil
@@ -20,22 +18,25 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from contenders import CONTENDERS, SECONDS, STARTED, targets_of
 from sets import SETS, SPLITS, write_splits
 
-from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.criterions.metrics import mean_of_defined
-from graphormer_plugin.experiment import scores
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from tsv import append, read  # noqa: E402
+
+from graphormer_plugin.cli import CommandParser, command  # noqa: E402
+from graphormer_plugin.criterions.metrics import mean_of_defined  # noqa: E402
+from graphormer_plugin.experiment import scores  # noqa: E402
 
 COLUMNS = (
     "set split contender start metric value targets train valid test seconds machine "
     "commit"
 ).split()
-HERE = Path(__file__).resolve().parent
 
 
 def score(table: pd.DataFrame, predicted: pd.DataFrame, kind: str) -> tuple[float, int]:
@@ -84,22 +85,7 @@ def commit() -> str:
 
 def read_rows(path: Path) -> list[dict[str, str]]:
     """Rows of a table; none where it is not there."""
-    if not path.exists():
-        return []
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t"))
-
-
-def append(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Add rows to a table, in one write: a kill leaves all of them or none.
-
-    The header comes first into an empty one. Safe beside other processes.
-    """
-    with open(path, "a", newline="") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        new = os.fstat(file.fileno()).st_size == 0  # now, not when it was opened
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerows([columns, *rows] if new else rows)
+    return read(path) if path.exists() else []
 
 
 def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None:

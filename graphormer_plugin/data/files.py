@@ -83,7 +83,8 @@ def _remove_leftovers(path: Path) -> None:
         number = leftover.name[len(path.name) + 2 : -len(".tmp")]
         if not number.isdecimal():  # that of another file, such as NAME.gz
             continue
-        with contextlib.suppress(OSError), open(leftover, "rb") as file:
+        with contextlib.suppress(OSError), open(leftover, "r+b") as file:
+            # Open for writing, without which NFS locks nothing.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _has_name(file, leftover):
                 leftover.unlink()

@@ -151,8 +151,8 @@ def folds(
     if scaffolds is not None:
         groups = _scaffold_groups(scaffolds)
     if len(groups) < count:
-        what = "rows" if scaffolds is None else "scaffolds"
-        raise DatasetError(f"{len(groups)} {what} cannot make {count} folds")
+        what = counted(len(groups), "row" if scaffolds is None else "scaffold")
+        raise DatasetError(f"{what} cannot make {count} folds")
     random = np.random.Generator(np.random.PCG64(seed))
     groups = [groups[number] for number in random.permutation(len(groups))]
     members: list[list[int]] = [[] for _ in range(count)]

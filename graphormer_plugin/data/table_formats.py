@@ -73,6 +73,8 @@ def open_table(path: Path) -> Table:
         DatasetError: It cannot be read.
     """
     name = path.name.lower()
+    if name == "-" and not path.exists():
+        raise DatasetError("-: standard input is not read; save the table in a file")
     if name.endswith(SPREADSHEETS):
         raise DatasetError(
             f"{path}: a spreadsheet; save the table as CSV in UTF-8 (in Excel: CSV UTF-8)"
@@ -147,7 +149,9 @@ class SdfTable(Table):
         """Yields (line of the file from 1, lines without the last one)."""
         opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
         try:
-            with opener(self.path, "rt", encoding="utf-8", errors=WINDOWS_1252) as file:
+            with opener(
+                self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252
+            ) as file:
                 record: list[str] = []
                 number = start = 1
                 for number, line in enumerate(file, 1):

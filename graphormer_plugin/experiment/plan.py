@@ -141,8 +141,8 @@ class Experiment:
             if unfit and self.settings.model == HEAD:
                 raise DatasetError(
                     f"--model head: {listed(targets.names[at] for at in unfit)} has too "
-                    f"few different labels in train of replicate {number}; leave it out "
-                    "or give another --model"
+                    f"few different labels in train of {self.settings.run_name(number)}; "
+                    "leave it out or give another --model"
                 )
 
     def check_names(self) -> None:

@@ -72,7 +72,7 @@ def report(
             f"{'folds' if settings.folds else 'replicates'}.</p>"
         )
     lines += [
-        f"<p>Replicate {number}: {text(run.reason)}.</p>"
+        f"<p>{settings.run_name(number).capitalize()}: {text(run.reason)}.</p>"
         for number, run in enumerate(runs, 1)
     ]
     for name, picture in pictures.items():

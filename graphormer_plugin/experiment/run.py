@@ -214,7 +214,8 @@ def do_runs(experiment: Experiment) -> list[Run]:
                 if model != HEAD or len(experiment.models) == 1:
                     raise
                 reason = str(error) or "not enough memory"
-                experiment.warn(f"replicate {number + 1} has no head: {reason}")
+                name = experiment.settings.run_name(number + 1)
+                experiment.warn(f"{name} has no head: {reason}")
         choose(experiment, run, number, members)
         runs.append(run)
     return runs

@@ -100,6 +100,13 @@ class Settings:
     device: str = ""
 
     def __post_init__(self) -> None:
+        for path in (self.table, self.folder):
+            try:
+                path.encode()
+            except UnicodeEncodeError:  # files of settings and commands have it
+                raise DatasetError(
+                    f"{path!r} is not a name in UTF-8; rename it"
+                ) from None
         low = {"replicates": 1, "ensemble": 1, "trials": 0, "trees": 1, "seed": 0}
         low |= {"epochs": 1, "patience": 1, "batch_size": 1, "max_atoms": 1}
         for name, least in low.items():
@@ -155,6 +162,10 @@ class Settings:
     def runs(self) -> int:
         """Number of splits; each has its models."""
         return self.folds or self.replicates
+
+    def run_name(self, number: int) -> str:
+        """Of the split of a number from 1."""
+        return f"{'fold' if self.folds else 'replicate'} {number}"
 
     def training(self, model: str) -> Training:
         """Options of a training; those that the user gave come first."""

@@ -111,7 +111,8 @@ def forest(experiment: Experiment, run: int) -> Prediction:
     files show of it, and the others are NaN."""
     table, path = experiment.table, forest_file(experiment.folder, run)
     if not path.exists():
-        experiment.bar.set_description(f"replicate {run + 1}, random forest")
+        title = experiment.settings.run_name(run + 1)
+        experiment.bar.set_description(f"{title}, random forest")
         parts = list(experiment.features().values())
         split = experiment.splits[run]
         rows, test = fitted_rows(split), split["test"]
@@ -140,7 +141,7 @@ def model_predictions(
     save_dir = experiment.folder / experiment.save_dir(run, model, member)
     path = save_dir / PREDICTIONS
     if not is_made(save_dir, model):
-        title = f"replicate {run + 1}, {TITLES[model]}"
+        title = f"{experiment.settings.run_name(run + 1)}, {TITLES[model]}"
         if model == HEAD:
             experiment.bar.set_description(title)
             found = head_predictions(experiment, run, save_dir)
@@ -185,8 +186,9 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
     raw = read_arrays(vectors) | experiment.features()
 
     def fit(rows: np.ndarray) -> Head:
-        rows = rows[training_sample(table.labels[rows], seed)]
         weights = experiment.label_weights(rows)
+        of_rows = None if weights is None else weights[rows]
+        rows = rows[training_sample(table.labels[rows], seed, of_rows)]
         return fit_on_features(
             {name: values[rows] for name, values in raw.items()},
             [experiment.molecules[row] for row in rows],

@@ -325,7 +325,12 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     if table.given_split is not None:
         found = [table.given_split for _ in seeds]
     elif settings.folds:
-        found = list(folds(rows, settings.folds, settings.seed, scaffolds))
+        try:
+            found = list(folds(rows, settings.folds, settings.seed, scaffolds))
+        except DatasetError as error:
+            raise DatasetError(
+                f"{settings.table}: {error}; give fewer --folds or --split random"
+            ) from None
     elif scaffolds is None:
         found = [random_split(rows, seed, settings.shares) for seed in seeds]
     elif settings.runs == 1:
@@ -371,7 +376,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         )
         for text in texts + undefined_metrics(table, split):
             if number > 1 and text not in found:
-                text = f"replicate {number}: {text}"
+                text = f"{settings.run_name(number)}: {text}"
             found += [text] if text not in found else []
     return found
 

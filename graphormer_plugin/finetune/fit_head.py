@@ -121,7 +121,7 @@ def fit_head(
     blocks = [*blocks, "extra"] if extra else list(blocks)
     _check_blocks(blocks)
     _check(labels, schema)
-    kept = training_sample(labels, seed)
+    kept = training_sample(labels, seed, weights)
     smiles, labels = [smiles[row] for row in kept], labels[kept]
     weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None, domain=False)
@@ -321,9 +321,13 @@ def platt(
     return 0.0, float(np.log(share / (1 - share)))
 
 
-def training_sample(labels: Floats, seed: int) -> NDArray[np.int64]:
-    """Molecules with a label, at most `MAX_ROWS`, that a head is fitted to."""
-    rows = np.flatnonzero(~np.isnan(labels).all(1))
+def training_sample(
+    labels: Floats, seed: int, weights: Floats | None = None
+) -> NDArray[np.int64]:
+    """Molecules with a label of a weight above 0, at most `MAX_ROWS`, that a head is
+    fitted to."""
+    counts = ~np.isnan(labels) & (True if weights is None else weights > 0)
+    rows = np.flatnonzero(counts.any(1))
     kept = sample(rows, MAX_ROWS, np.random.default_rng(seed))
     if len(kept) < len(rows):
         logger.warning(
@@ -398,7 +402,10 @@ def _check(labels: Floats, schema: TargetSchema) -> None:
         if classes and not np.isin(present, range(classes)).all():
             raise ValueError(f"target {name} has a label other than 0 to {classes - 1}")
     for target in unfit_targets(labels, schema.kind):
-        raise ValueError(f"target {names[target]} has fewer than 2 different labels")
+        advice = "; leave it out" if len(names) > 1 else ""
+        raise ValueError(
+            f"target {names[target]} has fewer than 2 different labels{advice}"
+        )
 
 
 def unfit_targets(labels: Floats, kind: str) -> list[int]:

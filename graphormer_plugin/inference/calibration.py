@@ -176,14 +176,19 @@ def calibration_figure(
     Returns:
         None for a regression without spread, or without labels.
     """
-    names = targets.names[:MOST_TARGETS]
-    present = [~np.isnan(labels[:, target]) for target in range(len(names))]
+    known = ~np.isnan(labels)
+    # Those with labels come first, in their order.
+    shown = sorted(
+        range(labels.shape[1]), key=lambda target: not known[:, target].any()
+    )
+    shown = shown[:MOST_TARGETS]
     binary = targets.kind == "binary"
     calibrated = scale(std) if scale is not None and std is not None else None
-    if (std is None and not binary) or not any(rows.any() for rows in present):
+    if (std is None and not binary) or not known.any():
         return None
-    figure, axes = panels(len(names))
-    for target, (name, axis, rows) in enumerate(zip(names, axes, present)):
+    figure, axes = panels(len(shown))
+    for target, axis in zip(shown, axes, strict=True):
+        name, rows = targets.names[target], known[:, target]
         axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
         axis.set(title=name, xlim=(0, 1), ylim=(0, 1), aspect="equal")
         value, label = values[rows, target], labels[rows, target]

@@ -49,6 +49,21 @@ def test_leftovers_of_killed_writers_go(tmp_path):
     assert {*tmp_path.iterdir()} == {path, *others}
 
 
+def test_leftovers_on_nfs_go(tmp_path, monkeypatch):
+    """Its locks are for files that are open for writing."""
+
+    def flock(file, how, flock=fcntl.flock):
+        if not file.writable():
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        flock(file, how)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    (tmp_path / ".table.csv.4194304.tmp").touch()
+    with atomic_write(tmp_path / "table.csv") as file:
+        file.write(b"all")
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
+
+
 def write_often(path):
     for _ in range(300):
         with atomic_write(path) as file:

@@ -66,6 +66,8 @@ class TestFolds:
     def test_refused(self):
         with pytest.raises(DatasetError, match="3 scaffolds cannot make 4 folds"):
             folds(5, 4, 1, list("aabbc"))
+        with pytest.raises(DatasetError, match="1 row cannot make 3 folds"):
+            folds(1, 3, 1)
         with pytest.raises(DatasetError, match="2 folds, expected 3 or more"):
             folds(5, 2, 1)
         with pytest.raises(DatasetError, match="seed -1"):

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -106,6 +107,19 @@ def test_a_file_of_smiles(tmp_path, ending):
     else:
         with pytest.raises(DatasetError, match="gzip"):
             open_table(path)
+
+
+def test_standard_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DatasetError, match="-: standard input is not read; save"):
+        open_table(Path("-"))
+
+
+def test_a_byte_order_mark_is_not_part_of_a_title(tmp_path):
+    path = tmp_path / "table.sdf"
+    path.write_text(sdf_record(ROWS[2]), encoding="utf-8-sig")
+    ((_, _, cells),) = open_table(path).rows(["title"])
+    assert cells == [ROWS[2]["name"]]
 
 
 @pytest.mark.parametrize("name", ["few.smi", "few.sdf"])

@@ -137,3 +137,5 @@ def test_the_report():
     assert shlex.split(html.unescape(line)) == words
     places = [page.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
     assert places == sorted(places)
+    page = report(Settings("a.csv", "out", folds=3), TABLE, runs[:3], [], {}, {})
+    assert "Fold 3: model 3." in page and "Replicate" not in page

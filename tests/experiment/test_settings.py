@@ -42,6 +42,12 @@ def test_refused(options, message):
         Settings("a.csv", "out", **options)
 
 
+def test_names_that_are_not_utf_8():
+    for names in (["a\udce9.csv", "out"], ["a.csv", "out\udce9"]):
+        with pytest.raises(DatasetError, match=r"udce9.*' is not a name in UTF-8; ren"):
+            Settings(*names)
+
+
 def test_options_of_a_training():
     settings = Settings("a.csv", "out", epochs=3, lr=0.5)
     training = settings.training(FINETUNE)

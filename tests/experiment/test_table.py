@@ -336,7 +336,9 @@ def test_splits_by_seed_and_fold(write, rng):
     table = read_table(settings(path))
     with pytest.raises(DatasetError, match="no label in split train of --split scaff"):
         make_splits(table, settings(path))  # alcohols share one scaffold: none
-    with pytest.raises(DatasetError, match="1 scaffolds cannot make 3 folds"):
+    with pytest.raises(
+        DatasetError, match=f"{path}: 1 scaffold cannot make 3 folds; give"
+    ):
         make_splits(table, settings(path, folds=3))
 
 

@@ -10,7 +10,7 @@ from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import classes, marginal_likelihood, solver
 from graphormer_plugin.finetune import fit_head as module
-from graphormer_plugin.finetune.fit_head import fit_on_features
+from graphormer_plugin.finetune.fit_head import fit_on_features, training_sample
 from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
 from graphormer_plugin.inference import calibration
 from graphormer_plugin.inference.domain import Domain
@@ -488,6 +488,13 @@ def test_weights(rng):
     usual = np.sqrt(np.add(usual, head.numbers["noise"][0]))
     at = np.quantile(usual, np.linspace(0, 1, calibration.KNOTS))
     np.testing.assert_allclose(head.curve_at[0], at, rtol=1e-6)
+
+
+def test_molecules_of_weight_0_are_no_training_molecules():
+    y = np.array([[1.0, np.nan], [2.0, 3.0], [np.nan, np.nan], [4.0, 5.0]])
+    weights = np.array([[1.0, 1.0], [0.0, 2.0], [1.0, 1.0], [0.0, 0.0]])
+    assert training_sample(y, 1).tolist() == [0, 1, 3]
+    assert training_sample(y, 1, weights).tolist() == [0, 1]
 
 
 def test_classes_weigh_the_same_whatever_weights_are_given(rng):

@@ -100,8 +100,13 @@ def test_figure(rng):
     figure = calibration_figure(
         values, std, labels, targets, SpreadScale(np.full(8, 1.1), np.zeros(8))
     )
-    assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in range(6)]
-    assert [len(axis.lines) for axis in figure.axes] == [3, 1, 3, 3, 3, 3]
+    # Targets without labels come last.
+    assert [axis.get_title() for axis in figure.axes] == [f"t{n}" for n in "023456"]
+    assert [len(axis.lines) for axis in figure.axes] == [3] * 6
+    figure = calibration_figure(
+        values[:, :2], std[:, :2], labels[:, :2], TargetSchema(["t0", "t1"])
+    )
+    assert [len(axis.lines) for axis in figure.axes] == [2, 1]
     binary = TargetSchema(["active"], kind="binary")
     chances = 1 / (1 + np.exp(-values[:, :1]))
     figure = calibration_figure(chances, None, 1.0 * (values[:, :1] > 0), binary)
