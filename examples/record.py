@@ -188,13 +188,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     else:
         row["value"] = measure(path, arguments.subset, arguments.metric)
     # Before the row, after which this run counts as recorded.
-    log = path.with_name("train.log")
-    if log.is_file():
-        curve = learning_curves.of_log(log, arguments.metric)
-        curves = arguments.results.with_name(learning_curves.NAME)
-        learning_curves.append(curves, row, curve)
+    curves = arguments.results.with_name(learning_curves.NAME)
+    try:
+        curve = learning_curves.of_log(path.with_name("train.log"), arguments.metric)
+    except (OSError, ValueError) as error:
+        print(f"no curve of this run for {curves}: {error}")
     else:
-        print(f"no {log}: {learning_curves.NAME} has no curve of this run")
+        learning_curves.append(curves, row, curve)
     append(arguments.results, row)
     print(f"{arguments.results}: {arguments.subset} {arguments.metric} {row['value']}")
 

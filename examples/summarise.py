@@ -151,7 +151,8 @@ def paper_cell(paper: Row | None) -> list[str]:
 
 
 def table(what: str, papers: list[Row], results: list[Row]) -> str:
-    """The table of a benchmark (`zinc`), or of a recipe's variants (`zinc/grpe_small`).
+    """The table of a benchmark (`zinc`), or of a recipe's variants (`zinc/grpe_small`),
+    without columns of papers where none has it.
 
     Raises:
         ValueError: neither papers nor results have it.
@@ -167,9 +168,9 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
         raise ValueError(f"no paper and no result has {what!r}")
     metric = next(row["metric"] for row in itertools.chain(papers, *measured.values()))
     name = metric_name(metric)
-    head = f"| recipe | {name}, paper | parameters, paper | source "
-    head += f"| {name}, measured here | parameters | seeds | budget |"
-    lines = [head, "|---" * 8 + "|"]
+    of_papers = [f"{name}, paper", "parameters, paper", "source"] if papers else []
+    head = ["recipe", *of_papers, f"{name}, measured here", "parameters", "seeds"]
+    lines = [f"| {' | '.join(head)} | budget |", "|---" * (len(head) + 1) + "|"]
     rows: dict[tuple[str, ...], Row | None] = {}
     rows |= {(row["recipe"], row["variant"]): row for row in papers}
     for key in measured:
@@ -189,7 +190,8 @@ def table(what: str, papers: list[Row], results: list[Row]) -> str:
         ]
         for number, cell in enumerate(cells or [["", "", "", ""]]):
             start = [f"`{shown}`", *paper_cell(paper)] if number == 0 else [""] * 4
-            lines.append("| " + " | ".join(start + cell) + " |")
+            line = start[: 1 + len(of_papers)] + cell
+            lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
 
 

@@ -65,6 +65,11 @@ def test_from_end_to_end(name, smoke):
         assert row["arch"] and int(row["parameters"]) > 0 and row["updates"] == "2"
         assert 0 <= float(row["value"]) < 1e3
         assert (row["metric"], row["subset"]) == measured(row["recipe"])
+    with open(Path(smoke["SMOKE_DIR"]) / "curves.tsv", newline="") as file:
+        curves = list(csv.DictReader(file, delimiter="\t"))
+    splits = {(row["checkpoint"], row["split"]) for row in curves}
+    if found[0]["metric"] != "roc_auc":  # of few labels it may have no value
+        assert {(row["checkpoint"], "valid") for row in found} <= splits
 
 
 @pytest.fixture(scope="session")

@@ -127,7 +127,7 @@ def test_mean_and_deviation_over_seeds():
 
 def test_a_seed_that_ran_twice_counts_once():
     (row,) = cells(summarise.table("zinc", [], [result(0.3), result(0.4)]))
-    assert row[4] == "0.4000" and row[6] == "1"
+    assert row[1] == "0.4000" and row[3] == "1"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_seed_that_ran_twice_counts_once():
 def test_different_budgets_are_not_averaged(column):
     results = [result(0.3, 1), result(0.5, 2, **{column: "7"})]
     rows = cells(summarise.table("zinc", [], results))
-    assert sorted(row[4] for row in rows) == ["0.3000", "0.5000"]
+    assert sorted(row[1] for row in rows) == ["0.3000", "0.5000"]
 
 
 def test_seeds_that_end_by_themselves_are_averaged():
@@ -146,8 +146,8 @@ def test_seeds_that_end_by_themselves_are_averaged():
         result(0.9, 3, epochs="1000", updates="900"),
     ]
     first, second = cells(summarise.table("zinc", [], results))
-    assert first[4] == "0.4000 ± 0.1414" and second[4] == "0.9000"
-    assert first[7] == "fewer than 1000 epochs, 150 updates, 2 min, 2 threads"
+    assert first[1] == "0.4000 ± 0.1414" and second[1] == "0.9000"
+    assert first[4] == "fewer than 1000 epochs, 150 updates, 2 min, 2 threads"
 
 
 def test_epochs_of_a_training():
@@ -190,7 +190,7 @@ def test_a_training_that_goes_on_has_a_line_for_each_length(
     lines = [(row["checkpoint"], row["split"], row["updates"]) for row in curves]
     assert len(lines) == len(set(lines)) == 2 * (2 + 3)
     assert len(write("40", "best", log=False)) == 4
-    assert "train.log: curves.tsv has no curve of this run" in capsys.readouterr().out
+    assert re.search("no curve .*curves.tsv: .*train.log", capsys.readouterr().out)
     assert tsv.read(tmp_path / learning_curves.NAME) == curves
 
 
@@ -243,7 +243,7 @@ def test_a_table_that_was_cut_off(tmp_path, capsys):
 
 def test_shares_are_percentages():
     rows = [result(0.875, metric="weighted_accuracy")]
-    assert cells(summarise.table("zinc", [], rows))[0][4] == "87.50"
+    assert cells(summarise.table("zinc", [], rows))[0][1] == "87.50"
 
 
 def test_variants_have_a_table_of_their_own():
@@ -252,13 +252,13 @@ def test_variants_have_a_table_of_their_own():
         "`grpe_small`"
     ]
     (row,) = cells(summarise.table("zinc/grpe_small", [], rows))
-    assert row[0] == "`plain`" and row[4] == "0.2000"
+    assert row[0] == "`plain`" and row[1] == "0.2000"
 
 
 def test_another_metric_is_named():
     """As that of a random forest with --metric."""
     rows = [result(0.8, metric="roc_auc"), result(0.2, metric="ap")]
-    found = [row[4] for row in cells(summarise.table("zinc", [], rows))]
+    found = [row[1] for row in cells(summarise.table("zinc", [], rows))]
     assert found == ["80.00", "20.00 (AP, %)"]
     forest = dict(arch="random_forest", epochs="0", updates="0", metric="r2")
     (row,) = cells(summarise.forests([result(0.25, **forest)]))
