@@ -2,7 +2,7 @@
 
     python examples/summarise.py              # print the tables
     python examples/summarise.py --write      # put them into the READMEs
-    python examples/summarise.py --curves curves.png zinc/grpe_small
+    python examples/summarise.py --curves curves.png cluster --metric weighted_accuracy
     python examples/summarise.py --curves curves.png runs/zinc/*/seed1/train.log
 
 `papers.tsv` holds what the papers report. A table stands between the lines

@@ -350,6 +350,7 @@ def test_every_flag_exists(monkeypatch):
     for script in (
         "summarise",
         "plot_training",
+        "gap_table",
         *(ROOT / "examples/speed").glob("*.py"),
         "pretraining/prepare",
         "small_data/measure",
