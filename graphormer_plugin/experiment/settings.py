@@ -232,7 +232,11 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
     if not isinstance(before, dict):
         raise DatasetError(f"{path} is damaged; name a new folder with --out")
     # Older versions did not write what they did not know.
-    default = {field.name: field.default for field in dataclasses.fields(Settings)}
+    default = {
+        field.name: field.default
+        for field in dataclasses.fields(Settings)
+        if field.default is not dataclasses.MISSING
+    }
     for name in {**before, **identity}:
         old, new = (
             json.dumps(found.get(name, default.get(name)))

@@ -82,6 +82,9 @@ def test_a_folder_belongs_to_one_experiment(tmp_path):
         DatasetError, match="the table is another file, or has changed;"
     ):
         claim(tmp_path / "other/model", {"sha256": "cd"})
+    (folder / "settings.json").write_text('{"seed": 1, "folder": "x", "table": "y"}')
+    with pytest.raises(DatasetError, match='folder was "x", now null; name a new'):
+        claim(folder, {"seed": 1})
     for damaged in (b"{", b"[1]", b"[]", b"3", b"\xff", b"[" * 200_000):
         (folder / "settings.json").write_bytes(damaged)
         with pytest.raises(DatasetError, match="settings.json is damaged"):
