@@ -121,7 +121,7 @@ def run_experiment(
     experiment.check_heads()
     experiment.check_names()
     identity = identity_of(settings, start)
-    claim(folder, identity)  # or an error, before there is a lock file in it
+    claim(folder, identity, write=False)  # or an error, before there is a lock file
     with (
         contextlib.nullcontext()  # also of somebody else, who may read it only
         if is_finished(folder)
@@ -130,7 +130,7 @@ def run_experiment(
             lambda: say(f"another process works in {folder}; waiting"),
         )
     ):
-        claim(folder, identity)  # two processes may have come at once
+        claim(folder, identity)  # another process may have been faster
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"

@@ -197,12 +197,13 @@ def parse_ratios(text: str) -> Ratios:
     return train, valid, test
 
 
-def claim(folder: Path, identity: Mapping[str, Any]) -> None:
+def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None:
     """Make the folder that of one experiment.
 
     Args:
         folder: Created if missing.
         identity: What the results depend on, as JSON values.
+        write: Write it into a folder without; only who holds the lock of the folder may.
 
     Raises:
         DatasetError: It belongs to another experiment, or holds other files.
@@ -220,8 +221,9 @@ def claim(folder: Path, identity: Mapping[str, Any]) -> None:
                 f"{folder} holds other files; name a new folder with --out"
             )
         else:
-            with atomic_write(path, "w", encoding="utf-8") as file:
-                json.dump(identity, file, indent=1)
+            if write:
+                with atomic_write(path, "w", encoding="utf-8") as file:
+                    json.dump(identity, file, indent=1)
             return
     except OSError as error:
         raise DatasetError(f"{folder}: {error.strerror or error}") from None

@@ -165,6 +165,7 @@ def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
 
 def test_a_finished_experiment_says_so(folder, checkpoint, capsys, monkeypatch):
     monkeypatch.setattr(training, "PROGRAM", ["false"])
+    monkeypatch.setattr(running, "file_lock", None)  # of a folder to read only
     assert main(arguments(folder, checkpoint)) == 0
     out = capsys.readouterr().out
     assert "is finished; its results:" in out
@@ -552,6 +553,8 @@ def test_a_folder_has_one_lock_by_all_its_names(
     for name in (".", "../link", str(new)):
         assert main(arguments(folder, checkpoint, "--out", name)) == 2
     assert locked == [new / "experiment"] * 3
+    # Two experiments that come at once would write different settings.
+    assert not list(new.iterdir())
 
 
 def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):
