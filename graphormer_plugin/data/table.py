@@ -338,7 +338,7 @@ class CsvTable(Table):
             while text := file.readline(LONGEST_ROW + 1 - length):
                 length += len(text)
                 if length > LONGEST_ROW:
-                    raise csv.Error(f"a row of more than {LONGEST_ROW:,} characters")
+                    raise csv.Error(_too_long())
                 yield text
 
         try:
@@ -366,6 +366,24 @@ class CsvTable(Table):
                 f"{self.path}: line {line} is not UTF-8 text; save the table in "
                 "UTF-8"
             ) from None
+
+
+def text_lines(path: Path, file: TextIO) -> Iterator[tuple[int, str]]:
+    """Yields (number from 1, line); DatasetError for one that is too long, no text, or
+    that of UTF-16."""
+    lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_ROW:
+            raise DatasetError(f"{path}: line {number}: {_too_long()}")
+        if "\0" in line:
+            raise DatasetError(
+                f"{path}: line {number} is not UTF-8 text; save it in UTF-8"
+            )
+        yield number, line
+
+
+def _too_long() -> str:
+    return f"a row of more than {LONGEST_ROW:,} characters"
 
 
 @contextlib.contextmanager

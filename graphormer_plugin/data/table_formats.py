@@ -23,6 +23,7 @@ from graphormer_plugin.data.table import (
     check_expansion,
     readable,
     shown,
+    text_lines,
 )
 
 END_OF_RECORD = "$$$$"
@@ -154,8 +155,7 @@ class SdfTable(Table):
             ) as file:
                 record: list[str] = []
                 number = start = 1
-                for number, line in enumerate(file, 1):
-                    check_text(self.path, number, line)
+                for number, line in text_lines(self.path, file):
                     if line.startswith(END_OF_RECORD):
                         yield start, record
                         record, start = [], number + 1
@@ -172,15 +172,9 @@ class SdfTable(Table):
             raise DatasetError(f"{self.path}: {error.strerror}") from None
 
 
-def check_text(path: Path, number: int, line: str) -> None:
-    """DatasetError if a line is no text, or that of UTF-16."""
-    if "\0" in line:
-        raise DatasetError(f"{path}: line {number} is not UTF-8 text; save it in UTF-8")
-
-
 class SmilesTable(Table):
     """A file of SMILES: in each line one, and perhaps a name after it. A first line whose
-    SMILES is the word smiles is a heading.
+    SMILES is the word smiles is a heading, and a line that begins with a tab has none.
 
     Args:
         path: File; gzipped if it ends in ``.gz``.
@@ -207,17 +201,21 @@ class SmilesTable(Table):
             readable(self.path),
             opener(self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252) as file,
         ):
-            for line, text in enumerate(file, 1):
-                check_text(self.path, line, text)
-                smiles, *name = text.split(maxsplit=1) or [""]
-                if line == 1 and smiles.lower().startswith(("smiles,", "smiles;")):
+            for line, text in text_lines(self.path, file):
+                # A tab before the name and nothing before the tab: no SMILES.
+                cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)
+                smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])
+                heading = smiles.lower() if line == 1 else ""
+                if heading.startswith(("smiles,", "smiles;")):
+                    how = "let its name end in .csv"
+                    if heading.startswith("smiles;"):
+                        how = "save it with commas as .csv"
                     raise DatasetError(
                         f"{self.path}: a table with the heading {shown(text.strip())}; "
-                        "let its name end in .csv"
+                        f"{how}"
                     )
-                heading = line == 1 and smiles.lower() == "smiles"
-                if smiles and not heading:
-                    yield line, smiles, "".join(name).strip()
+                if (smiles or name) and heading != "smiles":
+                    yield line, smiles, name
 
 
 def title(record: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data import table as tables
 from graphormer_plugin.data.table_formats import drawn_block, open_table, write_table
 
 ROWS = [
@@ -109,6 +110,43 @@ def test_a_file_of_smiles(tmp_path, ending):
             open_table(path)
 
 
+def test_only_the_first_line_of_a_smi_is_a_heading(tmp_path):
+    path = tmp_path / "few.smi"
+    path.write_text("C\n\nsmiles x\nsmiles;y z\n")
+    cells = [cells for _, _, cells in open_table(path).rows(["smiles", "name"])]
+    assert cells == [["C", ""], ["smiles", "x"], ["smiles;y", "z"]]
+
+
+def test_a_name_without_a_smiles(tmp_path):
+    path = tmp_path / "few.smi"
+    path.write_text("smiles\tname\n\tethyl  fluoride\n  C methane\n\t \n\tsmiles\n")
+    assert list(open_table(path).rows(["smiles", "name"])) == [
+        (0, 2, ["", "ethyl  fluoride"]),
+        (1, 3, ["C", "methane"]),
+        (2, 5, ["", "smiles"]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["few.smi", "few.sdf"])
+def test_a_long_line(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(tables, "LONGEST_ROW", 9)
+    path = tmp_path / name
+    path.write_text("CCO\n$$$$\n" + "C" * 8 + "\n$$$$")  # with its end
+    open_table(path)
+    path.write_text("CCO\n$$$$\n" + "C" * 10)
+    message = "few.* line 3: a row of more than 9 characters"
+    with pytest.raises(DatasetError, match=message):
+        open_table(path)
+
+
+def test_a_small_smi_that_expands_to_more_than_a_table_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "GZIP_FREE", 1 << 10)
+    path = tmp_path / "few.smi.gz"
+    path.write_bytes(gzip.compress(b"C\n" * 100_000))
+    with pytest.raises(DatasetError, match="50 times its size; gunzip it"):
+        open_table(path)
+
+
 def test_standard_input_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(DatasetError, match="-: standard input is not read; save"):
@@ -130,11 +168,13 @@ def test_text_of_other_encodings_is_refused(tmp_path, name):
         open_table(path)
 
 
-def test_a_csv_with_the_name_of_a_smi(tmp_path):
-    (tmp_path / "few.smi").write_text("SMILES,y\nCCO,1\n")
-    with pytest.raises(
-        DatasetError, match="heading 'SMILES,y'; let its name end in .csv"
-    ):
+@pytest.mark.parametrize(
+    "heading, advice",
+    [("SMILES,y", "let its name end in .csv"), ("smiles;y", "save it with commas as")],
+)
+def test_a_csv_with_the_name_of_a_smi(tmp_path, heading, advice):
+    (tmp_path / "few.smi").write_text(f"{heading}\nCCO,1\n")
+    with pytest.raises(DatasetError, match=f"heading '{heading}'; {advice}"):
         open_table(tmp_path / "few.smi")
 
 
