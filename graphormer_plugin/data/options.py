@@ -83,7 +83,7 @@ class DatasetConfig:
         default=None,
         metadata={
             "help": "table: further cells of targets that are missing, comma-separated, "
-            "in any case; * stands for any text, as in 'ND,>*,<*'"
+            "in any case, or numbers; * stands for any text, as in 'ND,>*,<*'"
         },
     )
     target_kind: str = field(

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
@@ -215,24 +216,41 @@ class Table:
                 break
         return list(dict.fromkeys(columns[at] for at, _ in left)) if row >= 0 else []
 
-    def left_out(self, asked: Sequence[str], taken: Sequence[str | None]) -> str:
-        """Warning about columns that ``all`` does not mean because they number the rows;
-        else empty.
+    def warnings(
+        self,
+        targets: Sequence[str],
+        asked: Sequence[str],
+        taken: Sequence[str | None],
+        missing: Sequence[str],
+    ) -> list[str]:
+        """What options of the table leave out, or do not do, one line each.
 
         Args:
+            targets: The columns that were found.
             asked: See `select`.
             taken: Columns that are used.
+            missing: See `is_missing`.
         """
-        if ALL not in asked or ALL in self.places:
-            return ""
-        free = [name for name in self.header if name not in taken]
-        found = self.row_numbers(free)
-        if not found:
-            return ""
-        return (
-            f"--target-columns all leaves out {_listed(found)}, which only numbers the "
-            "rows; name it to predict it"
-        )
+        found = []
+        if ALL in asked and ALL not in self.places:
+            free = [name for name in self.header if name not in taken]
+            if numbering := self.row_numbers(free):
+                found.append(
+                    f"--target-columns all leaves out {_listed(numbering)}, which only "
+                    "numbers the rows; name it to predict it"
+                )
+        without = [*missing]
+        for _, _, cells in self.rows(targets) if missing else ():
+            without = [
+                w for w in without if not any(fits(cell, (w,)) for cell in cells)
+            ]
+            if not without:
+                break
+        found += [
+            f"--missing-labels {word!r} fits no cell of {listed(targets)}"
+            for word in without
+        ]
+        return found
 
 
 def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
@@ -240,18 +258,36 @@ def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
 
     Args:
         cell: An empty one does, and the words of `MISSING` in any case.
-        patterns: Further words that do, in any case; ``*`` stands for any text.
+        patterns: Further words and numbers that do; see `fits`.
     """
-    text = cell.strip().lower()
+    return cell.strip().lower() in MISSING or fits(cell, patterns)
+
+
+def fits(cell: str, patterns: Sequence[str]) -> bool:
+    """Whether a cell is one of some words, in any case, where ``*`` stands for any text, or
+    has the number of one: pandas writes -999 as -999.0."""
     if not patterns:
-        return text in MISSING
-    return text in MISSING or _any_of(tuple(patterns)).fullmatch(text) is not None
+        return False
+    words, numbers = _any_of(tuple(patterns))
+    text = cell.strip().lower()
+    return bool(words.fullmatch(text) or numbers and _number(text) in numbers)
 
 
 @functools.cache
-def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[float]]:
+    """Pattern of any of them, and those that are numbers."""
     words = (re.escape(pattern.lower()).replace(r"\*", ".*") for pattern in patterns)
-    return re.compile("|".join(words), re.DOTALL)
+    numbers = (_number(pattern) for pattern in patterns)
+    found = frozenset(number for number in numbers if number is not None)
+    return re.compile("|".join(words), re.DOTALL), found
+
+
+def _number(text: str) -> float | None:
+    """What a text says, None if it says no number."""
+    try:
+        return _float(text)
+    except ValueError:
+        return None
 
 
 def number_in(cell: str) -> float:

@@ -61,7 +61,7 @@ class Table:
         split: How it is split: ``scaffold``, ``random`` or ``column:NAME``.
         given_split: Split that a column of the input has, or None.
         failures: (row, SMILES, reason) of the rows that were left out.
-        left_out: Warning about columns that are no targets, or empty.
+        warned: What `InputTable.warnings` says.
     """
 
     smiles: list[str]
@@ -79,7 +79,7 @@ class Table:
     split: str
     given_split: Split | None
     failures: list[tuple[int, str, str]]
-    left_out: str
+    warned: list[str]
 
     def __len__(self) -> int:
         return len(self.smiles)
@@ -197,7 +197,9 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         split=options.split,
         given_split=given and splits_of_graphs(given, graph_of_row, options.name),
         failures=failures,
-        left_out=source_table.left_out(settings.target_columns, taken),
+        warned=source_table.warnings(
+            targets.names, settings.target_columns, taken, settings.missing_labels
+        ),
     )
 
 
@@ -353,7 +355,7 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """What is probably a mistake in the data, one line each."""
-    found = [table.left_out] if table.left_out else []
+    found = [*table.warned]
     if "split" in table.extra_names and table.split != "column:split":
         how = "--split column:split takes it"
         if settings.folds or settings.ratios:

@@ -179,6 +179,11 @@ def test_labels_that_are_missing(write):
         table.labels[:, 0], [1.5, np.nan, np.nan, 2.5, 1, 0], equal_nan=True
     )
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
+    words = dataclasses.replace(asked, missing_labels=("ND", ">*", "nd*", "-999"))
+    assert warnings_of(read_table(asked), [], asked) == []
+    assert warnings_of(read_table(words), [], words) == [
+        "--missing-labels '-999' fits no cell of y"
+    ]
     rows = [[*row[:2], word] for row, word in zip(rows, ["yes", "no", "?", "no"] * 2)]
     asked = settings(write(rows, ["smiles", "key", "y"]), target_columns=("y",))
     with pytest.raises(DatasetError, match="column 'y' has 3 words .*--missing-labels"):

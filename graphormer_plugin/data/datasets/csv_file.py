@@ -41,11 +41,13 @@ _SPLIT_NAMES = {
 
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
     path = home_path(options.name)
+    rule = 2 if options.missing_labels else 1  # 1 compared numbers as text
     with readable(path):
         if options.shard.is_whole and not path.is_dir():
-            return {"file": file_sha256(path), "rule": 1}
+            return {"file": file_sha256(path), "rule": rule}
         table = open_table(path)
-        return {"file": table.digest(*options.shard.rows(table.count())), "rule": 1}
+        digest = table.digest(*options.shard.rows(table.count()))
+        return {"file": digest, "rule": rule}
 
 
 def table_digest(options: DatasetOptions) -> str:
@@ -96,7 +98,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     if len(set(targets)) != len(targets):
         raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
     taken = [*filter(None, special), *targets]
-    if text := table.left_out(options.target_columns, taken):
+    for text in table.warnings(targets, options.target_columns, taken, missing):
         logger.warning("%s: %s", path, text)
     columns = [_Column(name, options.target_kind) for name in targets]
     if both := {*targets} & {*extras}:

@@ -124,6 +124,29 @@ class TestCsv:
                 assert np.isnan(store.targets[row, 0])
             assert store.targets[[1, 5, 8, 10], 0].tolist() == [7, -9990, 1.2, 5]
 
+    def test_missing_labels_that_are_numbers(self, options):
+        """pandas writes a column of whole numbers with a gap as floats."""
+        cells = ["-999.0", "-999", "-9.99e2", "-9990", "-99.9", "-999_0", "x", "1.2"]
+        text = table(8, value=cells.__getitem__)
+        given = options(text, missing_labels="-999,*_0,x", target_columns="y")
+        assert np.isnan(csv_dataset(given).targets[:, 0]).tolist() == (
+            [True, True, True, False, False, True, True, False]
+        )
+
+    def test_words_of_missing_labels_that_fit_no_cell(self, options, caplog):
+        text = "smiles,y,z\n" + "C,1,\nCO,-999.0,7\nCN,2,ND\n" * 4
+        words = "-998,nd,-999,n/a,7*"
+        given = options(text, missing_labels=words, target_columns="y,z")
+        get_store(given)
+        names = [one.removeprefix(f"{given.name}: ") for one in caplog.messages]
+        assert names == [
+            "--missing-labels '-998' fits no cell of y, z",
+            "--missing-labels 'n/a' fits no cell of y, z",
+        ]
+        caplog.clear()
+        get_store(dataclasses.replace(given, missing_labels=("nd", "-999")))
+        assert not caplog.messages
+
     @pytest.mark.parametrize("split", ["", "column:split"])
     def test_split_column(self, options, split):
         names = ["train"] * 4 + ["Val", "validation", "test", "train"]
