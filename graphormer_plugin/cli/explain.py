@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table import shown
 from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
 from graphormer_plugin.inference.ensemble import models_named

@@ -3,10 +3,8 @@
 import contextlib
 import csv
 import fnmatch
-import functools
 import gzip
 import itertools
-import math
 import re
 import stat
 import zlib
@@ -15,15 +13,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
-
+from graphormer_plugin.data.cells import fits, is_missing, is_number, shown
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 ALL = "all"
-LARGEST = float(np.finfo(np.float32).max)  # number of a cell
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
@@ -253,80 +248,6 @@ class Table:
         return found
 
 
-def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
-    """Whether a cell says that there is no value.
-
-    Args:
-        cell: An empty one does, and the words of `MISSING` in any case.
-        patterns: Further words and numbers that do; see `fits`.
-    """
-    return cell.strip().lower() in MISSING or fits(cell, patterns)
-
-
-def fits(cell: str, patterns: Sequence[str]) -> bool:
-    """Whether a cell is one of some words, in any case, where ``*`` stands for any text, or
-    has the number of one: pandas writes -999 as -999.0."""
-    if not patterns:
-        return False
-    words, numbers = _any_of(tuple(patterns))
-    text = cell.strip().lower()
-    return bool(words.fullmatch(text) or numbers and _number(text) in numbers)
-
-
-@functools.cache
-def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[float]]:
-    """Pattern of any of them, and those that are numbers."""
-    words = (re.escape(pattern.lower()).replace(r"\*", ".*") for pattern in patterns)
-    numbers = (_number(pattern) for pattern in patterns)
-    found = frozenset(number for number in numbers if number is not None)
-    return re.compile("|".join(words), re.DOTALL), found
-
-
-def _number(text: str) -> float | None:
-    """What a text says, None if it says no number."""
-    try:
-        return _float(text)
-    except ValueError:
-        return None
-
-
-def number_in(cell: str) -> float:
-    """Number of a cell, NaN for an empty one.
-
-    Raises:
-        ValueError: It is not a number, or not one that fits float32.
-    """
-    try:
-        number = _float(cell)
-    except ValueError:
-        raise ValueError(f"{shown(cell.strip())} is not a number") from None
-    if number is None:
-        return math.nan
-    if not abs(number) <= LARGEST:
-        raise ValueError(f"{shown(cell.strip())} is not a number that fits float32")
-    return number
-
-
-def is_number(cell: str) -> bool:
-    """Whether a cell is empty or a number, also one that does not fit float32: its column
-    is one of numbers, and the cell an error to name."""
-    try:
-        _float(cell)
-    except ValueError:
-        return False
-    return True
-
-
-def _float(cell: str) -> float | None:
-    """What a cell says, None if it is empty; ValueError where it is no number."""
-    text = cell.strip()
-    if is_missing(text):
-        return None
-    if "_" in text:  # Python's 1_000, and nobody's number in a table
-        raise ValueError(text)
-    return float(text)
-
-
 class CsvTable(Table):
     """A CSV or TSV file, read strictly.
 
@@ -468,8 +389,3 @@ def _listed(names: Sequence[str], limit: int = 12) -> str:
         return "no other column"
     more = f", and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(shown(name) for name in names[:limit]) + more
-
-
-def shown(text: str, limit: int = 80) -> str:
-    """A cell in a message."""
-    return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."

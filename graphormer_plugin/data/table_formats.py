@@ -13,6 +13,7 @@ from typing import IO, Any
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
 
+from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, home_path
@@ -22,7 +23,6 @@ from graphormer_plugin.data.table import (
     Table,
     check_expansion,
     readable,
-    shown,
     text_lines,
 )
 

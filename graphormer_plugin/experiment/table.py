@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
+from graphormer_plugin.data.cells import is_missing, is_number, shown
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.classes import check_case
 from graphormer_plugin.data.csv_lines import write_csv
@@ -26,7 +27,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import NAMES, is_missing, is_number, shown
+from graphormer_plugin.data.table import NAMES
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_labelled
 from graphormer_plugin.experiment.scores import MAIN

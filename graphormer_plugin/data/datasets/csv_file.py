@@ -10,20 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.cells import is_missing, is_number, number_in, shown
 from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.table import (
-    Table,
-    is_missing,
-    is_number,
-    number_in,
-    readable,
-    shown,
-)
+from graphormer_plugin.data.table import Table, readable
 from graphormer_plugin.data.table_formats import open_labelled, open_table, stem
 
 logger = logging.getLogger(__name__)
