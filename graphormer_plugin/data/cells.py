@@ -16,12 +16,12 @@ def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
 
     Args:
         cell: An empty one does, and the words of `MISSING` in any case.
-        patterns: Further words and numbers that do; see `fits`.
+        patterns: Further words and numbers that do; see `matches`.
     """
-    return cell.strip().lower() in MISSING or fits(cell, patterns)
+    return cell.strip().lower() in MISSING or matches(cell, patterns)
 
 
-def fits(cell: str, patterns: Sequence[str]) -> bool:
+def matches(cell: str, patterns: Sequence[str]) -> bool:
     """Whether a cell is one of some words, in any case, where ``*`` stands for any text, or
     has the number of one: pandas writes -999 as -999.0."""
     if not patterns:

@@ -13,12 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from graphormer_plugin.data.cells import fits, is_missing, is_number, shown
+from graphormer_plugin.data.cells import is_missing, is_number, matches, shown
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
 ALL = "all"
+SPLIT = "split"  # in any case; is a target only where it is named
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
@@ -126,13 +127,36 @@ class Table:
             hint = " (cells must be separated by commas)"
         return f"the header has {_listed(self.header)}{hint}"
 
-    def find_split(self, asked: str) -> str | None:
-        """The column that ``column:NAME`` names; else one called split, or None."""
+    def find_split(self, asked: str, others: Sequence[str]) -> str | None:
+        """The column that ``column:NAME`` names; else without a word how to split the one
+        called split in any case, or None.
+
+        Args:
+            asked: ``column:NAME``, another word, or empty.
+            others: Columns that are named as something else.
+
+        Raises:
+            DatasetError: There is no such column, or more than one.
+        """
         if asked.startswith("column:"):
             return self.require(asked.removeprefix("column:"))
-        if not asked and "split" in self.places:
-            return "split"
-        return None
+        found = [n for n in self.header if n.lower() == SPLIT and n not in others]
+        if asked or not found:
+            return None
+        if len(found) > 1:
+            raise DatasetError(
+                f"{self.path}: which column has the split, {' or '.join(found)}? Name it "
+                f"with --split column:{found[0]}"
+            )
+        return found[0]
+
+    def free(self, taken: Sequence[str | None]) -> list[str]:
+        """Columns that can be targets without being named.
+
+        Args:
+            taken: Columns with another meaning.
+        """
+        return [n for n in self.header if n not in taken and n.lower() != SPLIT]
 
     def remaining(self, taken: Sequence[str | None]) -> list[str]:
         """The one column that can be the target if none is named.
@@ -140,7 +164,7 @@ class Table:
         Args:
             taken: Columns with another meaning.
         """
-        others = [name for name in self.header if name not in (*taken, "split")]
+        others = self.free(taken)
         if len(others) != 1:
             raise DatasetError(
                 f"{self.path}: which columns are targets? Name them with "
@@ -165,7 +189,7 @@ class Table:
         Raises:
             DatasetError: There is no such column.
         """
-        free = [name for name in self.header if name not in others]
+        free = self.free(others)
         found: list[str] = []
         for name in asked:
             if name in self.places:
@@ -228,8 +252,7 @@ class Table:
         """
         found = []
         if ALL in asked and ALL not in self.places:
-            free = [name for name in self.header if name not in taken]
-            if numbering := self.row_numbers(free):
+            if numbering := self.row_numbers(self.free(taken)):
                 found.append(
                     f"--target-columns all leaves out {_listed(numbering)}, which only "
                     "numbers the rows; name it to predict it"
@@ -237,7 +260,7 @@ class Table:
         without = [*missing]
         for _, _, cells in self.rows(targets) if missing else ():
             without = [
-                w for w in without if not any(fits(cell, (w,)) for cell in cells)
+                w for w in without if not any(matches(cell, (w,)) for cell in cells)
             ]
             if not without:
                 break

@@ -14,7 +14,7 @@ from graphormer_plugin.data.cells import is_missing, is_number, shown
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.classes import check_case
 from graphormer_plugin.data.csv_lines import write_csv
-from graphormer_plugin.data.datasets.csv_file import csv_dataset
+from graphormer_plugin.data.datasets.csv_file import column_of_split, csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
@@ -27,7 +27,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import NAMES
+from graphormer_plugin.data.table import NAMES, SPLIT
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_labelled
 from graphormer_plugin.experiment.scores import MAIN
@@ -98,15 +98,13 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
 
     Targets that are not named are the only other column, or the only one of numbers.
     Targets of 0 and 1, or of two words, are classes unless the settings say otherwise. A
-    column called split has the split unless they say how to split.
+    column called split, in any case, has the split unless they say how to split, or that
+    it is something else.
 
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
     source_table = open_labelled(home_path(settings.table))
-    given_column = None
-    if not settings.folds and not settings.ratios:
-        given_column = source_table.find_split(settings.split)
     options = DatasetOptions(
         name=settings.table,
         smiles_column=source_table.find_smiles(settings.smiles_column),
@@ -117,12 +115,15 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         class_names=settings.class_names,
         weight_column=settings.weight_column,
         extra_columns=settings.extra_columns,
-        split=(
-            f"column:{given_column}" if given_column else settings.split or "scaffold"
-        ),
+        split=settings.split,
         skip_invalid=settings.skip_invalid,
         max_atoms=settings.max_atoms,
     )
+    given_column = None
+    if not settings.folds and not settings.ratios:
+        given_column = column_of_split(source_table, options)
+    split = f"column:{given_column}" if given_column else settings.split or "scaffold"
+    options = dataclasses.replace(options, split=split)
     if not options.target_columns:
         options = find_target(source_table, options)
     if not settings.target_kind:
@@ -212,9 +213,9 @@ def find_target(table: InputTable, options: DatasetOptions) -> DatasetOptions:
         DatasetError: There is none, or more than one.
     """
     named = (options.weight_column, *options.extra_columns)
-    taken = [options.smiles_column, table.find_split(options.split)]
+    taken = [options.smiles_column, column_of_split(table, options)]
     taken += [table.require(name) for name in named if name]
-    others = [name for name in table.header if name not in (*taken, "split")]
+    others = table.free(taken)
     labelled, words = set(), set()
     for _, _, cells in table.rows(others):
         for name, cell in zip(others, cells, strict=True):
@@ -239,7 +240,7 @@ def kind_of_words(table: InputTable, options: DatasetOptions) -> str:
         DatasetError: A target has more than two words, each twice on average, or two that
             differ in their case only.
     """
-    special = [options.smiles_column, table.find_split(options.split)]
+    special = [options.smiles_column, column_of_split(table, options)]
     special += [options.weight_column, *options.extra_columns]
     names = table.select(options.target_columns, special, options.missing_labels)
     counts: list[Counter[str]] = [Counter() for _ in names]
@@ -357,11 +358,13 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """What is probably a mistake in the data, one line each."""
     found = [*table.warned]
-    if "split" in table.extra_names and table.split != "column:split":
-        how = "--split column:split takes it"
-        if settings.folds or settings.ratios:
-            how = "it is without --folds and --ratios"
-        found.append(f"the column split is not used; {how}")
+    used = (settings.weight_column, *table.extra_columns)
+    how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
+    found += [
+        f"the column {name} is not used; --split column:{name}{how} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
     if table.given_split is not None and settings.replicates > 1:
         found.append(
             f"all replicates have the split of {table.split}: they differ in their seeds"

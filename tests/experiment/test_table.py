@@ -114,24 +114,28 @@ def test_all_targets_but_the_numbers_of_rows(write):
         ({"split": "scaffold"}, "scaffold"),
         ({"split": "random"}, "random"),
         ({"folds": 3}, "scaffold"),
+        ({"folds": 3, "split": "random"}, "random"),
         ({"ratios": (0.5, 0.25, 0.25)}, "scaffold"),
         ({"ratios": (0.8, 0.1, 0.1)}, "scaffold"),  # the default, but asked for
     ],
 )
-def test_a_column_called_split(write, asked, split):
+@pytest.mark.parametrize("name", ["split", "Split", "SPLIT"])
+def test_a_column_called_split(write, asked, split, name):
+    split = split.replace(":split", f":{name}")
+    if asked.get("split") == "column:split":
+        asked = {"split": split}
     rows = [["C" * k + "O", k, part] for k, part in enumerate(["train"] * 8, 1)]
     rows += [["CN", 1.5, "valid"], ["CCN", 2.5, "test"]]
-    asked = settings(write(rows, ["smiles", "y", "split"]), **asked)
+    asked = settings(write(rows, ["smiles", "y", name]), **asked)
     table = read_table(asked)
     assert (table.split, table.targets.names) == (split, ["y"])
-    used = split == "column:split"
-    how = "--split column:split takes it"
-    if asked.folds or asked.ratios:
-        how = "it is without --folds and --ratios"
-    expected = [] if used else [f"the column split is not used; {how}"]
+    used = split.startswith("column:")
+    how = " without --folds and --ratios" if asked.folds or asked.ratios else ""
+    text = f"the column {name} is not used; --split column:{name}{how} takes it"
+    expected = [] if used else [text]
     if asked.replicates > 1:
         expected = [
-            "all replicates have the split of column:split: they differ in their seeds"
+            f"all replicates have the split of {split}: they differ in their seeds"
         ]
     assert warnings_of(table, [], asked) == expected
     if used:
@@ -146,6 +150,38 @@ def test_a_column_called_split_of_something_else(write):
     )
     with pytest.raises(DatasetError, match=message):
         read_table(settings(write(rows, ["smiles", "y", "split"])))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"target_columns": ("split",)},
+        {"target_columns": ("y",), "weight_column": "split"},
+        {"target_columns": ("y",), "extra_columns": ("y2", "split")},
+    ],
+)
+def test_a_column_called_split_that_is_named_as_something_else(write, asked):
+    rows = [["C" * k + "O", k, k % 4, k % 5] for k in range(1, 9)]
+    asked = settings(write(rows, ["smiles", "y", "y2", "split"]), **asked)
+    table = read_table(asked)
+    assert (table.split, table.targets.names) == ("scaffold", [*asked.target_columns])
+    assert warnings_of(table, [], asked) == []
+
+
+def test_smiles_in_a_column_called_split(write):
+    rows = [["C" * k + "O", k] for k in range(1, 9)]
+    asked = settings(write(rows, ["split", "y"]), smiles_column="split")
+    assert read_table(asked).smiles == [row[0] for row in rows]
+
+
+def test_a_column_called_split_is_a_target_only_by_its_name(write):
+    rows = [["C" * k + "O", k / 4, k % 5, k % 3] for k in range(1, 9)]
+    path = write(rows, ["smiles", "y", "Split", "s"])
+    for asked, names in {"all": ["y", "s"], "[sS]*": ["s"], "Split": ["Split"]}.items():
+        table = read_table(settings(path, target_columns=(asked,), folds=3))
+        assert table.targets.names == names
+    table = read_table(settings(write(rows, ["smiles", "y", "Split", "name"]), folds=3))
+    assert table.targets.names == ["y"]
 
 
 def test_a_file_of_smiles_has_no_labels(tmp_path):

@@ -56,6 +56,18 @@ def table_digest(options: DatasetOptions) -> str:
         return open_table(path).digest(0, 0)
 
 
+def column_of_split(table: Table, options: DatasetOptions) -> str | None:
+    """Column that has the split, or None. One called split is not where an option names
+    it as something else.
+
+    Raises:
+        DatasetError: There is no such column, or more than one.
+    """
+    named = (options.smiles_column, options.weight_column)
+    more = (*options.target_columns, *options.extra_columns)
+    return table.find_split(options.split, (*named, *more))
+
+
 def has_split_column(options: DatasetOptions) -> bool:
     """Whether the header gives the split, so that the seed does not matter.
 
@@ -64,7 +76,7 @@ def has_split_column(options: DatasetOptions) -> bool:
     path = home_path(options.name)
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
-    return open_table(path).find_split(options.split) is not None
+    return column_of_split(open_table(path), options) is not None
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
@@ -81,7 +93,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     path = home_path(options.name)
     table = open_labelled(path)
     smiles_column = table.find_smiles(options.smiles_column)
-    split_column = table.find_split(options.split)
+    split_column = column_of_split(table, options)
     weight_column = options.weight_column and table.require(options.weight_column)
     extras = [table.require(name) for name in options.extra_columns]
     special = [smiles_column, split_column, weight_column, *extras]

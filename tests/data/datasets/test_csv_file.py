@@ -147,16 +147,46 @@ class TestCsv:
         get_store(dataclasses.replace(given, missing_labels=("nd", "-999")))
         assert not caplog.messages
 
-    @pytest.mark.parametrize("split", ["", "column:split"])
-    def test_split_column(self, options, split):
+    @pytest.mark.parametrize(
+        "header, split",
+        [("split", ""), ("split", "column:split"), ("Split", ""), ("SPLIT", "")],
+    )
+    def test_split_column(self, options, header, split):
         names = ["train"] * 4 + ["Val", "validation", "test", "train"]
-        text = "smiles,y,split\n" + "".join(f"C,{i},{s}\n" for i, s in enumerate(names))
+        text = f"smiles,y,{header}\n"
+        text += "".join(f"C,{i},{s}\n" for i, s in enumerate(names))
         store = get_store(options(text, split=split))
         assert {name: rows.tolist() for name, rows in store.splits.items()} == {
             "train": [0, 1, 2, 3, 7],
             "valid": [4, 5],
             "test": [6],
         }
+
+    @pytest.mark.parametrize(
+        "asked", ["weight_column", "extra_columns", "target_columns"]
+    )
+    def test_a_column_called_split_that_is_named_as_something_else(
+        self, options, asked
+    ):
+        text = "smiles,y,Split\n" + "".join(f"C,{i},{i % 4}\n" for i in range(20))
+        named = {"target_columns": "y"} | {asked: "Split"}
+        store = get_store(options(text, **named))
+        assert [len(store.splits[name]) for name in ("train", "valid")] == [16, 2]
+        other = get_store(options(text, **named, seed=2))
+        assert other.fingerprint != store.fingerprint
+
+    def test_two_columns_called_split(self, options):
+        text = "smiles,y,split,Split\nC,1,train,0\nCO,2,train,1\nCN,3,valid,2\n"
+        message = "which column has the split, split or Split. Name it with --split col"
+        with pytest.raises(DatasetError, match=message):
+            csv_dataset(options(text, target_columns="y"))
+        named = options(text, target_columns="y", weight_column="Split")
+        assert csv_dataset(named).splits["train"].tolist() == [0, 1]
+
+    def test_all_does_not_mean_a_column_called_split(self, options):
+        text = "smiles,y,Split\n" + "".join(f"C,{i / 4},{i % 4}\n" for i in range(20))
+        found = options(text, target_columns="all", split="random")
+        assert get_store(found).targets.names == ["y"]
 
     def test_scaffold_split(self, options):
         rings = ["c1ccccc1C"] * 16 + ["C1CC1C", "C1CCC1C"] * 2
