@@ -33,7 +33,7 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     draw = roc if table.targets.kind == "binary" else parity
     metric = MAIN[table.targets.kind].name
     found = []
-    all_labels = [scored_labels(table.labels, run.split, "test") for run in runs]
+    all_labels = [scored_labels(table, run.split, "test") for run in runs]
     for target, name in enumerate(table.targets.names):
         pairs = []
         for run, labels in zip(runs, all_labels, strict=True):
@@ -111,9 +111,7 @@ def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
     return calibration_figure(
         np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
         std,
-        np.concatenate(
-            [scored_labels(table.labels, run.split, "test") for run in runs]
-        ),
+        np.concatenate([scored_labels(table, run.split, "test") for run in runs]),
         table.targets,
     )
 

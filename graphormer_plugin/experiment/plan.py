@@ -26,7 +26,13 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.table import FITTED, Split, Table, scored_labels
+from graphormer_plugin.experiment.table import (
+    FITTED,
+    Split,
+    Table,
+    scored_labels,
+    trained_labels,
+)
 from graphormer_plugin.experiment.training import (
     Start,
     column_pattern,
@@ -125,7 +131,7 @@ class Experiment:
         """Number of molecules with a label in test, of one run or more."""
         found = set[int]()
         for split in self.splits:
-            labels = scored_labels(self.table.labels, split, "test")
+            labels = scored_labels(self.table, split, "test")
             found.update(split["test"][~np.isnan(labels).all(1)].tolist())
         return len(found)
 
@@ -137,7 +143,7 @@ class Experiment:
         """
         targets = self.table.targets
         for number, split in enumerate(self.splits, 1):
-            unfit = unfit_targets(self.trained_labels(split), targets.kind)
+            unfit = unfit_targets(trained_labels(self.table, split), targets.kind)
             if unfit and self.settings.model == HEAD:
                 raise DatasetError(
                     f"--model head: {listed(targets.names[at] for at in unfit)} has too "
@@ -168,15 +174,9 @@ class Experiment:
         """Whether each target has enough different labels in each training split."""
         kind = self.table.targets.kind
         return not any(
-            unfit_targets(self.trained_labels(split), kind) for split in self.splits
+            unfit_targets(trained_labels(self.table, split), kind)
+            for split in self.splits
         )
-
-    def trained_labels(self, split: Split) -> np.ndarray:
-        """Labels of train that count: those of molecules with a weight above 0."""
-        labels, weights = self.table.labels, self.table.weights
-        if weights is not None:
-            labels = np.where(weights[:, None] > 0, labels, np.nan)
-        return labels[split["train"]]
 
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""
@@ -211,7 +211,7 @@ class Experiment:
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run."""
         split = self.splits[run]
-        labels = scored_labels(self.table.labels, split, "valid")
+        labels = scored_labels(self.table, split, "valid")
         return selecting_metric(self.table.targets, labels)
 
     def everything(self) -> list[tuple[int, str, int]]:

@@ -85,7 +85,7 @@ def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[flo
     found: dict[str, dict[str, list[float]]] = {}
     for run in runs:
         test = run.split["test"]
-        labels = scored_labels(table.labels, run.split, "test")
+        labels = scored_labels(table, run.split, "test")
         for name in (MEAN, FOREST, run.chosen):
             row = name
             if name == MEAN:
@@ -121,7 +121,7 @@ def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
                 for split in SPLITS:
                     if model in (MEAN, FOREST) and split != "test":
                         continue
-                    labels = scored_labels(table.labels, run.split, split)
+                    labels = scored_labels(table, run.split, split)
                     values = predicted.values[run.split[split]]
                     found = scores(kind, values, labels)
                     title = reference_name(kind) if model == MEAN else model
@@ -235,9 +235,7 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     return spread_scale(
         np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
         np.concatenate([run.predicted.std[at] for run, at in zip(chosen, rows)]),
-        np.concatenate(
-            [scored_labels(table.labels, run.split, "valid") for run in chosen]
-        ),
+        np.concatenate([scored_labels(table, run.split, "valid") for run in chosen]),
     )
 
 

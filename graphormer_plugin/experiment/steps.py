@@ -228,7 +228,7 @@ def choose(
         members: Predictions of the models of each kind.
     """
     kind, valid = experiment.table.targets.kind, run.split["valid"]
-    labels = scored_labels(experiment.table.labels, run.split, "valid")
+    labels = scored_labels(experiment.table, run.split, "valid")
     metric = MAIN[kind]
     candidates = {TITLES[model]: [model] for model in members}
     if len(members) > 1:

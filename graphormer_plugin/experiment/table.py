@@ -343,15 +343,18 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         found = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
     for split in found:
         for name in SPLITS:
-            if np.isnan(scored_labels(table.labels, split, name)).all():
+            if np.isnan(scored_labels(table, split, name)).all():
                 advice = "give another --split or other --ratios"
                 if table.given_split is not None:
                     advice = f"mark labelled rows with the word {name}, or give another --split"
-                known = "" if name == "train" else " for a target with labels in train"
-                raise DatasetError(
-                    f"{settings.table}: no label in split {name} of --split "
-                    f"{table.split}{known}; {advice}"
-                )
+                some = "" if table.weights is None else " with a weight above 0"
+                what = f"no label{some} in split {name} of --split {table.split}"
+                if name != "train":
+                    what = (
+                        f"no label in split {name} of --split {table.split} for a target "
+                        f"with labels{some} in train"
+                    )
+                raise DatasetError(f"{settings.table}: {what}; {advice}")
     return found
 
 
@@ -387,30 +390,39 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     return found
 
 
-def scored_labels(labels: np.ndarray, split: Split, part: str) -> np.ndarray:
+def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
     """Labels of a part of a split that metrics count: a target that has none in train has
     none at all, because no model can learn it."""
     rows = split.get(part, np.array([], np.int64))
-    return np.where(unlearned(labels, split), np.nan, labels[rows])
+    return np.where(unlearned(table, split), np.nan, table.labels[rows])
 
 
-def unlearned(labels: np.ndarray, split: Split) -> np.ndarray:
-    """Which targets have no label in train [T]."""
-    return np.isnan(labels[split["train"]]).all(0)
+def unlearned(table: Table, split: Split) -> np.ndarray:
+    """Which targets have no label in train that counts [T]."""
+    return np.isnan(trained_labels(table, split)).all(0)
+
+
+def trained_labels(table: Table, split: Split) -> np.ndarray:
+    """Labels of train that count: those of molecules with a weight above 0."""
+    labels, rows = table.labels, split["train"]
+    if table.weights is None:
+        return labels[rows]
+    return np.where(table.weights[rows, None] > 0, labels[rows], np.nan)
 
 
 def undefined_metrics(table: Table, split: Split) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
     found = []
-    unknown = unlearned(table.labels, split)
+    unknown = unlearned(table, split)
     if unknown.any():
+        counts = "" if table.weights is None else " has a weight above 0"
         found.append(
-            f"no label of {listed(names[unknown])} in train: nothing is learned about "
-            "it, and metrics leave it out"
+            f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
+            "about it, and metrics leave it out"
         )
     for part in ("valid", "test"):
-        labels = scored_labels(table.labels, split, part)
+        labels = scored_labels(table, split, part)
         defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
         missing = names[~defined & ~unknown]
         if not len(missing):
@@ -463,7 +475,7 @@ def write_molecules(
     write_csv(folder / MOLECULES_FILE, lines(np.ones(len(table.targets.names), bool)))
     files = []
     for number, split in enumerate(splits, 1):
-        unknown = unlearned(table.labels, split)
+        unknown = unlearned(table, split)
         alone = unknown.any() and not any(table.targets.class_names)
         files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
         if alone:

@@ -15,7 +15,9 @@ def test_targets_with_a_metric_come_first():
     names = [f"y{number}" for number in range(9)]
     labels = np.zeros((4, 9))
     labels[0, [5, 8]] = 1
-    table = SimpleNamespace(labels=labels, targets=TargetSchema(names, "", "binary"))
+    table = SimpleNamespace(
+        labels=labels, targets=TargetSchema(names, "", "binary"), weights=None
+    )
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(labels)}, chosen="head")
     titles = [axis.get_title() for axis in figures.test_figure(table, [run]).axes]
@@ -35,7 +37,7 @@ def test_names_are_no_mathematics():
         (TargetSchema([r"$\y$"], r"$\unit$"), labels),
         (classes, np.eye(2)[[0, 1, 0, 1]]),
     ):
-        table = SimpleNamespace(labels=labels, targets=targets)
+        table = SimpleNamespace(labels=labels, targets=targets, weights=None)
         run = Run(split, {"head": Prediction(values, np.ones((4, 1)))}, chosen="head")
         for draw in (figures.test_figure, figures.spread_figure):
             if figure := draw(table, [run]):

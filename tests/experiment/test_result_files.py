@@ -29,6 +29,8 @@ SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
 
 
 class Table(SimpleNamespace):
+    weights = None
+
     def __len__(self):
         return len(self.labels)
 

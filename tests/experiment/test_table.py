@@ -317,13 +317,41 @@ def test_targets_without_a_label_in_train(write, scale):
     assert warnings_of(table, splits, asked) == [
         "no label of b in train: nothing is learned about it, and metrics leave it out"
     ]
-    labels = scored_labels(table.labels, splits[0], "valid")
+    labels = scored_labels(table, splits[0], "valid")
     assert np.array_equal(labels[:, 0], table.labels[splits[0]["valid"], 0])
     assert np.isnan(labels[:, 1]).all() and not np.isnan(table.labels[3:]).any()
     asked = several_targets(write, [[scale, 0, scale, 0, "", ""], rare])
     message = "no label in split test .* for a target with labels in train; mark"
     with pytest.raises(DatasetError, match=message):
         make_splits(read_table(asked), asked)
+
+
+def test_targets_whose_labels_in_train_have_no_weight(write, tmp_path):
+    """Nothing is learned about b, whose first two labels have the weight 0."""
+    parts = ["train"] * 3 + ["valid"] * 2 + ["test"] * 2
+    columns = parts, range(7), [5, 6, "", 7, 8, 9, 10], [0, 0, 1, 1, 0, 1, 1]
+    rows = [["C" * k + "O", *cells] for k, cells in enumerate(zip(*columns), 1)]
+    path = write(rows, ["smiles", "part", "a", "b", "w"])
+    given = {"split": "column:part", "target_columns": ("a", "b")}
+    asked = settings(path, **given)
+    table = read_table(asked)
+    assert warnings_of(table, make_splits(table, asked), asked) == []
+    asked = settings(path, **given, weight_column="w")
+    table = read_table(asked)
+    splits = make_splits(table, asked)
+    assert warnings_of(table, splits, asked) == [
+        "no label of b in train has a weight above 0: nothing is learned about it, and "
+        "metrics leave it out"
+    ]
+    labels = scored_labels(table, splits[0], "test")
+    assert labels[:, 0].tolist() == [5, 6] and np.isnan(labels[:, 1]).all()
+    assert write_molecules(tmp_path, table, splits) == [("molecules1.csv", "split1")]
+    table.weights[2] = 0
+    message = (
+        "no label with a weight above 0 in split train of --split column:part; mark"
+    )
+    with pytest.raises(DatasetError, match=message):
+        make_splits(table, asked)
 
 
 def test_test_molecules_that_valid_has(write):
