@@ -34,6 +34,28 @@ def sources(tmp_path):
     return SimpleNamespace(found=[molecules, repeats], judged=judged)
 
 
+def test_files_of_molecules(tmp_path):
+    """As the commands read them: headings, blank lines, old encodings, names of files."""
+    lines = b"smiles name\nCCO \xe9thanol\n\n C methane\n\tnone\n"
+    found = ["CCO", "C", ""]
+    for name, content in {
+        "a.smi": lines,
+        "B.SMI.GZ": gzip.compress(lines),
+        "list.txt": lines,
+        "list": lines,
+        "list.gz": gzip.compress(lines),
+        "C.CSV": b"id,Smiles\n1,CCO\n2,C\n3,\n",
+        "d.tsv": b"id\tSmiles\n1\tCCO\n2\tC\n3\t\n",
+    }.items():
+        (tmp_path / name).write_bytes(content)
+        assert list(prepare.molecules(tmp_path / name)) == found
+    (tmp_path / "e.tsv").write_bytes(b"id\tmol\n1\tCCO\n")
+    with pytest.raises(
+        ValueError, match="e.tsv: no column is named smiles; rename one"
+    ):
+        list(prepare.molecules(tmp_path / "e.tsv"))
+
+
 def make(folder, sources, *more):
     words = [folder, *sources.found, "--leave-out", sources.judged, *more]
     prepare.main([*map(str, words), "--valid-fraction", "0.3"])

@@ -54,7 +54,7 @@ from graphormer_plugin.data.descriptors import (
     morgan_counts,
 )
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table import CsvTable
+from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
 from graphormer_plugin.inference.kernels import mid_ranks
 
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
@@ -69,18 +69,14 @@ KEYS = "2"  # version of `constitution`; a part of another version is computed a
 
 
 def molecules(path: Path) -> Iterator[str]:
-    """SMILES of a CSV with a header (.csv, .csv.gz), else the first word of each line."""
-    if path.name.endswith((".csv", ".csv.gz")):
-        table = CsvTable(path)
-        try:
-            column = table.find_smiles("")
-        except ValueError:
-            raise ValueError(f"{path}: no column is named smiles; rename one") from None
-        for _, _, (smiles,) in table.rows([column]):
-            yield smiles.strip()
-        return
-    with gzip.open(path, "rt") if path.suffix == ".gz" else open(path) as file:
-        yield from (line.split()[0] for line in file if line.strip())
+    """SMILES of a table, which its name says; else of a file with one in each line."""
+    table = open_table(path) if is_table(str(path)) else SmilesTable(path)
+    try:
+        column = table.find_smiles("")
+    except ValueError:
+        raise ValueError(f"{path}: no column is named smiles; rename one") from None
+    for _, _, (smiles,) in table.rows([column]):
+        yield smiles.strip()
 
 
 def constitution(mol: Chem.Mol) -> str:
@@ -322,8 +318,8 @@ def parser() -> argparse.ArgumentParser:
         "sources",
         type=Path,
         nargs="+",
-        help="CSV files with a header and a column of SMILES (.csv, .csv.gz), or files "
-        "with a SMILES at the start of each line",
+        help="tables with a column of SMILES (.csv, .tsv, .sdf, .smi, also with .gz, or "
+        ".parquet), or files of other names with a SMILES at the start of each line",
     )
     found.add_argument(
         "--leave-out",
