@@ -214,20 +214,30 @@ def read_molecules(
 def written_molecules(
     arguments: Sequence[str], column: str
 ) -> Iterator[WrittenMolecule]:
-    """Yield the molecules of the command line and of its files, in their order."""
+    """Yield the molecules of the command line and of its files, in their order.
+
+    Raises:
+        ValueError: a file cannot be read, or none has a column that can be named.
+    """
+    takes_column = not column
     for argument in arguments:
         path = Path(argument)
         is_text = path.suffix.lower() == ".txt"
         if is_text or is_table(argument):
             table = SmilesTable(path) if is_text else open_table(path)
-            named = "" if isinstance(table, SmilesTable) else column
-            columns = [table.find_smiles(named)]
+            is_list = isinstance(table, SmilesTable)
+            columns = [table.find_smiles("" if is_list else column)]
+            takes_column |= not is_list or column == columns[0]
             columns += table.find_name(columns[0])
             for _, line, cells in table.rows(columns):
                 place = f"{path}, line {line}: "
                 yield WrittenMolecule(place, *(cell.strip() for cell in cells))
         else:
             yield WrittenMolecule("", argument)
+    if not takes_column:
+        raise ValueError(
+            f"--smiles-column {column}: no column to choose in {', '.join(arguments)}"
+        )
 
 
 def numbers(text: str | None, flag: str) -> list[int]:

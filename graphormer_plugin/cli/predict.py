@@ -1,4 +1,4 @@
-"""``graphormer-predict``: predict the molecules of a table: CSV, TSV, SDF or Parquet."""
+"""``graphormer-predict``: predict the molecules of a CSV, TSV, SDF, .smi or Parquet."""
 
 import argparse
 import functools
@@ -21,7 +21,12 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parquet_table import pyarrow_parquet
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.table import Table
-from graphormer_plugin.data.table_formats import WRITABLE, open_table, write_table
+from graphormer_plugin.data.table_formats import (
+    WRITABLE,
+    SmilesTable,
+    open_table,
+    write_table,
+)
 from graphormer_plugin.inference.domain import domain_file, unlike_warnings
 from graphormer_plugin.inference.ensemble import (
     BLOCK_ROWS,
@@ -180,7 +185,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Read the whole file first: an error in the last row must not show up after hours.
     count = table.count()
     if count == 0:
-        raise ValueError(f"{table.path}: there are no rows below the header")
+        raise ValueError(f"{table.path}: {table.no_rows}")
     begin, end = shard.rows(count)
     total = end - begin
     model = load_all(arguments)
@@ -238,9 +243,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     for line in unlike_warnings(files.unlike, model.domains):
         print(f"warning: {line}", file=sys.stderr)
     if total and files.failed == total:
+        is_list = isinstance(table, SmilesTable)  # without another column
+        advice = "" if is_list else ". --smiles-column names another one"
         print(
             f"warning: nothing in column {column!r} could be predicted; the reasons are "
-            f"in column {reason!r}. --smiles-column names another one",
+            f"in column {reason!r}{advice}",
             file=sys.stderr,
         )
     return 0

@@ -54,6 +54,7 @@ class Table:
     """
 
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
+    no_rows = "there are no rows below the header"
 
     def __init__(self, path: Path, header: Sequence[str]) -> None:
         self.path = path

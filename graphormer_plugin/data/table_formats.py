@@ -118,6 +118,7 @@ class SdfTable(Table):
     """
 
     no_smiles = "RDKit cannot read the mol block"
+    no_rows = "there are no molecules"
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -182,6 +183,8 @@ class SmilesTable(Table):
     Raises:
         DatasetError: It cannot be read.
     """
+
+    no_rows = "there are no molecules"
 
     def __init__(self, path: Path) -> None:
         self.path = path

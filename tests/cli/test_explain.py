@@ -191,6 +191,8 @@ def test_files_of_molecules(checkpoint, tmp_path):
     assert main([checkpoint("grpe_tiny"), *given]) == 0
     titles = re.findall(r"<h2>(.*?)</h2>", out.read_text())
     assert titles == ["1: CCN", "2: CCS", "CCO", "éthyl fluoride: CCF", "CCCl"]
+    given = [str(smi), str(out), "--smiles-column", "smiles"]
+    assert main([checkpoint("grpe_tiny"), *given]) == 0
 
 
 def test_the_model_of_a_folder(checkpoint, tmp_path, capsys):
@@ -244,6 +246,10 @@ def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
         (["bad.csv", "a.html", "--smiles-column", "mol"], "no column 'mol'"),
         (["many.smi", "a.html"], f"many.smi: more than {MAX_MOLECULES} molecules"),
         (["none.txt", "a.html"], "no molecule in none.txt"),
+        (
+            ["few.smi", "C", "a.html", "--smiles-column", "bogus"],
+            "--smiles-column bogus: no column to choose in few.smi, C",
+        ),
         (["gone.csv", "a.html"], "gone.csv"),
         (["CCO", "a.html", "--target", "mu"], "--target mu: expected one of gap"),
         (["CCO", "a.html", "--layer", "3"], "--layer 3: the model has 2 layers"),
@@ -268,6 +274,7 @@ def test_bad_input_is_one_line(
     Path("bad.csv").write_text("smiles\nC1CC\n")
     Path("many.smi").write_text("C\n" * (MAX_MOLECULES + 1))
     Path("none.txt").write_text("\n")
+    Path("few.smi").write_text("C methane\n")
     capfd.readouterr()
     assert main([path, *arguments]) == 2
     err = capfd.readouterr().err

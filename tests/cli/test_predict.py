@@ -325,11 +325,17 @@ def test_nothing_is_left_of_a_run_without_rows(checkpoint, many, tmp_path, monke
 
 def test_no_molecule_at_all(checkpoint, inputs, capsys):
     path = checkpoint("grpe_tiny")
+    capsys.readouterr()  # of its training
     more = ["--smiles-column", "name", "--quiet"]
     assert main([path, "in.csv", "out.csv", *more]) == 0
     err = capsys.readouterr().err
     assert err.startswith("warning: nothing in column 'name' could be predicted")
+    assert err.endswith(". --smiles-column names another one\n")
     assert all(row["gap"] == "" and row["reason"] for row in rows("out.csv"))
+    Path("in.smi").write_text("C1CC\n\tname\n")
+    assert main([path, "in.smi", "out2.csv", "--quiet"]) == 0
+    assert capsys.readouterr().err.endswith("the reasons are in column 'reason'\n")
+    assert [row["reason"] for row in rows("out2.csv")][1] == "no SMILES"
 
 
 @pytest.mark.parametrize(
@@ -341,6 +347,8 @@ def test_no_molecule_at_all(checkpoint, inputs, capsys):
         (["gone.csv", "out.csv"], "gone.csv: No such file"),
         (["empty.csv", "out.csv"], "empty.csv: the file is empty"),
         (["head.csv", "out.csv"], "head.csv: there are no rows below the header"),
+        (["none.smi", "out.csv"], "none.smi: there are no molecules"),
+        (["none.sdf", "out.csv"], "none.sdf: there are no molecules"),
         (["short.csv", "out.csv"], "short.csv: row 1 (line 3) has 1 cells, expected 2"),
         (["two.csv", "out.csv"], "two.csv: which column has the SMILES? Name it with"),
         (["in.csv", "out.csv", "--smiles-column", "mol"], "in.csv: no column 'mol'"),
@@ -375,6 +383,8 @@ def test_bad_input_is_one_line(checkpoint, inputs, capfd, arguments, message):
     path = checkpoint("grpe_tiny")
     Path("empty.csv").write_text("")
     Path("head.csv").write_text("smiles\n")
+    Path("none.smi").write_text("smiles\n\n")
+    Path("none.sdf").write_text("")
     Path("short.csv").write_text("smiles,a\nCCO,1\nCC\n")
     Path("two.csv").write_text("smiles_a,smiles_b\nCCO,1\n")
     Path("o.npy").write_text("mine")

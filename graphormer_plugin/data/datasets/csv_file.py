@@ -155,8 +155,9 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             except ValueError as error:
                 raise fail(weight_column, error) from None
     if not smiles:
-        where = "below the header" if options.shard.is_whole else "in this shard"
-        raise DatasetError(f"{path}: there are no rows {where}")
+        whole = options.shard.is_whole
+        text = table.no_rows if whole else "there are no rows in this shard"
+        raise DatasetError(f"{path}: {text}")
     if weight_column and options.shard.is_whole and not any(weights):
         raise DatasetError(f"{path}: all weights in column {weight_column!r} are 0")
     target = np.array(values).reshape(len(smiles), len(targets))
