@@ -476,6 +476,23 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
 
 
 @pytest.mark.slow
+def test_a_column_called_split_is_named(nothing_ships, tmp_path, monkeypatch, capsys):
+    """In the lines of the command, and in the settings, as if it were asked for."""
+
+    def stop(*_):
+        raise ValueError("stopped")
+
+    monkeypatch.setattr(running, "write_molecules", stop)
+    parts = ["train"] * 8 + ["valid", "valid", "test"]
+    lines = [f"{'C' * k}O,{k},{part}" for k, part in enumerate(parts, 1)]
+    (tmp_path / "t.csv").write_text("\n".join(["smiles,y,Split", *lines]) + "\n")
+    assert main([str(tmp_path / "t.csv"), "--out", str(tmp_path / "model")]) == 2
+    out = capsys.readouterr().out
+    assert "split column:Split: 8 train, 2 valid, 1 test\n" in out
+    found = json.loads((tmp_path / "model/settings.json").read_text())
+    assert found["split"] == "column:Split"
+
+
 def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""
     lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]

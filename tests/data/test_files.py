@@ -64,6 +64,27 @@ def test_leftovers_on_nfs_go(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
+def test_a_new_file_is_not_removed_for_a_leftover_of_its_name(tmp_path, monkeypatch):
+    """Another writer has removed the leftover, and one with its number writes anew,
+    between the opening of the leftover and its lock."""
+    leftover = tmp_path / ".table.csv.4194304.tmp"
+    leftover.write_text("old")
+    opened = []
+
+    def flock(file, how, flock=fcntl.flock):
+        flock(file, how)
+        if str(file.name) == str(leftover) and not opened:
+            leftover.unlink()
+            opened.append(leftover.open("w"))
+            flock(opened[0], fcntl.LOCK_EX)
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with atomic_write(tmp_path / "table.csv") as file:
+        file.write(b"all")
+    assert opened and leftover.exists()
+    opened[0].close()
+
+
 def write_often(path):
     for _ in range(300):
         with atomic_write(path) as file:
