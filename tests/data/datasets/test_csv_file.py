@@ -100,6 +100,8 @@ class TestCsv:
         plain = options(text.replace("ND", "").replace(" >2 ", "").replace(">10", ""))
         assert locate(given)[1] != locate(plain)[1]
         assert "missing_labels" not in locate(plain)[2]["options"]
+        # Numbers were compared as text; tables without such labels stay prepared.
+        assert [locate(one)[2]["source"]["rule"] for one in (given, plain)] == [2, 1]
 
     def test_only_the_star_stands_for_other_text(self, options):
         cells = [
