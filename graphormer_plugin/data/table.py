@@ -129,11 +129,11 @@ class Table:
         return f"the header has {_listed(self.header)}{hint}"
 
     def find_split(self, asked: str, others: Sequence[str]) -> str | None:
-        """The column that ``column:NAME`` names; else without a word how to split the one
-        called split in any case, or None.
+        """The column of the split, or None.
 
         Args:
-            asked: ``column:NAME``, another word, or empty.
+            asked: ``column:NAME`` names it, another word says to do without; empty: the
+                one called split in any case.
             others: Columns that are named as something else.
 
         Raises:
