@@ -69,7 +69,10 @@ def of_table(path: Path, what: str, metric: str) -> dict[tuple[str, ...], Curve]
 
 
 def figure(
-    curves: Iterable[tuple[str, Curve]], axis: str, finals: dict[str, float]
+    curves: Iterable[tuple[str, Curve]],
+    axis: str,
+    finals: dict[str, float],
+    scale: float = 1,
 ) -> Figure:
     """Training (dotted) and other curves against epochs on a logarithmic axis, a color
     for each recipe, and a dashed line for the value of its paper.
@@ -78,6 +81,7 @@ def figure(
         curves: Recipe and curve of each training.
         axis: Label of the values.
         finals: Values of the papers by recipe.
+        scale: What those of the curves are multiplied by, for the unit of the papers.
     """
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
@@ -90,7 +94,7 @@ def figure(
             axes.plot(
                 # The first point of every curve is the end of the first epoch.
                 [update / updates[0] for update in updates],
-                values,
+                [scale * value for value in values],
                 ":" if split == "train" else "-",
                 color=color,
                 linewidth=1,

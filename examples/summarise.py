@@ -362,11 +362,12 @@ def curves_figure(logs: list[str], metric: str, papers: list[Row]) -> Figure:
             found = learning_curves.of_table(table, str(log), metric)
             curves += [(key[0], curve) for key, curve in found.items()]
     finals = {
-        row["recipe"]: float(row["value"]) / (100 if metric in PERCENT else 1)
+        row["recipe"]: float(row["value"])
         for row in papers
         if row["metric"] == metric and not row["variant"]
     }
-    figure = learning_curves.figure(curves, metric_name(metric), finals)
+    scale = 100 if metric in PERCENT else 1  # as the papers have it
+    figure = learning_curves.figure(curves, metric_name(metric), finals, scale)
     figure.axes[0].set_yscale("linear" if metric in PERCENT else "log")
     figure.axes[0].yaxis.set_major_formatter("{x:g}")
     figure.axes[0].yaxis.set_minor_formatter("{x:g}")

@@ -397,3 +397,8 @@ def test_curves_of_the_table(tmp_path, monkeypatch):
     assert drawn("zinc/gat", "zinc/gin") == [[6], [3, 2.5, 1.5], [4]]
     with pytest.raises(ValueError, match="zink is not a log, and .* has no mae of it"):
         drawn("zink")
+    row |= {"metric": "accuracy", "recipe": "pattern/gin"}
+    learning_curves.append(path, row, {"valid": [(10, 0.5), (20, 0.75)]})
+    paper = PAPER | {"metric": "accuracy", "recipe": "pattern/gin", "value": "86"}
+    axes = summarise.curves_figure(["pattern"], "accuracy", [paper]).axes[0]
+    assert [list(line.get_ydata()) for line in axes.lines] == [[50, 75], [86, 86]]
