@@ -10,7 +10,8 @@ from sklearn.metrics import roc_curve
 
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
-from graphormer_plugin.experiment.table import Table, scored_labels
+from graphormer_plugin.experiment.splits import scored_labels
+from graphormer_plugin.experiment.table import Table
 from graphormer_plugin.experiment.training import Curves
 from graphormer_plugin.inference.calibration import (
     MOST_TARGETS,

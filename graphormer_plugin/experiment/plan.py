@@ -26,13 +26,8 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.table import (
-    FITTED,
-    Split,
-    Table,
-    scored_labels,
-    trained_labels,
-)
+from graphormer_plugin.experiment.splits import FITTED, scored_labels, trained_labels
+from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.experiment.training import (
     Start,
     column_pattern,

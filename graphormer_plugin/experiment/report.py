@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from graphormer_plugin.experiment.results import Run, test_rows
 from graphormer_plugin.experiment.scores import METRICS, spread
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.experiment.table import SPLITS, Table
+from graphormer_plugin.experiment.splits import SPLITS
+from graphormer_plugin.experiment.table import Table
 from graphormer_plugin.versions import versions
 
 STYLE = """

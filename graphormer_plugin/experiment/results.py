@@ -15,7 +15,8 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
-from graphormer_plugin.experiment.table import SPLITS, Split, Table, scored_labels
+from graphormer_plugin.experiment.splits import SPLITS, scored_labels
+from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
 from graphormer_plugin.inference.classes import class_labels
 from graphormer_plugin.inference.domain import IN_DOMAIN

@@ -45,6 +45,14 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     claim,
 )
+from graphormer_plugin.experiment.splits import (
+    INVALID_FILE,
+    MOLECULES_FILE,
+    SPLITS,
+    make_splits,
+    warnings_of,
+    write_molecules,
+)
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.steps import (
     FOREST_STEPS,
@@ -57,16 +65,7 @@ from graphormer_plugin.experiment.steps import (
     search_options,
     write_commands,
 )
-from graphormer_plugin.experiment.table import (
-    INVALID_FILE,
-    MOLECULES_FILE,
-    SPLITS,
-    Table,
-    make_splits,
-    read_table,
-    warnings_of,
-    write_molecules,
-)
+from graphormer_plugin.experiment.table import Table, read_table
 from graphormer_plugin.experiment.training import (
     COMMANDS_FILE,
     LOG_FILE,

@@ -24,8 +24,8 @@ from graphormer_plugin.experiment.results import (
 from graphormer_plugin.experiment.scores import MAIN, main_score, spread
 from graphormer_plugin.experiment.search import search
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
+from graphormer_plugin.experiment.splits import scored_labels
 from graphormer_plugin.experiment.starts import start_state
-from graphormer_plugin.experiment.table import scored_labels
 from graphormer_plugin.experiment.training import (
     BEST,
     COMMANDS_FILE,

@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.experiment.table import SMILES_COLUMN
+from graphormer_plugin.experiment.splits import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
 from graphormer_plugin.finetune.transfer import flag, preset_options
 

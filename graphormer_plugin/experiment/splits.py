@@ -1,0 +1,190 @@
+"""The splits of an experiment: made, checked, and written for fairseq-train."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.csv_lines import write_csv
+from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.splits import folds, random_split, scaffold_split
+from graphormer_plugin.data.table import SPLIT
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.table import Split, Table, equal_labels
+
+MOLECULES_FILE, SMILES_COLUMN = "molecules.csv", "smiles"
+INVALID_FILE = "invalid.csv"
+SPLITS = ("train", "valid", "test")
+FITTED = SPLITS[:2]  # heads and random forests are fitted to both
+
+
+def make_splits(table: Table, settings: Settings) -> list[Split]:
+    """The splits of the experiment, one for each of its runs.
+
+    Raises:
+        DatasetError: A part of a split is empty.
+    """
+    rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
+    scaffolds = table.scaffolds if table.split == "scaffold" else None
+    found: list[Split]
+    if table.given_split is not None:
+        found = [table.given_split for _ in seeds]
+    elif settings.folds:
+        try:
+            found = list(folds(rows, settings.folds, settings.seed, scaffolds))
+        except DatasetError as error:
+            raise DatasetError(
+                f"{settings.table}: {error}; give fewer --folds or --split random"
+            ) from None
+    elif scaffolds is None:
+        found = [random_split(rows, seed, settings.shares) for seed in seeds]
+    elif settings.runs == 1:
+        found = [scaffold_split(scaffolds, settings.shares)]
+    else:
+        found = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
+    for split in found:
+        for name in SPLITS:
+            if np.isnan(scored_labels(table, split, name)).all():
+                advice = "give another --split or other --ratios"
+                if table.given_split is not None:
+                    advice = f"mark labelled rows with the word {name}, or give another --split"
+                some = "" if table.weights is None else " with a weight above 0"
+                what = f"no label{some} in split {name} of --split {table.split}"
+                if name != "train":
+                    what = (
+                        f"no label in split {name} of --split {table.split} for a target "
+                        f"with labels{some} in train"
+                    )
+                raise DatasetError(f"{settings.table}: {what}; {advice}")
+    return found
+
+
+def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
+    """What is probably a mistake in the data, one line each."""
+    found = [*table.warned]
+    used = (settings.weight_column, *table.extra_columns)
+    how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
+    found += [
+        f"the column {name} is not used; --split column:{name}{how} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
+    if table.given_split is not None and settings.replicates > 1:
+        found.append(
+            f"all replicates have the split of {table.split}: they differ in their seeds"
+        )
+    if table.failures:
+        found.append(
+            f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
+            f"listed in {INVALID_FILE}"
+        )
+    if names := equal_labels(table.labels, table.targets):
+        found.append(f"all labels of {listed(names)} are equal, or missing")
+    for number, split in enumerate(splits, 1):
+        texts = warnings_about(
+            table.targets, table.labels, split, table.keys, table.extra, FITTED
+        )
+        for text in texts + undefined_metrics(table, split):
+            if number > 1 and text not in found:
+                text = f"{settings.run_name(number)}: {text}"
+            found += [text] if text not in found else []
+    return found
+
+
+def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
+    """Labels of a part of a split that metrics count: a target that has none in train has
+    none at all, because no model can learn it."""
+    rows = split.get(part, np.array([], np.int64))
+    return np.where(unlearned(table, split), np.nan, table.labels[rows])
+
+
+def unlearned(table: Table, split: Split) -> np.ndarray:
+    """Which targets have no label in train that counts [T]."""
+    return np.isnan(trained_labels(table, split)).all(0)
+
+
+def trained_labels(table: Table, split: Split) -> np.ndarray:
+    """Labels of train that count: those of molecules with a weight above 0."""
+    labels, rows = table.labels, split["train"]
+    if table.weights is None:
+        return labels[rows]
+    return np.where(table.weights[rows, None] > 0, labels[rows], np.nan)
+
+
+def undefined_metrics(table: Table, split: Split) -> list[str]:
+    """Warnings about targets without a main metric in a part of a split."""
+    metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
+    found = []
+    unknown = unlearned(table, split)
+    if unknown.any():
+        counts = "" if table.weights is None else " has a weight above 0"
+        found.append(
+            f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
+            "about it, and metrics leave it out"
+        )
+    for part in ("valid", "test"):
+        labels = scored_labels(table, split, part)
+        defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
+        missing = names[~defined & ~unknown]
+        if not len(missing):
+            continue
+        what = "a class" if metric.name == "roc_auc" else "labels"
+        verb = "lacks" if len(missing) == 1 else "lack"
+        text = f"{listed(missing)} {verb} {what} in {part}"
+        text += f", where {metric.name} has no value"
+        if defined.any():
+            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
+        found.append(text)
+    return found
+
+
+def write_molecules(
+    folder: Path, table: Table, splits: Sequence[Split]
+) -> list[tuple[str, str]]:
+    """Write what fairseq-train reads: SMILES, targets, splits, other columns.
+
+    A split has a file of its own where a target has no label in train, without labels of
+    that target: they would select the checkpoint. Words stay, as the names of classes
+    come from them.
+
+    Returns:
+        The file of each split, and the name of its column there.
+    """
+    taken = {SMILES_COLUMN, *table.targets.names, *table.extra_names}
+    numbers = (f"split{number}" for number in itertools.count(1))
+    columns = list(
+        itertools.islice((name for name in numbers if name not in taken), len(splits))
+    )
+    words = np.full((len(table), len(splits)), "", dtype="<U5")
+    for number, split in enumerate(splits):
+        for name in SPLITS:
+            words[split[name], number] = name
+    extra = [at for at, name in enumerate(table.extra_names) if name != SMILES_COLUMN]
+    header = [SMILES_COLUMN, *table.targets.names, *columns]
+
+    def lines(known: np.ndarray) -> Iterator[list[str]]:
+        yield header + [table.extra_names[place] for place in extra]
+        for row, (smiles, split, cells) in enumerate(
+            zip(table.smiles, words.tolist(), table.extras, strict=True)
+        ):
+            labels = [
+                cell if is_known else ""
+                for cell, is_known in zip(table.label_cells(row), known, strict=True)
+            ]
+            yield [smiles, *labels, *split, *(cells[at] for at in extra)]
+
+    write_csv(folder / MOLECULES_FILE, lines(np.ones(len(table.targets.names), bool)))
+    files = []
+    for number, split in enumerate(splits, 1):
+        unknown = unlearned(table, split)
+        alone = unknown.any() and not any(table.targets.class_names)
+        files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
+        if alone:
+            write_csv(folder / files[-1], lines(~unknown))
+    if table.failures:
+        rows = [("row", "smiles", "reason"), *table.failures]
+        write_csv(folder / INVALID_FILE, rows)
+    return list(zip(files, columns, strict=True))
