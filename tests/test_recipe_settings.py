@@ -182,6 +182,11 @@ def test_settings_of_the_papers(
             "--own-edge-encoding --rings additive",
         ),
         ("pcqm4mv2/cgt_small_subset", "--max-epoch 300", "--max-epoch 100"),
+        (
+            "pcqm4mv2/cgt_small_subset",
+            "--activation-fn gelu",
+            "--activation-fn relu",
+        ),
         ("zinc/graphormer_slim", "--clip-norm 5", "--clip-norm 0"),
         ("zinc/graphormer_slim", "--input-dropout 0", "--input-dropout 0.1"),
         ("pcqm4m/graphormer_deep", "--weight-decay 0", "--weight-decay 0.01"),
@@ -279,9 +284,10 @@ def test_settings_on_superpixels(data, flags, tmp_path):
     expected = [f"--dataset-name {data} --arch cgt_pattern", "--batch-size 16"]
     expected += [f"{ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3"]
     expected += ["--encoder-layers 3 --encoder-embed-dim 52", "--max-epoch 100"]
-    expected += ["--relative-dim 20", "--attention-dropout 0.5", "--readout mean"]
+    expected += ["--attention-dropout 0.5", "--rwse-dim 8 --readout mean"]
     for part in expected:
         assert f" {part} " in line, part
+    assert "--relative-dim" not in line  # dim_pe: 20 is of nodes; pairs have D / 2
 
 
 @pytest.mark.parametrize("data, largest", [("pcqm4m", 50), ("pcqm4mv2", 20)])

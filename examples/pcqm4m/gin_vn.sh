@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PCQM4M, GIN-VN: Ying et al. 2021, Table 1, validation MAE 0.1395 eV (one run).
+# PCQM4M, GIN-VN: Ying et al. 2021, Table 1, validation MAE 0.1395 eV.
 # Settings: OGB's released scripts, to which Ying et al. 2021 refer (B.3.1). All are in
 # ogb_baseline.sh. Hardware, time: not stated.
 set -euo pipefail

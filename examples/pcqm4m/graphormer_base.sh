@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# PCQM4M, Graphormer: Ying et al. 2021, Table 1, validation MAE 0.1234 eV (one run).
+# PCQM4M, Graphormer: Ying et al. 2021, Table 1, validation MAE 0.1234 eV.
 # Settings: Table 7 (section 4.1 prints another first beta of Adam, 0.99). Raw targets,
-# which the paper does not state, and the column "released" from the README of the first
-# version of the released code. In the paper: 8 V100, about 2 days.
+# paths of 5 edges and the end of the rates, which the paper does not state, and the column
+# "released" from the README of the first version of the released code. In the paper:
+# 8 V100, about 2 days.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -2,8 +2,8 @@
 # PCQM4M, the 18-layer Graphormer that is fine-tuned on molpcba: Ying et al. 2021, appendix
 # B.2.2, validation MAE 0.1253 eV.
 # Settings: Table 7, with width 1024, rate 1e-4 and attention dropout 0.3. Raw targets,
-# which the paper does not state, and the column "released" from the README of the first
-# version of the released code. Hardware, time: not stated.
+# paths of 5 edges and the end of the rates, which the paper does not state, and the column
+# "released" from the README of the first version of the released code. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PCQM4M, GT-Wide: Ying et al. 2021, Table 1, validation MAE 0.1408 eV (one run).
+# PCQM4M, GT-Wide: Ying et al. 2021, Table 1, validation MAE 0.1408 eV.
 # Settings: see gt_pcqm4m.sh. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PCQM4Mv2, GCN-VN: Park et al. 2022, Table 8, validation MAE 0.1153 eV (one run).
+# PCQM4Mv2, GCN-VN: Park et al. 2022, Table 8, validation MAE 0.1153 eV.
 # Settings: OGB's released scripts, to which Ying et al. 2021 refer (B.3.1). All are in
 # ogb_baseline.sh. Hardware, time: not stated.
 set -euo pipefail

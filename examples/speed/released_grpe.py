@@ -9,11 +9,12 @@ says this of the released code:
   before it is split into a part for values, one for P and one for E. The golden outputs
   fix the result.
 - Its settings: pre-LayerNorm, GELU, noise on the node vectors, torch's AdamW and dropout,
-  and batches that are padded in Python.
+  and batches that are padded in Python, one graph after another.
+- Its attention is split by `scatter_add` into [B, H, T, rows], the counterpart of the
+  look-up.
 
-Our choice, because no source says it: the attention is split by `scatter_add` into
-[B, H, T, rows] (the counterpart of the look-up), indices of pairs are made once per batch,
-distances once per graph, and padding copies one graph after another.
+Our choice: distances are searched once per graph, not again in every epoch, and the
+process that trains makes the batches, not eight others.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # ZINC, Graphormer-slim: Ying et al. 2021, Table 4, test MAE 0.122 +- 0.006.
-# Settings: Table 10; the 20 edges of a path and raw targets, which it does not state, from
-# the first version of the released code (README of its examples/benchmarking-gnns), as is
-# the column "released". That validates every tenth epoch, this recipe every one. Hardware,
-# time: not stated.
+# Settings: Table 10; the 20 edges of a path, raw targets and the end of the rates, which it
+# does not state, from the first version of the released code (README of its
+# examples/benchmarking-gnns), as is the column "released". That validates every tenth epoch,
+# this recipe every one. Hardware, time: not stated.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 

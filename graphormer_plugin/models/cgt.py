@@ -10,7 +10,8 @@ https://hal.science/hal-04105101. The attention (CSA) equals that of the release
 - Graphs have a head with two hidden layers of D / 2 and D / 4, nodes one with two of
   width D, the output of each divided by its L2 norm, which GraphGym does by default.
 - The presets of PCQM4Mv2 have GELU, in the feed-forward network and in the head.
-- `--dropout` acts inside the feed-forward network, too.
+- `--dropout` acts inside the feed-forward network, too, and "attention dropout" of
+  Table 6 drops connections (`--attention-dropout`).
 - Pair features are as wide as the nodes; half of it is the relative encoding.
 - Additive rings: a pair in one ring has a vector more in the half of the bonds, one if
   it is bonded and another if it is not.
@@ -28,7 +29,6 @@ Here differently:
   bonds are averaged, not summed.
 - The bias of the last map of the head for graphs is added once a graph, after the sum
   over its nodes (`--head-before-readout`: once a node).
-- "Attention dropout" of Table 6 drops connections (`--attention-dropout`).
 - PATTERN has two classes and a mean by their weights, not one logit and a plain mean.
 - The recipes change the learning rate per update, not per epoch.
 - `--neighbours-only` leaves each node itself among its neighbours.

@@ -10,14 +10,13 @@ https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released c
 - A pair of identical nodes has an edge vector of its own; the code overwrites it by
   "no edge".
 - Distances beyond L have a vector of their own, P_far; the code gives them that of L.
-- The virtual node is trained. The code makes it a padding row of its table, which
-  stays zero for ever: a bug of the code, not copied.
+- A node column has a row for each of its codes; the code for molecules has 512
+  (`--node-table-size 512`). It leaves training graphs of more than 128 nodes out; here
+  they are kept.
 
 The paper states none of these, and they come from the code: weights start as torch's
 layers do (linear maps uniform within +-1 / sqrt(inputs), all embeddings N(0, 1), the
-virtual node zero), GELU, the dropout rates, and 512 rows per node column
-(`--node-table-size 512`). The code leaves training graphs of more than 128 nodes out;
-here they are kept.
+virtual node zero), GELU, and the dropout rates.
 """
 
 from dataclasses import dataclass, field
