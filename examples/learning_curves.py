@@ -106,5 +106,6 @@ def figure(
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")
-    figure.legend(title="dashed: the paper, test", loc="outside right upper")
+    title = "dashed: the paper, test" if colors.keys() & finals.keys() else None
+    figure.legend(title=title, loc="outside right upper")
     return figure

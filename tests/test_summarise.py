@@ -368,7 +368,11 @@ def test_curves(tmp_path, capsys):
     assert drawn == [of_log, of_log, of_paper, of_log, of_log]
     # Both seeds are of one recipe: one color, one line for the paper, one in the legend.
     assert len({line.get_color() for line in figure.axes[0].lines}) == 1
-    assert [text.get_text() for text in figure.legends[0].texts] == ["zinc/grpe_small"]
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.texts] == ["zinc/grpe_small"]
+    assert legend.get_title().get_text() == "dashed: the paper, test"
+    figure = summarise.curves_figure(logs, "mae", [])
+    assert figure.legends[0].get_title().get_text() == ""
     assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
     assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
     assert summarise.main(["--curves", str(out)]) == 2
