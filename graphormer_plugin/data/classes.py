@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 # Words for class 1 of a binary target, and what makes a word the opposite of another.
 POSITIVE = frozenset(
     "active positive pos yes true toxic hit binder soluble permeable inhibitor".split()
@@ -53,6 +55,22 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
         f"which of {shown} is class 1? Give --class-names with the word of class 0 and "
         "that of class 1, such as inactive,active"
     )
+
+
+def check_numbers(labels: np.ndarray) -> None:
+    """Check that classes are numbered from 0, by their labels, NaN where missing.
+
+    Raises:
+        ValueError: More than half of the classes up to the largest have no label, so that
+            a label is a code for something else.
+    """
+    present = np.unique(labels[~np.isnan(labels)])
+    if len(present) and present[-1] >= 2 * len(present):
+        raise ValueError(
+            f"class {present[-1]:.0f}, but only {len(present)} different labels: number "
+            f"the classes from 0 to {len(present) - 1}, or name missing labels with "
+            "--missing-labels"
+        )
 
 
 def check_case(words: Collection[str]) -> None:

@@ -164,12 +164,26 @@ class Table:
 
         Args:
             taken: Columns with another meaning.
+
+        Raises:
+            DatasetError: There is not one, or it names or numbers the molecules.
         """
         others = self.free(taken)
         if len(others) != 1:
             raise DatasetError(
                 f"{self.path}: which columns are targets? Name them with "
                 f"--target-columns; there are {_listed(others)}"
+            )
+        name = others[0]
+        if not name:
+            raise DatasetError(
+                f"{self.path}: the only other column has no name; give it one if it is "
+                "the target"
+            )
+        if name.lower() in NAMES or re.fullmatch(INDEX, name.lower()):
+            raise DatasetError(
+                f"{self.path}: the only other column, {name!r}, names or numbers the "
+                "molecules; if it is the target, name it with --target-columns"
             )
         return others
 

@@ -29,7 +29,8 @@ from graphormer_plugin.data.table import (
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
 MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20 ms
-ITEM = re.compile(r">.*?<(.+)>")  # of a data item's first line
+# A data item's first line: its name, or the number of a field.
+ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
 READABLE = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
@@ -126,9 +127,14 @@ class SdfTable(Table):
             check_expansion(path)
         names: dict[str, None] = {}
         titles = False
-        for _, record in self.records():
+        for line, record in self.records():
             titles |= bool(title(record))
-            names |= dict.fromkeys(items(record))
+            try:
+                names |= dict.fromkeys(items(record))
+            except ValueError as error:
+                raise DatasetError(
+                    f"{path}: the record of line {line} has {error}"
+                ) from None
         made = ["smiles", *(["title"] if titles else [])]
         self._columns = {name: name for name in names}  # of the items
         for name in names:
@@ -227,14 +233,23 @@ def title(record: Sequence[str]) -> str:
 
 
 def items(record: Sequence[str]) -> dict[str, str]:
-    """Data items of a record; the lines of a value are joined by blanks."""
+    """Data items of a record; the lines of a value are joined by blanks.
+
+    Raises:
+        ValueError: Two of one name differ.
+    """
     found: dict[str, str] = {}
     lines = iter(record)
     for line in lines:
-        name = ITEM.match(line)
-        if name:
+        match = ITEM.match(line)
+        if match:
+            name = (match[1] or match[2]).strip()
             value = itertools.takewhile(str.strip, lines)
-            found[name[1].strip()] = " ".join(part.strip() for part in value)
+            text = " ".join(part.strip() for part in value)
+            if found.setdefault(name, text) != text:
+                raise ValueError(
+                    f"two data items {name!r}: {shown(found[name])} and {shown(text)}"
+                )
     return found
 
 
@@ -317,10 +332,16 @@ def write_sdf(
             block = drawn_block(values[column], title)
         out.write(block)
         for name in header[first:]:
-            text = " ".join(values[name].split())
-            if text:
+            if text := line_of(values[name]):
                 out.write(f">  <{' '.join(name.split())}>\n{text}\n\n")
         out.write(END_OF_RECORD + "\n")
+
+
+def line_of(text: str) -> str:
+    """A text as a line of an SDF, where it ends no record (readers leave out the blank)
+    and has no NUL, which would make the file binary."""
+    line = " ".join(text.split()).replace("\0", "\N{SYMBOL FOR NULL}")
+    return " " * line.startswith(END_OF_RECORD) + line
 
 
 def drawn_block(smiles: str, title: str) -> str:
@@ -332,5 +353,5 @@ def drawn_block(smiles: str, title: str) -> str:
         rdDepictor.Compute2DCoords(mol)
     else:  # all in one place; without, MolToMolBlock would look for some
         mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))
-    mol.SetProp("_Name", " ".join(title.split()))
+    mol.SetProp("_Name", line_of(title))
     return Chem.MolToMolBlock(mol)

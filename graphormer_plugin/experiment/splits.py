@@ -49,6 +49,8 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         for name in SPLITS:
             if np.isnan(scored_labels(table, split, name)).all():
                 advice = "give another --split or other --ratios"
+                if table.split == "scaffold" and len({*table.scaffolds}) == 1:
+                    advice = "all molecules have one scaffold, so give --split random"
                 if table.given_split is not None:
                     advice = f"mark labelled rows with the word {name}, or give another --split"
                 some = "" if table.weights is None else " with a weight above 0"
@@ -83,6 +85,10 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         )
     if names := equal_labels(table.labels, table.targets):
         found.append(f"all labels of {listed(names)} are equal, or missing")
+    if table.targets.kind == "multiclass" and not any(table.targets.class_names):
+        none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
+        if none:
+            found.append(f"no molecule has class {listed(map(str, sorted(none)))}")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             table.targets, table.labels, split, table.keys, table.extra, FITTED

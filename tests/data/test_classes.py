@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, TargetSchema, get_store
-from graphormer_plugin.data.classes import class_order
+from graphormer_plugin.data.classes import check_numbers, class_order
 from graphormer_plugin.data.translate import translate_target
 
 WORDS = ["inactive", "active", "", "active", "inactive"] * 4
@@ -36,6 +36,15 @@ def prepared(tmp_path):
 )
 def test_order(words, kind, asked, expected):
     assert class_order(words, kind, asked) == expected
+
+
+def test_numbers():
+    """A class or two may have no label here; a code for missing labels is no class."""
+    for labels in ([], [np.nan], [1], [0, 1, np.nan, 3], [3, 4, 5]):
+        check_numbers(np.array(labels, float))
+    for labels in ([2], [0, 1, 6], [4, 5, 6]):
+        with pytest.raises(ValueError, match=f"class {labels[-1]}, but only "):
+            check_numbers(np.array(labels, float))
 
 
 @pytest.mark.parametrize(

@@ -285,6 +285,27 @@ class TestSdf:
         assert table.header[:4] == ["smiles", "title", "Title_2", "SMILES_3"]
         assert next(table.rows(["title", "Title_2"]))[2] == ["mine", "a"]
 
+    def test_items_by_the_number_of_a_field(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+        path.write_text(f"{block}>  DT12 FROM STOCK\n7\n\n> 25 <logp>\n1\n\n$$$$\n")
+        table = open_table(path)
+        assert table.header == ["smiles", "DT12", "logp"]
+        assert next(table.rows(table.header))[2] == ["CCO", "7", "1"]
+
+    def test_two_items_of_one_name(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        record = sdf_record(ROWS[0])
+        item = ">  <logp>\n{}\n\n"
+        same, other = (f"{item.format('1.0')}{item.format(v)}" for v in ("1.0", "99"))
+        path.write_text(record + record.replace("$$$$", f"{same}$$$$"))
+        assert "logp" in open_table(path).header
+        path.write_text(record + record.replace("$$$$", f"{other}$$$$"))
+        line = record.count("\n") + 1
+        message = f"record of line {line} has two data items 'logp': '1.0' and '99'"
+        with pytest.raises(DatasetError, match=message):
+            open_table(path)
+
     def test_cut_off(self, tmp_path):
         path = tmp_path / "table.sdf"
         path.write_text("".join(map(sdf_record, ROWS))[:-20])
@@ -343,6 +364,19 @@ class TestWriting:
         mol = Chem.MolFromMolBlock(drawn_block("C" * atoms, ""))
         assert mol.GetNumAtoms() == atoms
         assert mol.GetConformer().GetPositions().any() == placed
+
+    def test_texts_that_end_a_record(self, tmp_path):
+        path, source = tmp_path / "table.csv", tmp_path / "part.csv"
+        cells = [["a", "CCO", "$$$$ much"], ["$$$$", "CCC", "$$$$"], ["b", "C", "x\0y"]]
+        for name in (path, source):
+            with open(name, "w", newline="") as file:
+                csv.writer(file).writerows([["name", "smiles", "price"], *cells])
+        output = tmp_path / "out.sdf"
+        write_table(source, output, open_table(path), "smiles", set(), 0, 3)
+        assert len(Chem.SDMolSupplier(str(output))) == 3
+        table = open_table(output)
+        read = [found for *_, found in table.rows(["title", "smiles", "price"])]
+        assert read[:2] == cells[:2] and read[2][2] == "x\u2400y"
 
     def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
         """The cell is longer than those that Python's reader takes by default."""

@@ -60,6 +60,12 @@ def several_targets(write, columns, **options):
     return settings(path, split="column:part", target_columns=tuple(names), **options)
 
 
+def test_a_class_without_a_molecule(write):
+    rows = [["C" * k + "O", [0, 1, 3][k % 3]] for k in range(1, 9)]
+    asked = settings(write(rows, ["smiles", "y"]), target_kind="multiclass")
+    assert warnings_of(read_table(asked), [], asked) == ["no molecule has class 2"]
+
+
 def test_each_target_without_a_metric_is_named(write):
     both, one, none = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]
     asked = several_targets(write, [both, one, none, one, one])
@@ -172,7 +178,10 @@ def test_splits_by_seed_and_fold(write, rng):
     tested = np.concatenate([split["test"] for split in found])
     assert sorted(tested) == list(range(30))
     table = read_table(settings(path))
-    with pytest.raises(DatasetError, match="no label in split train of --split scaff"):
+    message = (
+        "no label in split train of --split scaffold; all .* so give --split random"
+    )
+    with pytest.raises(DatasetError, match=message):
         make_splits(table, settings(path))  # alcohols share one scaffold: none
     with pytest.raises(
         DatasetError, match=f"{path}: 1 scaffold cannot make 3 folds; give"

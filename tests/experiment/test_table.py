@@ -48,6 +48,11 @@ def test_a_name_or_number_of_a_molecule_is_no_target(write):
         path = write(rows, [header[0], "Name", "smiles", header[1]])
         with pytest.raises(DatasetError, match="which columns are targets"):
             read_table(settings(path))
+        path = write([row[:3:2] for row in rows], [header[0], "smiles"])
+        if header[0] != "n":
+            message = f"the only other column, {header[0]!r}, names or numbers"
+            with pytest.raises(DatasetError, match=message):
+                read_table(settings(path))
         numbers = [[*row[:3], at % 3] for at, row in enumerate(rows)]
         path = write(numbers, [header[0], "Name", "smiles", header[1]])
         assert read_table(settings(path)).targets.names == [header[1]]
@@ -63,7 +68,7 @@ def test_targets_that_cannot_be_found(write):
         read_table(both)
     rows = [[row[0], row[1]] for row in ROWS]
     path = write(rows, ["Smiles", "name"])
-    with pytest.raises(DatasetError, match="row 0 .*'ethanol' is not a number"):
+    with pytest.raises(DatasetError, match="only other column, 'name', names or"):
         read_table(settings(path))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.cells import is_missing, is_number, number_in, shown
-from graphormer_plugin.data.classes import class_order
+from graphormer_plugin.data.classes import check_numbers, class_order
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import DatasetOptions
@@ -94,7 +94,9 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     table = open_labelled(path)
     smiles_column = table.find_smiles(options.smiles_column)
     split_column = column_of_split(table, options)
-    weight_column = options.weight_column and table.require(options.weight_column)
+    weight_column = None
+    if options.weight_column:
+        weight_column = table.require(options.weight_column)
     extras = [table.require(name) for name in options.extra_columns]
     special = [smiles_column, split_column, weight_column, *extras]
     missing = options.missing_labels
@@ -170,6 +172,8 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     for number, column in enumerate(columns):
         try:
             target[:, number] = column.numbered(target[:, number], options.class_names)
+            if options.target_kind == "multiclass" and options.shard.is_whole:
+                check_numbers(target[:, number])
         except ValueError as error:
             raise DatasetError(f"{path}: column {column.name!r}: {error}") from None
     if options.class_names and not any(column.classes for column in columns):
