@@ -27,6 +27,7 @@ from graphormer_plugin.data.table_formats import (
     open_table,
     write_table,
 )
+from graphormer_plugin.inference.complete_output import check_complete
 from graphormer_plugin.inference.domain import domain_file, unlike_warnings
 from graphormer_plugin.inference.ensemble import (
     BLOCK_ROWS,
@@ -177,9 +178,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     rdBase.DisableLog(RDKIT_WARNINGS)
     shard = arguments.shard
     output = shard.path(Path(arguments.output))
-    if arguments.resume and output.exists() and not part_record(output).exists():
-        print(f"{output} is complete, there is no run to resume")
-        return 0
     table = open_table(Path(arguments.input))
     column = table.find_smiles(arguments.smiles_column)
     # Read the whole file first: an error in the last row must not show up after hours.
@@ -191,6 +189,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     model = load_all(arguments)
     model.check_columns(table)
     *names, reason = free_names([*model.names, REASON], table.header)
+    if arguments.resume and output.exists() and not part_record(output).exists():
+        new = [*names, reason]
+        check_complete(output, model.arrays(), table, column, (begin, end), new)
+        print(f"{output} is complete, there is no run to resume")
+        return 0
     convert = None
     if output.suffix.lower() != ".csv":
         convert = functools.partial(

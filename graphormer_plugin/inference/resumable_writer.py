@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 
 from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
 from graphormer_plugin.data.csv_lines import write_lines
@@ -20,7 +21,8 @@ class ResumableWriter:
     """Writes a CSV table and ``.npy`` arrays beside it.
 
     Unfinished files have ``.part`` appended to their names. A record, the table's
-    ``.part.json``, holds their lengths; it is updated after each block is on disk.
+    ``.part.json``, holds their lengths; it is updated after each block is on disk. Until
+    an array is finished, the key stands in place of its header, and says whose it is.
 
     Args:
         table: the CSV file, or what `convert` makes of it.
@@ -38,7 +40,8 @@ class ResumableWriter:
 
     Raises:
         ValueError: a file exists already; files of an interrupted run exist and are not
-            to be resumed, or have another key; or another process writes them.
+            to be resumed, have another key, or belong to another table; or another
+            process writes them.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class ResumableWriter:
             for path in self.paths:
                 self._open(path, 0)
                 if path in self.arrays:
-                    self.files[path].write(bytes(NPY_HEADER_BYTES))
+                    self.files[path].write(_mark(key))
             self.files[table].write(_csv_lines([header]))
             self._save(0, 0, self.unlike)
         except BaseException:
@@ -103,6 +106,8 @@ class ResumableWriter:
 
     def finish(self) -> None:
         """Give the complete files their final names."""
+        if len(self.files) == len(self.paths):  # else a run that was killed has done so
+            self._save(self.rows, self.failed, self.unlike, finished=True)
         for path in [*self.arrays, self.paths[0]]:
             if path not in self.files:  # renamed by a run that was killed just then
                 continue
@@ -149,6 +154,7 @@ class ResumableWriter:
             self.rows, self.failed = int(state["rows"]), int(state["failed"])
             unlike = {name: int(count) for name, count in state["unlike"].items()}
             self.unlike = Counter(unlike)
+            finished = bool(state.get("finished"))
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
                 f"{self.record} is damaged; remove it to start again"
@@ -160,24 +166,54 @@ class ResumableWriter:
             )
         for path, size in zip(self.paths, sizes, strict=True):
             part = _part(path)
-            if path.exists() and not part.exists():
-                continue
+            converted = self.convert is not None and path not in self.arrays
+            if path.exists():
+                renamed = not part.exists() and path.stat().st_size == size
+                if not finished or not (renamed or converted):
+                    raise ValueError(
+                        f"{path} exists already and is not of the run of {self.record}; "
+                        "move it away to continue that run"
+                    )
+                if not part.exists():
+                    continue
             if not part.exists() or part.stat().st_size < size:
                 raise ValueError(
                     f"{part} is missing or too short; remove {self.record} to start "
                     "again"
                 )
+            if path in self.arrays and not self._owns(part, finished):
+                raise ValueError(
+                    f"{part} is not of the run of {self.record}; name another file, and "
+                    "remove that record to start again"
+                )
             self._open(path, size)
+
+    def _owns(self, part: Path, finished: bool) -> bool:
+        """Whether an unfinished array is of this run, as far as its first bytes say."""
+        with open(part, "rb") as file:
+            start = file.read(NPY_HEADER_BYTES)
+        if start.startswith(MAGIC_PREFIX):
+            return finished
+        return start in (_mark(self.key), _mark(""))  # "": by older versions
 
     def _open(self, path: Path, size: int) -> None:
         part = _part(path)
         part.touch()
         file = _open_locked(part)
+        rows = path in self.arrays and part.stat().st_size > NPY_HEADER_BYTES
+        if rows and not size:  # those of another table, whose record we cannot find
+            file.close()
+            raise ValueError(
+                f"{part} belongs to an interrupted run; continue that one with --resume, "
+                "or remove that file to start again"
+            )
         file.truncate(size)
         file.seek(size)
         self.files[path] = file
 
-    def _save(self, rows: int, failed: int, unlike: Counter[str]) -> None:
+    def _save(
+        self, rows: int, failed: int, unlike: Counter[str], finished: bool = False
+    ) -> None:
         for path, file in self.files.items():
             with named_in_errors(_part(path)):
                 file.flush()
@@ -187,6 +223,7 @@ class ResumableWriter:
             "rows": rows,
             "failed": failed,
             "unlike": unlike,
+            "finished": finished,  # files may have their final names
             "bytes": [self.files[path].tell() for path in self.paths],
         }
         with atomic_write(self.record, "w", encoding="utf-8") as file:
@@ -197,6 +234,10 @@ class ResumableWriter:
 def part_record(table: Path) -> Path:
     """Path of the record of an unfinished run."""
     return table.with_name(table.name + ".part.json")
+
+
+def _mark(key: str) -> bytes:
+    return key.encode().ljust(NPY_HEADER_BYTES, b"\0")
 
 
 def _part(path: Path) -> Path:

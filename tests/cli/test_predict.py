@@ -11,6 +11,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.table_formats import open_table, write_table
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.ensemble import Ensemble
 from graphormer_plugin.inference.values import Prediction
@@ -217,6 +218,74 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out.startswith(
         "out.csv is complete, there is no run to resume"
     )
+
+
+def test_vectors_of_an_interrupted_run_stay(
+    checkpoint, many, tmp_path, monkeypatch, capsys
+):
+    """Another table with the same file of vectors is refused."""
+    monkeypatch.chdir(tmp_path)
+    path, files = checkpoint("grpe_tiny"), ["out.csv", "--embeddings", "e.npy"]
+    assert run_until(files, path, many, 2, monkeypatch) == 130
+    Path("few.csv").write_text("smiles\nCCO\n")
+    capsys.readouterr()
+    for more in ([], ["--resume"]):
+        assert main([path, "few.csv", "few_out.csv", *files[1:], "--quiet", *more]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith("error: e.npy.part belongs to an interrupted run;")
+        assert error.count("\n") == 1
+    assert main([path, many, *files, "--quiet", "--resume"]) == 0
+    assert len(rows("out.csv")) == len(np.load("e.npy")) == 1100
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
+@pytest.mark.parametrize("more", [[], ["--embeddings", "e.npy", "--nodes"]])
+def test_what_is_complete(checkpoint, inputs, capsys, suffix, more):
+    """Only the columns and molecules of this input, and vectors of this shape."""
+    path, out = checkpoint("grpe_tiny"), f"out.{suffix}"
+    command = [path, "in.csv", out, "--quiet", "--resume", *more]
+
+    def refused(reason, arguments=command):
+        capsys.readouterr()
+        before = Path(out).is_file() and Path(out).read_bytes()
+        assert main(arguments) == 2
+        error = capsys.readouterr().err
+        assert reason in error and error.count("\n") == 1, error
+        assert before == (Path(out).is_file() and Path(out).read_bytes())
+
+    Path(out).mkdir()
+    refused(f"{out} is not the complete output of this run: it is a folder")
+    Path(out).rmdir()
+    Path(out).write_text("mine\n")
+    refused(f"{out} is not the complete output of this run: ")
+    text = Path("in.csv").read_text(encoding="utf-8-sig")
+    Path("in.csv").write_text(text)
+    table = open_table(Path("in.csv"))
+    write_table(table.path, Path(out), table, "SMILES", [], 0, 6)
+    refused("no record has a prediction" if suffix == "sdf" else "it has no column")
+    refused("no such", ["no such", *command[1:]])
+    refused("no.csv", [path, "no.csv", *command[2:]])
+    Path(out).unlink()
+    for expected in ("6 rows", "is complete, there is no run to resume"):
+        assert main(command) == 0
+        assert expected in capsys.readouterr().out
+    Path("in.csv").write_text(text + "m6,C,\n")
+    refused("it has 6 rows, expected 7")
+    if suffix != "sdf":
+        Path("in.csv").write_text(text.replace("CCN", "CCC"))
+        refused("row 5 has 'CCN', expected 'CCC'")
+    Path("in.csv").write_text(text)
+    if more:
+        for name in ("e.npy", "e.count.npy"):
+            array = np.load(name)
+            np.save(name, array[:-1])
+            refused(f"{name} has [{len(array) - 1}")
+            Path(name).unlink()
+            refused(f"{name} cannot be read: No such file or directory")
+            np.save(name, array)
+    else:
+        refused("e.npy cannot be read", [*command, "--embeddings", "e.npy"])
+    assert main(command) == 0
 
 
 def test_only_the_same_run_goes_on(checkpoint, inputs):
