@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
@@ -60,6 +60,8 @@ COUNTS = (
 )
 # Numbers that fairseq's parser takes as text, since the default is that of another option.
 INHERITED = ("max_tokens_valid", "batch_size_valid")
+# What Hydra, which fairseq gives texts in quotes, reads as something else.
+MISREAD = re.compile(r"\$\{|\\('|$)")
 # Python that fairseq evaluates.
 DICTS = {"optimizer_overrides": "{'lr': 1e-4}", "model_overrides": "{'dropout': 0.1}"}
 # Pairs that fairseq evaluates: what both numbers are below, and what is expected.
@@ -104,6 +106,7 @@ def parse(
     if input_args is None:
         parsed = arguments[0] if isinstance(arguments, tuple) else arguments
         with one_line_errors():
+            check_texts(vars(parsed))
             check_values(parsed)
             check_rates(parsed)
             if is_training(parser):
@@ -164,6 +167,21 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
         )
     if trains and "--lr" not in flags:
         logger.warning("no --lr: fairseq's default is 0.25, far too large for Adam")
+
+
+def check_texts(texts: Mapping[str, Any]) -> None:
+    """Check that fairseq reads texts, such as names of files and columns, as they are.
+
+    Args:
+        texts: values of options by their names; others than texts are not checked.
+
+    Raises:
+        ValueError: the message names the flag and the text.
+    """
+    for name, text in texts.items():
+        if isinstance(text, str) and MISREAD.search(text):
+            expected = "no ${, and no backslash at the end or before a ', as fairseq "
+            raise wrong_value(name, text, expected + "misreads them; rename it")
 
 
 def check_values(arguments: argparse.Namespace) -> None:

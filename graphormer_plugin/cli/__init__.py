@@ -2,14 +2,17 @@
 
 import argparse
 import functools
+import io
+import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from graphormer_plugin.data.errors import is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
+ESCAPE = "backslashreplace"  # of standard error always, of standard output rarely
 RDKIT_WARNINGS = "rdApp.warning"  # such as "not removing hydrogen atom"
 
 Command = Callable[[Sequence[str] | None], int | None]
@@ -28,6 +31,59 @@ class CommandParser(argparse.ArgumentParser):
         self.exit(EXIT_BAD_INPUT, f"error: {message}; --help lists the options\n")
 
 
+def not_empty(text: str) -> str:
+    """Type of an argument that names a file: an empty one would be the current folder."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty, expected a name")
+    return text
+
+
+def say(text: str) -> None:
+    """Write a line to standard output.
+
+    Results are files, so an output that cannot be written (a pipe that ``head`` has
+    closed, a full disk) does not end a command: a warning says so once, and all further
+    lines are lost.
+    """
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        lose(sys.stdout)
+        warn(f"standard output cannot be written, its lines are lost: {error.strerror}")
+
+
+def warn(text: str) -> None:
+    """Write a warning to standard error."""
+    complain(f"warning: {text}")
+
+
+def complain(text: str) -> None:
+    """Write a line to standard error, if it can be written."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        lose(sys.stderr)
+
+
+def lose(stream: TextIO) -> None:
+    """Send what a stream has and gets to nowhere, or Python would fail at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def mend_streams() -> None:
+    """Make a standard stream take all text: characters that its encoding lacks are
+    escaped, and one that is closed goes nowhere (Python has None for it, and its number
+    would be that of the next file)."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors != ESCAPE:
+            stream.reconfigure(errors=ESCAPE)
+
+
 def command(function: Command) -> Command:
     """Decorator of a command's ``main(argv=None)``: bad input gives one line.
 
@@ -38,6 +94,7 @@ def command(function: Command) -> Command:
 
     @functools.wraps(function)
     def main(argv: Sequence[str] | None = None) -> int:
+        mend_streams()
         arguments = sys.argv[1:] if argv is None else list(argv)
         if "--debug" in arguments:
             return function(arguments) or 0
@@ -47,10 +104,10 @@ def command(function: Command) -> Command:
             if isinstance(error, RuntimeError) and not is_out_of_memory(error):
                 raise
             text = " ".join(str(error).split()) or type(error).__name__
-            print(f"error: {text}", file=sys.stderr)
+            complain(f"error: {text}")
             return EXIT_BAD_INPUT
         except KeyboardInterrupt:
-            print("interrupted", file=sys.stderr)
+            complain("interrupted")
             return EXIT_INTERRUPTED
 
     return main

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.cli import CommandParser, command, not_empty, say
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import (
     IMPORTERS,
@@ -51,7 +51,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     modes.add_argument("--info", action="store_true", help="print the contents of IN")
     add = result.add_argument
-    add("input", metavar="IN", help="checkpoint to read")
+    add("input", metavar="IN", type=not_empty, help="checkpoint to read")
     add("output", metavar="OUT", nargs="?", help="checkpoint to write, a new file")
     published = result.add_argument_group("with --from")
     add = published.add_argument
@@ -94,11 +94,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     else:
         state, text = convert(arguments)
     write_file(state, arguments.output)
-    print(f"{arguments.output}: {text}")
+    say(f"{arguments.output}: {text}")
     if arguments.slim:
         before, after = map(os.path.getsize, (arguments.input, arguments.output))
-        print(f"before: {before:,} bytes")
-        print(f"after: {after:,} bytes, {after / before:.0%}")
+        say(f"before: {before:,} bytes")
+        say(f"after: {after:,} bytes, {after / before:.0%}")
     return 0
 
 

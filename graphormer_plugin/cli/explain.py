@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.cli import CommandParser, command, not_empty, say, warn
 from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.featurise import captured_rdkit_log, parse
@@ -34,6 +34,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "checkpoint",
         metavar="CKPT",
+        type=not_empty,
         help="checkpoint of this package, or a folder with models.json that names one",
     )
     add(
@@ -150,10 +151,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     with atomic_write(output) as file:
         file.write(content)
     for section in sections:
-        print(f"{section.title}\t{section.text}")
+        say(f"{section.title}\t{section.text}")
     for section in refused:
-        print(f"warning: left out: {section.text}", file=sys.stderr)
-    print(output)
+        warn(f"left out: {section.text}")
+    say(str(output))
     return 0
 
 

@@ -15,7 +15,15 @@ from typing import Any
 from rdkit import rdBase
 from tqdm import tqdm
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, CommandParser, command
+from graphormer_plugin.cli import (
+    RDKIT_WARNINGS,
+    CommandParser,
+    command,
+    complain,
+    not_empty,
+    say,
+    warn,
+)
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.parquet_table import pyarrow_parquet
@@ -61,12 +69,14 @@ def build_parser() -> argparse.ArgumentParser:
         "checkpoints",
         metavar="CKPT",
         nargs="+",
+        type=not_empty,
         help="checkpoint of this package, or a folder with models.json; several models "
         "form an ensemble, whose mean and standard deviation are written",
     )
     add(
         "input",
         metavar="INPUT.csv",
+        type=not_empty,
         help="table of molecules: .csv, .tsv, .sdf or .smi, also with .gz, or .parquet, or a "
         "folder of .parquet files",
     )
@@ -192,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.resume and output.exists() and not part_record(output).exists():
         new = [*names, reason]
         check_complete(output, model.arrays(), table, column, (begin, end), new)
-        print(f"{output} is complete, there is no run to resume")
+        say(f"{output} is complete, there is no run to resume")
         return 0
     convert = None
     if output.suffix.lower() != ".csv":
@@ -234,24 +244,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BaseException:
             if files.rows:
                 text = f"the first {files.rows:,} rows are kept; continue with --resume"
-                print(text, file=sys.stderr)
+                complain(text)
             raise
         finally:
             files.close()
     rate = (total - first) / (time.monotonic() - started)
     failed = f", {files.failed:,} without prediction" if files.failed else ""
-    print(
+    say(
         f"{output}: {total:,} rows{failed}; {model.description}; {rate:,.0f} molecules/s"
     )
     for line in unlike_warnings(files.unlike, model.domains):
-        print(f"warning: {line}", file=sys.stderr)
+        warn(line)
     if total and files.failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column
         advice = "" if is_list else ". --smiles-column names another one"
-        print(
-            f"warning: nothing in column {column!r} could be predicted; the reasons are "
-            f"in column {reason!r}{advice}",
-            file=sys.stderr,
+        warn(
+            f"nothing in column {column!r} could be predicted; the reasons are in column "
+            f"{reason!r}{advice}"
         )
     return 0
 

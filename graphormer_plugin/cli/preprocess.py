@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Optional
 
-from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.cli import CommandParser, command, say, warn
 from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
@@ -79,11 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.verify:
         for one in store.stores:
             GraphStore.open(one.path, verify=True)
-    print(describe(store))
+    say(describe(store))
     for text in store.warnings:
-        print(f"warning: {text}", file=sys.stderr)
+        warn(text)
     for one in store.stores:
-        print(one.path)
+        say(str(one.path))
     return 0
 
 

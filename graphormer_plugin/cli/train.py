@@ -8,7 +8,14 @@ from pathlib import Path
 
 from rdkit import rdBase
 
-from graphormer_plugin.cli import RDKIT_WARNINGS, CommandParser, command
+from graphormer_plugin.cli import (
+    RDKIT_WARNINGS,
+    CommandParser,
+    command,
+    not_empty,
+    say,
+    warn,
+)
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.options import LISTS, MAX_ATOMS, help_of, names_of
 from graphormer_plugin.data.schema import TARGET_KINDS
@@ -31,7 +38,12 @@ def build_parser() -> argparse.ArgumentParser:
         "on when the same command is typed again.",
     )
     add = result.add_argument
-    add("table", metavar="TABLE", help=".csv, .tsv, .sdf (also with .gz) or .parquet")
+    add(
+        "table",
+        metavar="TABLE",
+        type=not_empty,
+        help=".csv, .tsv, .sdf (also with .gz) or .parquet",
+    )
     add(
         "--out",
         metavar="FOLDER",
@@ -183,8 +195,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     rdBase.DisableLog(RDKIT_WARNINGS)
     run_experiment(
         settings_of(arguments),
-        say=lambda text: print(text, flush=True),
-        warn=lambda text: print(f"warning: {text}", file=sys.stderr, flush=True),
+        say,
+        warn,
         progress=not arguments.quiet,
     )
     return 0

@@ -52,11 +52,14 @@ codecs.register_error(WINDOWS_1252, _windows_1252)
 
 
 def is_table(name: str) -> bool:
-    """Whether it is the name of a table of molecules, or a folder of Parquet files."""
+    """Whether it is the name of a table of molecules, or a folder of Parquet files.
+
+    An empty name, which would be the current folder, is neither.
+    """
     folder = home_path(name)
     # A SMILES may be too long for a path, which Path.is_dir raises.
     return name.lower().endswith(READABLE + SPREADSHEETS) or (
-        os.path.isdir(folder) and any(folder.glob("*.parquet"))
+        name != "" and os.path.isdir(folder) and any(folder.glob("*.parquet"))
     )
 
 

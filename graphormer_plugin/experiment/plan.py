@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from graphormer_plugin.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
@@ -33,6 +34,7 @@ from graphormer_plugin.experiment.training import (
     column_pattern,
     run_training,
     selecting_metric,
+    text_options,
     training_line,
 )
 from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
@@ -147,14 +149,19 @@ class Experiment:
                 )
 
     def check_names(self) -> None:
-        """Check that fairseq-train can be told the targets.
+        """Check that fairseq-train can be told the targets, and what else has a name.
 
         Raises:
-            DatasetError: The name of one has a comma, and its pattern fits other columns.
+            ValueError: fairseq misreads a name; or that of a target has a comma, and its
+                pattern fits other columns.
         """
         names = self.table.targets.names
         if self.models == [HEAD]:
             return
+        texts = text_options(self.settings, self.table.targets)
+        if self.start and FINETUNE in self.models:
+            texts["start"] = str(self.start.path)
+        check_texts(texts)
         for name in (name for name in names if "," in name):
             header = [*names, *self.table.extra_names]
             fits = fnmatch.filter(header, column_pattern(name))

@@ -95,13 +95,7 @@ def training_line(
         *("--smiles-column", SMILES_COLUMN, "--target-kind", targets.kind),
         *("--split", f"column:{split_column}"),
     ]
-    texts = {
-        "target_columns": ",".join(map(column_pattern, targets.names)),
-        "target_unit": targets.unit,
-        "class_names": ",".join(class_names_flag(settings, targets)),
-        "weight_column": settings.weight_column,
-        "extra_columns": ",".join(settings.extra_columns),
-    }
+    texts = text_options(settings, targets)
     # One word each: a text such as -logKow would be taken for a flag.
     words += [f"{flag(name)}={text}" for name, text in texts.items() if text]
     if settings.largest_fragment:
@@ -140,6 +134,17 @@ def training_line(
     if settings.device == "cpu":
         words.append("--cpu")
     return [str(word) for word in words]
+
+
+def text_options(settings: Settings, targets: TargetSchema) -> dict[str, str]:
+    """Options of fairseq-train that the user or the table has written."""
+    return {
+        "target_columns": ",".join(map(column_pattern, targets.names)),
+        "target_unit": targets.unit,
+        "class_names": ",".join(class_names_flag(settings, targets)),
+        "weight_column": settings.weight_column,
+        "extra_columns": ",".join(settings.extra_columns),
+    }
 
 
 def column_pattern(name: str) -> str:
@@ -249,7 +254,8 @@ def _end_with(parent: int) -> None:
 def reason_of(log: str, code: int) -> str:
     """Why a training failed: its last line that names an error."""
     for line in reversed(log.splitlines()):
-        found = re.search(r"error: (.+)|^(\w*Error: .+)", line)
+        error = r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)"
+        found = re.search(error, line)
         if found:
             return found[1] or found[2]
     return f"fairseq-train ended with exit code {code}"

@@ -275,6 +275,7 @@ def test_bad_input_is_one_line(
     Path("many.smi").write_text("C\n" * (MAX_MOLECULES + 1))
     Path("none.txt").write_text("\n")
     Path("few.smi").write_text("C methane\n")
+    Path("part.parquet").touch()  # of the current folder, which '' is not
     capfd.readouterr()
     assert main([path, *arguments]) == 2
     err = capfd.readouterr().err

@@ -445,6 +445,7 @@ def test_no_molecule_at_all(checkpoint, inputs, capsys):
         ),
         (["in.csv", "out.csv", "--device", "cuda:9"], "--device cuda:9 cannot be used"),
         (["in.csv", "out.csv", "--device", "gpu"], "--device gpu cannot be used"),
+        (["in.csv", "out.csv", "--device", "meta"], "--device meta cannot be used"),
         (["in.csv", "out.csv", "--workers", "-1"], "workers must be 0 or more"),
     ],
 )

@@ -175,6 +175,13 @@ def test_a_finished_experiment_says_so(folder, checkpoint, capsys, monkeypatch):
     assert not list(folder.glob(".*.lock"))  # it may not be writable, unlike model/
 
 
+def test_standard_output_may_be_full(folder, checkpoint, capsys, monkeypatch):
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert main(arguments(folder, checkpoint)) == 0
+    assert "standard output cannot be written" in capsys.readouterr().err
+
+
 def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
     """Without the last steps, as after a kill; what is there is not trained again."""
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)

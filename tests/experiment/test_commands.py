@@ -144,6 +144,8 @@ def test_reason_of_a_failure():
     assert reason_of("Traceback\nRuntimeError: bad thing\n", 1) == (
         "RuntimeError: bad thing"
     )
+    log = "Traceback\nhydra.errors.OverrideParseException: bad override\nSee a page\n"
+    assert reason_of(log, 1) == "OverrideParseException: bad override"
     assert reason_of("", -9) == "fairseq-train ended with exit code -9"
 
 

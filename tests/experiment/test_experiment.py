@@ -1,6 +1,7 @@
 """The steps of an experiment, without trainings."""
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -130,6 +131,28 @@ def test_a_target_that_cannot_be_named_alone(experiment):
     experiment.table.extra_names = ["1.2-a"]
     with pytest.raises(DatasetError, match="columns 1,2-a, 1.2-a, .* rename '1,2-a'"):
         experiment.check_names()
+    experiment.settings = Settings("a.csv", "out", model=HEAD)
+    experiment.check_names()
+
+
+@pytest.mark.parametrize(
+    "flag, settings, targets, start",
+    [
+        ("--target-columns", {}, {"names": ["cost ${x}"]}, "start.pt"),
+        ("--target-unit", {}, {"names": ["y"], "unit": "a\\"}, "start.pt"),
+        ("--weight-column", {"weight_column": "a\\'b"}, {"names": ["y"]}, "start.pt"),
+        ("--extra-columns", {"extra_columns": ["${x}"]}, {"names": ["y"]}, "start.pt"),
+        ("--start", {}, {"names": ["y"]}, "${x}.pt"),
+    ],
+)
+def test_a_name_that_fairseq_misreads(experiment, flag, settings, targets, start):
+    experiment.table.targets = TargetSchema(**targets)
+    experiment.table.extra_names = []
+    experiment.start = dataclasses.replace(experiment.start, path=Path(start))
+    experiment.settings = Settings("a.csv", "out", model=FINETUNE, **settings)
+    with pytest.raises(ValueError, match=f"{flag} .*: expected no ") as error:
+        experiment.check_names()
+    assert "rename it" in str(error.value)
     experiment.settings = Settings("a.csv", "out", model=HEAD)
     experiment.check_names()
 

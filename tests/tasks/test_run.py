@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from fairseq.criterions import FairseqCriterion
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, FairseqLRScheduler
 from fairseq.options import get_training_parser, parse_args_and_arch
@@ -13,7 +14,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from omegaconf import OmegaConf
 
-from graphormer_plugin.command_line import check_device, check_optimizer
+from graphormer_plugin.command_line import check_device, check_optimizer, check_texts
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.tasks._errors import one_line_errors
@@ -251,6 +252,28 @@ def test_a_value_that_fairseq_fails_over(wrong, monkeypatch, capsys):
     arguments = [*COMPLETE.split(), *wrong.split()]
     line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
     assert f"error: {' '.join(wrong.split()[-2:])}: " in line
+
+
+@pytest.mark.parametrize(
+    "flag, text",
+    [
+        ("--target-unit", "mol\\"),
+        ("--target-columns", "a\\'b"),
+        ("--dataset-name", "p ${x}.csv"),
+    ],
+)
+def test_a_text_that_fairseq_misreads(flag, text, monkeypatch, capsys):
+    arguments = [*COMPLETE.split(), flag, text]
+    line = refused(fairseq_train.cli_main, arguments, monkeypatch, capsys)
+    assert f"error: {flag} {text}: expected no ${{, and no backslash at" in line
+
+
+@pytest.mark.parametrize("text", ["a\\b\\\\c", "a'b", "'", "$x {y}", "\\ "])
+def test_a_text_that_fairseq_reads_as_it_is(text):
+    arguments = [*COMPLETE.split(), "--target-unit", text]
+    parsed = parse_args_and_arch(get_training_parser(), arguments)
+    check_texts(vars(parsed))
+    assert convert_namespace_to_omegaconf(parsed).task.target_unit == text
 
 
 @pytest.mark.parametrize(
