@@ -61,7 +61,7 @@ COUNTS = (
 # Numbers that fairseq's parser takes as text, since the default is that of another option.
 INHERITED = ("max_tokens_valid", "batch_size_valid")
 # What Hydra, which fairseq gives texts in quotes, reads as something else.
-MISREAD = re.compile(r"\$\{|\\('|$)")
+MISREAD = re.compile(r"\$\{(?!\w+\.\w+\})|\\('|\Z)|\A\?\?\?\Z")
 # Python that fairseq evaluates.
 DICTS = {"optimizer_overrides": "{'lr': 1e-4}", "model_overrides": "{'dropout': 0.1}"}
 # Pairs that fairseq evaluates: what both numbers are below, and what is expected.
@@ -170,7 +170,8 @@ def check(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
 
 
 def check_texts(texts: Mapping[str, Any]) -> None:
-    """Check that fairseq reads texts, such as names of files and columns, as they are.
+    """Check that fairseq reads texts, such as names of files and columns, as they are,
+    but for ``${checkpoint.save_dir}`` and the like, which it replaces.
 
     Args:
         texts: values of options by their names; others than texts are not checked.
@@ -180,8 +181,10 @@ def check_texts(texts: Mapping[str, Any]) -> None:
     """
     for name, text in texts.items():
         if isinstance(text, str) and MISREAD.search(text):
-            expected = "no ${, and no backslash at the end or before a ', as fairseq "
-            raise wrong_value(name, text, expected + "misreads them; rename it")
+            expected = "no ${, no ??? alone and no backslash at the end or before a ', "
+            raise wrong_value(
+                name, text, expected + "which fairseq misreads; rename it"
+            )
 
 
 def check_values(arguments: argparse.Namespace) -> None:

@@ -6,13 +6,12 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from graphormer_plugin.data.errors import is_out_of_memory
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
-ESCAPE = "backslashreplace"  # of standard error always, of standard output rarely
 RDKIT_WARNINGS = "rdApp.warning"  # such as "not removing hydrogen atom"
 
 Command = Callable[[Sequence[str] | None], int | None]
@@ -48,7 +47,7 @@ def say(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError as error:
-        lose(sys.stdout)
+        lose("stdout")
         warn(f"standard output cannot be written, its lines are lost: {error.strerror}")
 
 
@@ -62,14 +61,17 @@ def complain(text: str) -> None:
     try:
         print(text, file=sys.stderr, flush=True)
     except OSError:
-        lose(sys.stderr)
+        lose("stderr")
 
 
-def lose(stream: TextIO) -> None:
-    """Send what a stream has and gets to nowhere, or Python would fail at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
-    os.close(nowhere)
+def lose(name: str) -> None:
+    """Send what a standard stream has and gets to nowhere, or Python would fail at its
+    end."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        try:
+            os.dup2(nowhere.fileno(), getattr(sys, name).fileno())
+        except OSError:  # it has no number
+            setattr(sys, name, io.StringIO())
 
 
 def mend_streams() -> None:
@@ -80,8 +82,8 @@ def mend_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
-        elif isinstance(stream, io.TextIOWrapper) and stream.errors != ESCAPE:
-            stream.reconfigure(errors=ESCAPE)
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def command(function: Command) -> Command:

@@ -52,7 +52,13 @@ def build_parser() -> argparse.ArgumentParser:
     modes.add_argument("--info", action="store_true", help="print the contents of IN")
     add = result.add_argument
     add("input", metavar="IN", type=not_empty, help="checkpoint to read")
-    add("output", metavar="OUT", nargs="?", help="checkpoint to write, a new file")
+    add(
+        "output",
+        metavar="OUT",
+        nargs="?",
+        type=not_empty,
+        help="checkpoint to write, a new file",
+    )
     published = result.add_argument_group("with --from")
     add = published.add_argument
     add(
@@ -85,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.info:
         for name, value in describe(arguments.input).items():
             text = str(value)  # from the file: may hold control codes for a terminal
-            print(f"{name}: {text if text.isprintable() else ascii(text)}")
+            say(f"{name}: {text if text.isprintable() else ascii(text)}")
         return 0
     check_output(arguments.output, arguments.input)
     if arguments.slim:

@@ -83,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "output",
         metavar="OUTPUT.csv",
+        type=not_empty,
         help="file to write, .csv, .tsv, .sdf or .parquet; must not exist",
     )
     add(
@@ -110,6 +111,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--embeddings",
         metavar="OUT.npy",
+        type=not_empty,
         help="also write a float32 vector per row; NaN for rows without prediction",
     )
     add(

@@ -47,6 +47,7 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--out",
         metavar="FOLDER",
+        type=not_empty,
         help="where to write (default: the table's name and -model)",
     )
     table = result.add_argument_group("table")
@@ -62,8 +63,8 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="A,B,...",
         default="",
         help="columns to predict, also patterns such as 'NR-*', or all (default: the "
-        "only other column, or the only one of numbers); an empty cell is a missing "
-        "label",
+        "only other column, or the only one of numbers, unless it is called id or the "
+        "like); an empty cell is a missing label",
     )
     add(
         "--missing-labels",

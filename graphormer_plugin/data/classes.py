@@ -65,7 +65,7 @@ def check_numbers(labels: np.ndarray) -> None:
             a label is a code for something else.
     """
     present = np.unique(labels[~np.isnan(labels)])
-    if len(present) and present[-1] >= 2 * len(present):
+    if len(present) > 1 and present[-1] >= 2 * len(present):
         raise ValueError(
             f"class {present[-1]:.0f}, but only {len(present)} different labels: number "
             f"the classes from 0 to {len(present) - 1}, or name missing labels with "

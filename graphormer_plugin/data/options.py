@@ -76,7 +76,8 @@ class DatasetConfig:
         metadata={
             "help": "table: target columns, comma-separated; a pattern such as 'NR-*' "
             "stands for the columns that it fits, all for those of numbers (default: "
-            "the only column that is left); an empty cell is a missing target"
+            "the only column that is left, unless it is called id or the like); an empty "
+            "cell is a missing target"
         },
     )
     missing_labels: Optional[str] = field(

@@ -166,7 +166,8 @@ class Table:
             taken: Columns with another meaning.
 
         Raises:
-            DatasetError: There is not one, or it names or numbers the molecules.
+            DatasetError: There is not one, or it is called as their names or
+                numbers are.
         """
         others = self.free(taken)
         if len(others) != 1:
@@ -182,8 +183,9 @@ class Table:
             )
         if name.lower() in NAMES or re.fullmatch(INDEX, name.lower()):
             raise DatasetError(
-                f"{self.path}: the only other column, {name!r}, names or numbers the "
-                "molecules; if it is the target, name it with --target-columns"
+                f"{self.path}: the only other column, {name!r}, is called as names or "
+                "numbers of molecules are; if it is the target, name it with "
+                "--target-columns"
             )
         return others
 

@@ -130,14 +130,9 @@ class SdfTable(Table):
             check_expansion(path)
         names: dict[str, None] = {}
         titles = False
-        for line, record in self.records():
+        for _, record in self.records():
             titles |= bool(title(record))
-            try:
-                names |= dict.fromkeys(items(record))
-            except ValueError as error:
-                raise DatasetError(
-                    f"{path}: the record of line {line} has {error}"
-                ) from None
+            names |= dict.fromkeys(items(record))
         made = ["smiles", *(["title"] if titles else [])]
         self._columns = {name: name for name in names}  # of the items
         for name in names:
@@ -236,12 +231,9 @@ def title(record: Sequence[str]) -> str:
 
 
 def items(record: Sequence[str]) -> dict[str, str]:
-    """Data items of a record; the lines of a value are joined by blanks.
-
-    Raises:
-        ValueError: Two of one name differ.
-    """
-    found: dict[str, str] = {}
+    """Data items of a record; the lines of a value are joined by blanks, and so are the
+    values of items of one name, but for equal ones."""
+    found: dict[str, dict[str, None]] = {}
     lines = iter(record)
     for line in lines:
         match = ITEM.match(line)
@@ -249,11 +241,8 @@ def items(record: Sequence[str]) -> dict[str, str]:
             name = (match[1] or match[2]).strip()
             value = itertools.takewhile(str.strip, lines)
             text = " ".join(part.strip() for part in value)
-            if found.setdefault(name, text) != text:
-                raise ValueError(
-                    f"two data items {name!r}: {shown(found[name])} and {shown(text)}"
-                )
-    return found
+            found.setdefault(name, {})[text] = None
+    return {name: " ".join(filter(None, texts)) for name, texts in found.items()}
 
 
 def smiles_of_record(record: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.cells import is_missing, is_number, shown
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.classes import check_case
+from graphormer_plugin.data.classes import check_case, check_numbers
 from graphormer_plugin.data.datasets.csv_file import column_of_split, csv_dataset
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
@@ -162,6 +162,10 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     if any(source.class_names):
         targets = targets.with_classes(source.class_names)
     elif kind == "multiclass":
+        try:
+            check_numbers(labels[kept])
+        except ValueError as error:
+            raise DatasetError(f"{settings.table}: {error}") from None
         count = int(np.nanmax(labels[kept], initial=0)) + 1
         targets = dataclasses.replace(targets, num_classes=count)
     check_class_weights(settings.class_weights, targets)

@@ -449,7 +449,7 @@ def usable_device(name: str | None) -> torch.device:
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.zeros(1, device=device).item()  # of meta it fails, which has no numbers
+        torch.zeros(1, device=device).item()  # fails on meta, without values
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"--device {name} cannot be used: {reason}") from None

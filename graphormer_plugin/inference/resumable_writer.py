@@ -1,6 +1,7 @@
 """Files that are written block by block, so that a killed run can be resumed."""
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -22,7 +23,7 @@ class ResumableWriter:
 
     Unfinished files have ``.part`` appended to their names. A record, the table's
     ``.part.json``, holds their lengths; it is updated after each block is on disk. Until
-    an array is finished, the key stands in place of its header, and says whose it is.
+    an array is finished, key and table stand in place of its header: whose it is.
 
     Args:
         table: the CSV file, or what `convert` makes of it.
@@ -73,7 +74,7 @@ class ResumableWriter:
             for path in self.paths:
                 self._open(path, 0)
                 if path in self.arrays:
-                    self.files[path].write(_mark(key))
+                    self.files[path].write(b"".join(self._mark()))
             self.files[table].write(_csv_lines([header]))
             self._save(0, 0, self.unlike)
         except BaseException:
@@ -154,7 +155,7 @@ class ResumableWriter:
             self.rows, self.failed = int(state["rows"]), int(state["failed"])
             unlike = {name: int(count) for name, count in state["unlike"].items()}
             self.unlike = Counter(unlike)
-            finished = bool(state.get("finished"))
+            finished = bool(state.get("finished", True))  # older versions do not say
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
                 f"{self.record} is damaged; remove it to start again"
@@ -194,19 +195,29 @@ class ResumableWriter:
             start = file.read(NPY_HEADER_BYTES)
         if start.startswith(MAGIC_PREFIX):
             return finished
-        return start in (_mark(self.key), _mark(""))  # "": by older versions
+        return start.startswith(self._mark()[0]) or not any(start)  # by older versions
+
+    def _mark(self) -> tuple[bytes, bytes]:
+        """What an array of this run begins with: digests of the key and of the table."""
+        texts = (self.key, str(self.paths[0].resolve()))
+        first, second = (
+            hashlib.sha256(os.fsencode(text)).hexdigest() for text in texts
+        )
+        return first.encode(), second.encode()
 
     def _open(self, path: Path, size: int) -> None:
         part = _part(path)
         part.touch()
         file = _open_locked(part)
         rows = path in self.arrays and part.stat().st_size > NPY_HEADER_BYTES
-        if rows and not size:  # those of another table, whose record we cannot find
-            file.close()
-            raise ValueError(
-                f"{part} belongs to an interrupted run; continue that one with --resume, "
-                "or remove that file to start again"
-            )
+        if rows and not size:  # and there is no record of them
+            own = file.read(NPY_HEADER_BYTES).endswith(self._mark()[1])
+            if not own:
+                file.close()
+                raise ValueError(
+                    f"{part} belongs to an interrupted run of another table; continue "
+                    f"that one with --resume, or remove {part}"
+                )
         file.truncate(size)
         file.seek(size)
         self.files[path] = file
@@ -234,10 +245,6 @@ class ResumableWriter:
 def part_record(table: Path) -> Path:
     """Path of the record of an unfinished run."""
     return table.with_name(table.name + ".part.json")
-
-
-def _mark(key: str) -> bytes:
-    return key.encode().ljust(NPY_HEADER_BYTES, b"\0")
 
 
 def _part(path: Path) -> Path:

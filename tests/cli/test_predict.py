@@ -232,7 +232,7 @@ def test_vectors_of_an_interrupted_run_stay(
     for more in ([], ["--resume"]):
         assert main([path, "few.csv", "few_out.csv", *files[1:], "--quiet", *more]) == 2
         error = capsys.readouterr().err
-        assert error.startswith("error: e.npy.part belongs to an interrupted run;")
+        assert error.startswith("error: e.npy.part belongs to an interrupted run")
         assert error.count("\n") == 1
     assert main([path, many, *files, "--quiet", "--resume"]) == 0
     assert len(rows("out.csv")) == len(np.load("e.npy")) == 1100

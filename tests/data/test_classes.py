@@ -40,9 +40,9 @@ def test_order(words, kind, asked, expected):
 
 def test_numbers():
     """A class or two may have no label here; a code for missing labels is no class."""
-    for labels in ([], [np.nan], [1], [0, 1, np.nan, 3], [3, 4, 5]):
+    for labels in ([], [np.nan], [1], [0, 1, np.nan, 3], [3, 4, 5], [9]):
         check_numbers(np.array(labels, float))
-    for labels in ([2], [0, 1, 6], [4, 5, 6]):
+    for labels in ([0, 4], [0, 1, 6], [4, 5, 6]):
         with pytest.raises(ValueError, match=f"class {labels[-1]}, but only "):
             check_numbers(np.array(labels, float))
 

@@ -50,12 +50,19 @@ def test_a_name_or_number_of_a_molecule_is_no_target(write):
             read_table(settings(path))
         path = write([row[:3:2] for row in rows], [header[0], "smiles"])
         if header[0] != "n":
-            message = f"the only other column, {header[0]!r}, names or numbers"
+            message = f"the only other column, {header[0]!r}, is called as names"
             with pytest.raises(DatasetError, match=message):
                 read_table(settings(path))
         numbers = [[*row[:3], at % 3] for at, row in enumerate(rows)]
         path = write(numbers, [header[0], "Name", "smiles", header[1]])
         assert read_table(settings(path)).targets.names == [header[1]]
+
+
+def test_numbers_that_are_no_classes(write):
+    rows = [["C" * k, [0, 1, 999][k % 3]] for k in range(1, 9)]
+    message = "class 999, but only 3 different labels: number the classes from 0 to 2"
+    with pytest.raises(DatasetError, match=message):
+        read_table(settings(write(rows, ["smiles", "y"]), target_kind="multiclass"))
 
 
 def test_targets_that_cannot_be_found(write):
@@ -68,7 +75,7 @@ def test_targets_that_cannot_be_found(write):
         read_table(both)
     rows = [[row[0], row[1]] for row in ROWS]
     path = write(rows, ["Smiles", "name"])
-    with pytest.raises(DatasetError, match="only other column, 'name', names or"):
+    with pytest.raises(DatasetError, match="only other column, 'name', is called"):
         read_table(settings(path))
 
 

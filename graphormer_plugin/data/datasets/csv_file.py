@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.cells import is_missing, is_number, number_in, shown
-from graphormer_plugin.data.classes import check_numbers, class_order
+from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import DatasetOptions
@@ -172,8 +172,6 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     for number, column in enumerate(columns):
         try:
             target[:, number] = column.numbered(target[:, number], options.class_names)
-            if options.target_kind == "multiclass" and options.shard.is_whole:
-                check_numbers(target[:, number])
         except ValueError as error:
             raise DatasetError(f"{path}: column {column.name!r}: {error}") from None
     if options.class_names and not any(column.classes for column in columns):

@@ -291,12 +291,7 @@ class TestCsv:
                 dict(target_kind="multiclass", target_columns="a,b"),
                 "a multiclass target is one column",
             ),
-            (
-                "smiles,y\nC,0\nC,1\nC,999\n",
-                dict(target_kind="multiclass"),
-                "column 'y': class 999, but only 3 different labels: number .* 0 to 2",
-            ),
-            ("id,smiles\n7,C\n9,CC\n", {}, "other column, 'id', names or numbers"),
+            ("id,smiles\n7,C\n9,CC\n", {}, "other column, 'id', is called as names"),
             ("smiles,\nC,7\nCC,8\n", {}, "the only other column has no name"),
             ("smiles,y,split\nC,1,train\n", {}, "no rows in split valid"),
             ("smiles,y,split\nC,1,valid\n", {}, "no rows in split train"),
