@@ -174,7 +174,8 @@ def log_weighted_accuracy(
     ``weighted_accuracy`` takes the whole split at once. ``weighted_accuracy_batch`` is
     the number of the benchmark's own code (Dwivedi et al. 2020, arXiv:2003.00982),
     which averages over batches, whatever their size, so that it depends on the batch
-    size; it also divides by classes that a batch only predicts.
+    size, and here on the order of evaluation, by the sizes of the graphs; it also divides
+    by classes that a batch only predicts.
 
     Args:
         hits: number of right predictions of each class, ``[classes]``.
