@@ -33,6 +33,13 @@ SOURCES = {
 }
 
 
+def limit_of(name):
+    """Largest difference from a golden output. The released Graphormer takes its softmax in
+    float32, whose last bits depend on the processor's vector instructions: 6e-7 at most was
+    seen between AVX-512, AVX2 and none. All else is float64."""
+    return 2e-6 if name.startswith("graphormer") else 1e-9
+
+
 def run(tmp_path, source, state, config, *arguments):
     """Run the command; returns its exit code and the file it was to write."""
     if source == "microsoft-graphormer":
@@ -58,10 +65,9 @@ def test_equals_the_published_implementation(name, tmp_path):
     tie_free = (
         archive["tie_free"] if "tie_free" in archive else np.full(len(smiles), True)
     )
-    assert tie_free.any() and (difference[tie_free] <= 1e-9).all()
-    # float32 rounds sums of another batch in another order
+    assert tie_free.any() and (difference[tie_free] <= limit_of(name)).all()
     alone = np.concatenate([predictor.predict([text]) for text in smiles])
-    assert np.abs(alone - archive["output"])[tie_free].max() < 1e-6
+    assert np.abs(alone - archive["output"])[tie_free].max() <= limit_of(name)
 
 
 @pytest.mark.parametrize("norm", ["postln", "preln"])
@@ -69,7 +75,8 @@ def test_equals_the_published_implementation(name, tmp_path):
 def test_the_preset_is_the_published_network(norm, edges):
     """graphormer_base at the sizes of the golden weights: the second version's flags are
     all that it takes, and for the default of each, none."""
-    archive = load_golden(f"graphormer_{norm}_{edges}")
+    golden = f"graphormer_{norm}_{edges}"
+    archive = load_golden(golden)
     config = json.loads(str(archive["config"]))
     sizes = {name: config[name] for name in SIZES}
     flags = {"pre_layernorm": norm == "preln", "edge_type": edges}
@@ -85,7 +92,7 @@ def test_the_preset_is_the_published_network(norm, edges):
     smiles = [str(text) for text in archive["smiles"]]
     difference = np.abs(predictor.predict(smiles) - archive["output"]).max(1)
     tie_free = archive["tie_free"] if "tie_free" in archive else slice(None)
-    assert difference[tie_free].max() <= 1e-9
+    assert difference[tie_free].max() <= limit_of(golden)
 
 
 @torch.no_grad()
