@@ -2,7 +2,6 @@
 
 import importlib
 import resource
-import time
 from pathlib import Path
 
 import numpy as np
@@ -66,15 +65,15 @@ def test_fragments_that_are_left_out_do_not_count():
         LimitedParser(smiles_parser(True), 10)(f"{acid}" + ".O" * 20)
 
 
-@pytest.mark.long
 def test_a_smiles_of_millions_of_small_fragments_is_not_parsed():
     parser = LimitedParser(smiles_parser(True, largest_fragment=True), 10)
-    assert len(parser("CCC" + ".O" * 4000).x) == 3
+    assert len(parser("CCC" + ".O" * 400).x) == 3
+    parsed = []
+    parser = LimitedParser(parsed.append, 10)
     for text in ("C" + ".C" * 2_000_000, "[H][H]." * 1_000_000 + "C"):
-        started = time.process_time()
         with pytest.raises(ValueError, match="characters, above 1,000 times --max-at"):
             parser(text)
-        assert time.process_time() - started < 1
+    assert not parsed
 
 
 def test_resume_gets_past_a_molecule_that_is_too_large(

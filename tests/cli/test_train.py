@@ -35,6 +35,10 @@ from support.training import assert_same_weights, forked, server_environment
 SHORT = "--epochs 1 --batch-size 4 --trees 5 --device cpu --quiet".split()
 
 
+# One worker has the experiment that most tests read.
+pytestmark = pytest.mark.xdist_group("train")
+
+
 @pytest.fixture(scope="module")
 def quick():
     """Trainings run in forks of one process that has all imports."""
@@ -500,6 +504,7 @@ def test_a_column_called_split_is_named(nothing_ships, tmp_path, monkeypatch, ca
     assert found["split"] == "column:Split"
 
 
+@pytest.mark.slow
 def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""
     lines = [f"{'C' * k}O,{k / 4}" for k in range(1, 61)]

@@ -124,7 +124,7 @@ def test_what_stops_a_preparation_from_outside_leaves_its_parts(tmp_path, error)
     assert not (tmp_path / "parts").exists()
 
 
-@pytest.mark.long  # starts workers
+@pytest.mark.slow  # starts workers that start anew
 def test_a_script_without_guard_ends(tmp_path):
     """Its workers run it again, and would wait for the lock that it holds."""
     smiles = "".join(f"{'C' * (1 + row % 9)}O,{row}\n" for row in range(40))

@@ -222,13 +222,13 @@ def test_molpcba_has_missing_labels(tmp_path, options, rng):
 
 @pytest.mark.long
 def test_all_of_molhiv_is_kept(tmp_path, options, shared_data):
-    """Every tenth graph, and the seven that RDKit refuses; sizes as RDKit counts them.
+    """Every fortieth graph, and the seven that RDKit refuses; sizes as RDKit counts them.
 
     All 41,127 take 15 s and have 1,049,163 nodes, 2,259,376 edges and 1,443 active ones,
     as the README of the data says.
     """
     smiles, labels, splits = molhiv(shared_data)
-    kept = np.arange(len(smiles)) % 10 == 0
+    kept = np.arange(len(smiles)) % 40 == 0
     kept[list(REFUSED_ROWS)] = True
     counts = {split: int(kept[rows].sum()) for split, rows in splits.items()}
     splits = {
@@ -247,12 +247,12 @@ def test_all_of_molhiv_is_kept(tmp_path, options, shared_data):
         path = folder / "split" / "scaffold" / f"{split}.csv.gz"
         write_csv(path, None, [[row] for row in numbers.tolist()])
     store = get_store(options("ogbg-molhiv", workers=2))
-    assert len(store) == len(smiles) == 4_113 + 7
+    assert len(store) == len(smiles) == 1_029 + 7
     found = store.manifest["counts"]
     assert found["nodes"] == sum(mol.GetNumAtoms() for mol in molecules)
     assert found["edges"] == 2 * sum(mol.GetNumBonds() for mol in molecules)
     assert {split: len(rows) for split, rows in store.splits.items()} == counts
-    assert store.target.sum() == sum(labels) > 100
+    assert store.target.sum() == sum(labels) > 20
 
 
 def molhiv(shared_data):
