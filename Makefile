@@ -13,7 +13,7 @@ SOURCES = cython_ext examples graphormer_plugin setup.py tests
 # A worker of pytest per core, with one thread each.
 PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
-.PHONY: help setup demo test test-quick test-all coverage sanitize soak lint docs clean
+.PHONY: help setup demo test test-quick test-all test-portable test-fallback coverage sanitize soak lint docs clean
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
@@ -25,16 +25,32 @@ help:
 	@echo 'make soak        210 kills, and 100,000 damaged files for every reader: hours'
 	@echo 'make lint        ruff, black, the direction of imports, types of the public surface'
 	@echo 'make docs        the site in build/docs: README.md, pages and API; checks every link'
-	@echo 'make setup       only set up $(VENV), as all of the above do where it is missing:'
-	@echo '                 pinned packages, extension, this package'
+	@echo 'make test-portable  numeric tests with the vector instructions of older processors;'
+	@echo '                 where qemu-x86_64 is installed, the kernels on two of them'
+	@echo 'make test-fallback  tests of the trainer with fairseq-fixed, compiled once'
+	@echo 'make setup       only set up $(VENV): this package, its kernels, pinned packages; the'
+	@echo '                 others add the packages that they need'
 	@echo 'make clean       remove $(VENV), $(DEMO_DIR) and everything built'
 	@echo 'settings         PYTHON=$(PYTHON) (3.11 or newer)  VENV=$(VENV)  DEMO_EPOCHS=$(DEMO_EPOCHS)'
 	@echo '                 DEMO_DIR=$(DEMO_DIR)  DEMO_WORKERS=$(DEMO_WORKERS)  PYTEST_ARGS="-k grpe"'
 
+# Extras of pyproject.toml that a target needs beside the package.
+EXTRAS_test = test
+EXTRAS_test-quick = test
+EXTRAS_test-all = test engines
+EXTRAS_test-portable = test
+EXTRAS_test-fallback = test
+EXTRAS_coverage = test engines
+EXTRAS_sanitize = test
+EXTRAS_soak = test
+EXTRAS_lint = lint
+EXTRAS_docs = docs
+EXTRAS = $(sort $(foreach goal,$(MAKECMDGOALS),$(EXTRAS_$(goal))))
+
 setup:
 	@command -v "$(PYTHON)" > /dev/null || { \
 	    echo 'no $(PYTHON) here; name a Python of 3.11 or newer: make demo PYTHON=...' >&2; exit 1; }
-	@"$(PYTHON)" examples/quickstart/install.py --venv "$(VENV)"
+	@"$(PYTHON)" examples/quickstart/install.py --venv "$(VENV)" --extras $(EXTRAS)
 
 demo: setup
 	@"$(BIN)/python" examples/quickstart/demo.py --epochs "$(DEMO_EPOCHS)" \
@@ -46,23 +62,50 @@ test: setup
 test-quick: setup
 	$(PYTEST) -m "not slow and not long" $(PYTEST_ARGS)
 
-# Ray and Dask, without which the tests of examples/scale are skipped.
-ENGINES = "$(BIN)/python" -m pip install --quiet -c constraints.txt 'dask[dataframe]' 'ray[data]'
-
 test-all: setup
-	$(ENGINES)
 	$(PYTEST) $(PYTEST_ARGS)
 
 coverage: setup
-	$(ENGINES)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+NUMERIC = tests/cython_ext tests/modules tests/models tests/inference tests/finetune \
+    tests/cli/test_convert.py tests/cli/test_convert_csa.py
+QEMU = $(shell command -v qemu-x86_64)
+
+# The emulator ends where a child is forked beside threads. A BLAS that is told its processor
+# by the environment would not look at the emulated one.
+EMULATED = env -u OPENBLAS_CORETYPE OMP_NUM_THREADS=1 "$(QEMU)" -cpu
+
+# torch, MKL and oneDNN as on a processor without vectors beyond SSE4, with AVX2, and on this
+# one. The kernels of cython_ext on processors without AVX (Nehalem) and without AVX-512.
+test-portable: setup
+	ATEN_CPU_CAPABILITY=default MKL_ENABLE_INSTRUCTIONS=SSE4_2 ONEDNN_MAX_CPU_ISA=SSE41 \
+	    $(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
+	ATEN_CPU_CAPABILITY=avx2 MKL_ENABLE_INSTRUCTIONS=AVX2 ONEDNN_MAX_CPU_ISA=AVX2 \
+	    $(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
+	$(PYTEST) $(NUMERIC) $(PYTEST_ARGS)
+ifeq ($(QEMU),)
+	@echo 'no qemu-x86_64 here (Debian: apt install qemu-user): kernels not run on old processors'
+else
+	$(foreach cpu,Nehalem Haswell,$(EMULATED) $(cpu) "$(BIN)/python" -m pytest -q \
+	    -p no:cacheprovider --deselect tests/cython_ext/test_batch.py::test_works_in_a_forked_child \
+	    tests/cython_ext $(PYTEST_ARGS) & $(cpu)=$$! ;) wait $$Nehalem && wait $$Haswell
+endif
+
+# fairseq-fixed, which other platforms have, in place of the installed one.
+FALLBACK = build/fairseq-fixed
+test-fallback: setup
+	test -d $(FALLBACK) || "$(BIN)/python" -m pip install --quiet --no-deps \
+	    --no-build-isolation --target $(FALLBACK) "$$(grep ^fairseq-fixed constraints.txt)"
+	PYTHONPATH=$(FALLBACK) $(PYTEST) tests/tasks tests/optim tests/finetune/test_training.py \
+	    tests/test_checkpoint_files.py $(PYTEST_ARGS)
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
 LIBRARIES = $$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)
 
 # The libraries come first in a process, which libasan demands. Python itself leaks on exit.
 sanitize: setup
-	CC=gcc CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" GRAPHORMER_ALLOW_ISOLATION=1 \
+	CC=gcc CFLAGS="$(SANITIZE)" LDFLAGS="$(SANITIZE)" \
 	    "$(BIN)/python" setup.py -q build --build-base build/sanitize --build-lib build/sanitize/lib
 	LD_PRELOAD="$(LIBRARIES)" ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	    OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -q \
@@ -81,7 +124,6 @@ lint: setup
 
 # Links and anchors that lead nowhere are warnings, and a warning is an error.
 docs: setup
-	"$(BIN)/python" -m pip install --quiet -c constraints.txt mkdocs-material 'mkdocstrings[python]'
 	NO_MKDOCS_2_WARNING=1 "$(BIN)/python" -m mkdocs build --config-file .ci/mkdocs.yml
 
 clean:

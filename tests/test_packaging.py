@@ -82,6 +82,15 @@ class TestPins:
             assert name in pins, text
             assert requirement.specifier.contains(pins[name]), text
 
+    def test_fairseq_is_pinned_by_content_where_the_project_takes_it(self, pyproject):
+        lines = (ROOT / "examples/installation/fairseq.txt").read_text()
+        lines = lines.replace("\\\n", "").splitlines()
+        pinned = [line for line in lines if not line.startswith("#")]
+        assert all("--hash=sha256:" in line for line in pinned)
+        found = {str(Requirement(line.partition("--hash")[0])) for line in pinned}
+        dependencies = map(Requirement, pyproject["project"]["dependencies"])
+        assert found == {str(one) for one in dependencies if "fairseq" in one.name}
+
     def test_names_no_index(self):
         text = (ROOT / "constraints.txt").read_text()
         assert "://" not in text and "--" not in text
@@ -89,28 +98,6 @@ class TestPins:
     def test_version_is_stated_once(self, pyproject):
         assert "version" not in pyproject["project"].get("dynamic", [])
         assert "version=" not in (ROOT / "setup.py").read_text()
-
-
-class TestSetup:
-    @pytest.mark.skipif(
-        sys.version_info[:2] == (3, 12), reason="fairseq-fixed has a wheel for 3.12"
-    )
-    def test_stops_before_a_second_torch(self, bare_venv):
-        # -S hides the environment's packages from setup.py as pip's isolation does.
-        command = [bare_venv / "bin" / "python", "-S", "setup.py", "--name"]
-        env = {k: v for k, v in os.environ.items() if not k.startswith("GRAPHORMER_")}
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
-        )
-        assert done.returncode == 1
-        assert "--no-build-isolation" in done.stderr
-        assert "Traceback" not in done.stderr
-
-        env["GRAPHORMER_ALLOW_ISOLATION"] = "1"
-        done = subprocess.run(
-            command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60
-        )
-        assert "--no-build-isolation" not in done.stderr
 
 
 class TestInstall:
@@ -132,25 +119,42 @@ class TestInstall:
         self, install, commands, tmp_path, monkeypatch
     ):
         for name in install.PINNED_FILES:
-            shutil.copy(ROOT / name, tmp_path)
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, tmp_path / name)
         monkeypatch.setattr(install, "ROOT", tmp_path)
         arguments = ["--venv", str(tmp_path / "venv")]
         install.main(arguments)
-        assert [" venv" in commands[0], "torch" in commands[1]] == [True, True]
-        assert "--no-build-isolation -e .[test]" in commands[2] and len(commands) == 4
+        made = (
+            "venv",
+            "torch",
+            "fairseq.txt",
+            "--no-build-isolation -e .",
+            "build_ext",
+        )
+        assert len(commands) == len(made)
+        assert all(word in line for word, line in zip(made, commands))
         install.main(arguments)
-        assert commands[4:] == commands[3:4] and "build_ext" in commands[4]
+        assert commands[len(made) :] == commands[len(made) - 1 : len(made)]
         for name in install.PINNED_FILES:
             (tmp_path / "venv" / "old").touch()
             with open(tmp_path / name, "a") as file:
                 file.write("\n")
             commands.clear()
             install.main(arguments)
-            assert len(commands) == 4 and not (tmp_path / "venv" / "old").exists()
+            assert len(commands) == 5 and not (tmp_path / "venv" / "old").exists()
+
+    def test_an_extra_is_installed_once(self, install, commands, tmp_path):
+        arguments = ["--venv", str(tmp_path / "venv"), "--extras"]
+        install.main(arguments)
+        assert not any("pytest>" in line for line in commands)
+        for extras in (["test"], ["lint", "test"], ["test"]):
+            install.main([*arguments, *extras])
+        added = [line for line in commands if "pytest>" in line or "ruff>" in line]
+        assert ["ruff>" in line for line in added] == [False, True]
 
     def test_an_unfinished_environment_is_made_anew(self, install, commands, bare_venv):
         install.main(["--venv", str(bare_venv)])
-        assert len(commands) == 4
+        assert len(commands) == 5
 
     def test_never_deletes_a_folder_that_is_not_an_environment(
         self, install, commands, tmp_path

@@ -3,17 +3,19 @@
 Standard library only; run by the interpreter that the environment is made from::
 
     python3 examples/quickstart/install.py            # .venv beside the Makefile
-    python3 examples/quickstart/install.py --venv DIR
+    python3 examples/quickstart/install.py --venv DIR --extras test lint
 
-The last step writes a stamp: this Python, this folder, and the present content of
-`constraints.txt`, `pyproject.toml` and `setup.py`. An environment with another stamp, or
-without one, is removed. pip's cache keeps what was downloaded and compiled before.
+The last step writes a stamp: this Python, this folder, the present content of the
+`PINNED_FILES`, and the extras of pyproject.toml that are installed. An environment with
+another stamp, or without one, is removed; a missing extra is added. pip's cache keeps what
+was downloaded and compiled before.
 """
 
 import argparse
 import fcntl
 import hashlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,7 +25,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 OLDEST_PYTHON = (3, 11)
 STAMP = "graphormer-installed.txt"
-PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py")
+FAIRSEQ = "examples/installation/fairseq.txt"
+PINNED_FILES = ("constraints.txt", "pyproject.toml", "setup.py", FAIRSEQ)
 # CUDA_HOME makes fairseq compile CUDA kernels, which nothing here uses and a CPU torch
 # refuses; the others send packages somewhere else.
 DROPPED_VARIABLES = ("CUDA_HOME", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
@@ -69,26 +72,36 @@ def make(venv: Path) -> None:
     # Of an activated environment the base: the environment itself may just be removed.
     python = Path(sys.base_prefix, "bin", "python{}.{}".format(*sys.version_info))
     run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
-    pip = [
-        str(venv / "bin" / "python"),
-        "-m",
-        "pip",
-        "install",
-        "-c",
-        "constraints.txt",
-    ]
-    say("installing torch and the build tools")
-    run(*pip, "pip", "setuptools", "wheel", "numpy", "cython", "torch")
-    # fairseq's build needs the torch just installed; in build isolation pip would fetch
-    # a second one.
-    say("installing fairseq (3.11 and 3.13 compile it: 4 minutes) and this package")
-    run(*pip, "--no-build-isolation", "-e", ".[test]")
+    say("1 of 3: torch and the build tools")
+    pip_install(venv, "pip", "setuptools", "wheel", "numpy", "cython", "torch")
+    has_wheel = sys.version_info < (3, 13) and platform.machine() == "x86_64"
+    say(f"2 of 3: fairseq{'' if has_wheel else ', which is compiled: 2 to 4 minutes'}")
+    # In build isolation pip would fetch a second torch to compile it.
+    pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
+    say("3 of 3: this package, its kernels (compiled: 20 s) and its dependencies")
+    pip_install(venv, "--no-build-isolation", "-e", ".")
+
+
+def pip_install(venv: Path, *words: str) -> None:
+    python = str(venv / "bin" / "python")
+    run(python, "-m", "pip", "install", "-c", "constraints.txt", *words)
+
+
+def add_extras(venv: Path, extras: set[str]) -> None:
+    import tomllib  # absent from Pythons that are refused
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    say(f"packages of {', '.join(sorted(extras))}")
+    packages = [project["optional-dependencies"][extra] for extra in sorted(extras)]
+    pip_install(venv, *sum(packages, []))
 
 
 def main(argv=None):  # read by old Pythons too, which shall say that they are old
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv")
-    venv = parser.parse_args(argv).venv.resolve()
+    parser.add_argument("--extras", nargs="*", default=[], help="of pyproject.toml")
+    options = parser.parse_args(argv)
+    venv = options.venv.resolve()
     if sys.version_info < OLDEST_PYTHON:
         fail(
             f"Python 3.11 or newer is needed, {sys.executable} is "
@@ -98,12 +111,16 @@ def main(argv=None):  # read by old Pythons too, which shall say that they are o
     venv.parent.mkdir(parents=True, exist_ok=True)
     lock = open(f"{venv}.lock", "w")
     fcntl.flock(lock, fcntl.LOCK_EX)
-    stamp = venv / STAMP
-    if not stamp.exists() or stamp.read_text() != wanted_stamp():
+    stamp, wanted = venv / STAMP, wanted_stamp()
+    found = stamp.read_text() if stamp.exists() else ""
+    if not found.startswith(wanted):
         make(venv)
+        found = wanted
     # Compiles what changed in cython_ext since the last time; usually nothing.
     run(str(venv / "bin" / "python"), "setup.py", "-q", "build_ext", "--inplace")
-    stamp.write_text(wanted_stamp())
+    if missing := {*options.extras} - {*found[len(wanted) :].split()}:
+        add_extras(venv, missing)
+    stamp.write_text("\n".join([found.rstrip("\n"), *sorted(missing), ""]))
 
 
 if __name__ == "__main__":
