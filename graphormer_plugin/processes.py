@@ -1,7 +1,8 @@
-"""What one process knows and sums of the others; torch alone."""
+"""Several processes that train together: their number, and values gathered from all."""
 
 import contextlib
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,6 +14,25 @@ _left_out = False
 def several_processes() -> bool:
     """Whether this process trains or evaluates together with others."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that writes files."""
+    return not several_processes() or dist.get_rank() == 0
+
+
+def gather_objects(data: Any, group: Any = None) -> list[Any]:
+    """``data`` of every process of a group, in the order of their ranks.
+
+    Every process must call it at the same point.
+
+    Args:
+        data: Anything that can be pickled, on the CPU.
+        group: All processes, if None.
+    """
+    parts: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(parts, data, group=group)
+    return parts
 
 
 @contextlib.contextmanager

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.distributed import gather_list
-from graphormer_plugin.processes import several_processes
+from graphormer_plugin.processes import gather_objects, several_processes
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Evaluation:
         """
         batches, self.batches = self.batches, []
         if several_processes():
-            batches = [batch for part in gather_list(batches) for batch in part]
+            batches = [batch for part in gather_objects(batches) for batch in part]
         return Evaluation(batches)
 
 

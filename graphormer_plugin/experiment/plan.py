@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphormer_plugin.command_line import check_texts
+from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted

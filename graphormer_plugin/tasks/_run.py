@@ -1,8 +1,6 @@
 """What a task reads and sets in the options of its whole run, and in fairseq's own state."""
 
 import logging
-import sys
-from collections.abc import Callable
 from typing import Any
 
 from fairseq.criterions import FairseqCriterion
@@ -10,9 +8,9 @@ from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
-from graphormer_plugin.distributed import is_first_process
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.results import check_results_path
+from graphormer_plugin.processes import is_first_process
 
 logger = logging.getLogger(__name__)
 
@@ -157,28 +155,3 @@ def why_finished(run: DictConfig, start: Pretrained) -> str:
     if 0 < patience <= waited:
         return f"{waited} validations without a better metric, --patience {patience}"
     return ""
-
-
-def early_stopping() -> Callable[..., bool] | None:
-    """fairseq's function behind ``--patience``, which counts in its own attributes."""
-    for name in ("fairseq_cli.train", "__main__"):
-        found = getattr(sys.modules.get(name), "should_stop_early", None)
-        if found is not None:
-            return found
-    return None
-
-
-def patience_state() -> dict[str, Any]:
-    """What ``--patience`` has counted, for a checkpoint; fairseq's own lack it."""
-    function = early_stopping()
-    if not hasattr(function, "best"):
-        return {}
-    return {"best": function.best, "validations_without_gain": function.num_runs}
-
-
-def restore_patience(state: dict[str, Any]) -> None:
-    """Let ``--patience`` go on counting from `patience_state`."""
-    function = early_stopping()
-    if function is not None and state:
-        function.best = state["best"]
-        function.num_runs = state["validations_without_gain"]

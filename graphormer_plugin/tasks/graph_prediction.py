@@ -8,6 +8,9 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import open_dict
 
+from graphormer_plugin.compat.early_stopping import patience_state, restore_patience
+from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
@@ -21,12 +24,6 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
 from graphormer_plugin.data.translate import translate_stores, translated_labels
-from graphormer_plugin.distributed import (
-    allow_broadcast,
-    allow_ddp_on_cpu,
-    allow_gather,
-    is_first_process,
-)
 from graphormer_plugin.finetune.layerwise import (
     check_optimizer,
     scaled_learning_rates,
@@ -50,17 +47,16 @@ from graphormer_plugin.modules.batch_norm import (
     running_statistics_kept,
 )
 from graphormer_plugin.modules.graph_random import graph_seeds
-from graphormer_plugin.optim import ReduceLROnPlateau
-from graphormer_plugin.optim.amp import unscale_once
-from graphormer_plugin.processes import left_out, several_processes
+from graphormer_plugin.processes import (
+    is_first_process,
+    left_out,
+    several_processes,
+)
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
-from graphormer_plugin.tasks._errors import one_line_errors
 from graphormer_plugin.tasks._run import (
     check_criterion,
     check_model,
     options_of_run,
-    patience_state,
-    restore_patience,
     settle_metric,
     stop_if_finished,
 )
@@ -106,10 +102,6 @@ class GraphPredictionTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg: GraphPredictionConfig, **kwargs: Any):
         """Make the task; opens the data unless it comes with a checkpoint."""
-        allow_broadcast()
-        allow_gather()
-        allow_ddp_on_cpu()
-        unscale_once()
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):

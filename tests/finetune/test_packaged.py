@@ -10,7 +10,7 @@ from scipy.stats import spearmanr
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
-from graphormer_plugin.command_line import check_paths
+from graphormer_plugin.compat.command_line import check_paths
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import load_pretrained
 from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint

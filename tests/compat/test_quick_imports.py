@@ -9,7 +9,7 @@ from fairseq.criterions import sentence_prediction
 from scipy.stats import spearmanr
 from sklearn.metrics import f1_score, roc_curve
 
-from graphormer_plugin.quick_imports import DEFERRED, deferred_modules
+from graphormer_plugin.compat.quick_imports import DEFERRED, deferred_modules
 
 LATE = ("sklearn", "pandas", "networkx", "matplotlib", "scipy")
 

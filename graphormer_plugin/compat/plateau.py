@@ -1,8 +1,7 @@
-"""fairseq's schedule `reduce_lr_on_plateau`, which a resumed training goes on with."""
+"""fairseq's schedule `reduce_lr_on_plateau`, with the same rates in a resumed training."""
 
 from typing import Any, ClassVar
 
-from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 
 
@@ -37,6 +36,3 @@ class ReduceLROnPlateau(ReduceLROnPlateauLRSchedule):
             val_loss = self._unseen
         self._unseen = None
         return super().step(epoch, val_loss)
-
-
-LR_SCHEDULER_REGISTRY["reduce_lr_on_plateau"] = ReduceLROnPlateau

@@ -10,6 +10,7 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
+from graphormer_plugin.compat.errors import one_line_errors
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (
     IMPORT_HINT,
@@ -17,27 +18,14 @@ from graphormer_plugin.inference.checkpoint import (
     read_file,
     write_file,
 )
-from graphormer_plugin.tasks._errors import one_line_errors
 
 logger = logging.getLogger(__name__)
 
 # Options of a task that name files to import or to write.
 PATH_OPTIONS = ("user_data_dir", "data_root", "results_path", "pretrained_dir")
 
-fairseq_copy = PathManager.copy
-fairseq_save = checkpoint_utils.torch_persistent_save
-
-
-def replace_fairseq_functions() -> None:
-    """Replace fairseq's functions that read, write and copy checkpoints.
-
-    fairseq reads without comparing checksums, with the safe loader only where no
-    environment variable switches it off, and believes the paths in a file. It copies
-    into the file of the last checkpoint, which a kill or a full disk then cuts off.
-    """
-    checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint
-    checkpoint_utils.torch_persistent_save = save_checkpoint
-    PathManager.copy = staticmethod(copy)
+_fairseq_copy = PathManager.copy
+_fairseq_save = checkpoint_utils.torch_persistent_save
 
 
 def load_checkpoint(
@@ -95,7 +83,7 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
         SystemExit: it cannot be written.
     """
     if async_write or not PathManager.supports_rename(path):
-        return fairseq_save(state, path, async_write)
+        return _fairseq_save(state, path, async_write)
     with one_line_errors():
         write_file(state, path, temporary=Path(f"{path}.tmp"))
 
@@ -107,7 +95,7 @@ def copy(source: str, path: str, overwrite: bool = False) -> bool:
         SystemExit: the copy cannot be written.
     """
     if not PathManager.supports_rename(path):
-        return fairseq_copy(source, path, overwrite)
+        return _fairseq_copy(source, path, overwrite)
     with one_line_errors():
         if not overwrite and os.path.exists(path):
             raise FileExistsError(f"{path} exists")

@@ -9,19 +9,13 @@ from fairseq.trainer import Trainer
 from numpy.typing import NDArray
 from torch import distributed as dist
 
+from graphormer_plugin.compat.errors import one_line_errors
 from graphormer_plugin.data.dataset import describe_graphs
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.distributed import several_processes
-from graphormer_plugin.tasks._errors import one_line_errors
+from graphormer_plugin.processes import several_processes
 
 NON_FINITE_GRAPHS = "nonfinite_loss.npz"
-
-
-def guard_trainer() -> None:
-    """Replace the steps of fairseq's trainer by ones that say what is wrong."""
-    Trainer.train_step = guarded(Trainer.train_step)
-    Trainer.valid_step = guarded(Trainer.valid_step)
 
 
 def guarded(step: Callable[..., Any]) -> Callable[..., Any]:

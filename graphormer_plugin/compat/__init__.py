@@ -1,0 +1,1 @@
+"""Everything of fairseq that this package replaces: `compat.patches` lists it."""

@@ -1,0 +1,327 @@
+"""The command line of ``fairseq-train`` and ``fairseq-validate``, checked before fairseq
+reads the data.
+
+fairseq has defaults for text (the task translation, the loss cross_entropy), or ends in a
+traceback, where a flag is missing; its parser prints a page of usage with every message.
+"""
+
+import argparse
+import ast
+import dataclasses
+import difflib
+import functools
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any, NoReturn
+
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
+
+from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.inference.checkpoint import checkpoint_path
+
+logger = logging.getLogger(__name__)
+
+# Flags that have to be given, one of each tuple, and an example.
+TASK = (("--task",), "--task, e.g. graph_prediction")
+BATCHES = (("--batch-size", "--max-sentences", "--max-tokens"), "--batch-size")
+TRAINING = (
+    TASK,
+    (("--arch", "-a"), "--arch, e.g. grpe_small"),
+    (("--criterion",), "--criterion, e.g. l1_loss"),
+    (("--optimizer",), "--optimizer, e.g. adam"),
+    BATCHES,
+)
+VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
+# Lowest values. fairseq divides by an interval after the first update or epoch, and without a
+# word makes no step, trains nothing, or trains away from the minimum, below the others.
+LOWEST = {
+    **dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1),
+    **dict.fromkeys(("update_freq", "distributed_world_size"), 1),
+    "lr": 0,
+}
+# Options that fairseq evaluates as Python, with an example. Here they are literals, and no
+# code of a command line runs.
+EVALUATED = {
+    "adam_betas": "(0.9, 0.98)",
+    "adamax_betas": "(0.9, 0.98)",
+    "lamb_betas": "(0.9, 0.98)",
+    "adafactor_eps": "(1e-30, 1e-3)",
+    "optimizer_overrides": "{'lr': 1e-4}",
+    "model_overrides": "{'dropout': 0.1}",
+}
+# Options that fairseq refuses beside --finetune-from-model.
+RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+# Texts that Hydra, which gets them from fairseq in quotes, changes.
+MISREAD = re.compile(r"\$\{(?!\w+\.\w+\})|\\('|\Z)|\A\?\?\?\Z")
+
+# argparse's message about a word that is not among the choices, which Python 3.11 quotes.
+CHOICES = re.compile(r"(invalid choice: '.*') \(choose from '?(.*?)'?\)$")
+MOST_CHOICES = 20  # of more, such as fairseq's hundreds of names, the nearest are shown
+
+_fairseq_parse = options.parse_args_and_arch
+
+
+@functools.wraps(_fairseq_parse)
+def parse(
+    parser: argparse.ArgumentParser,
+    input_args: Sequence[str] | None = None,
+    *more: Any,
+    **options: Any,
+) -> Any:
+    """fairseq's function; a program's own ``input_args`` are not checked.
+
+    Raises:
+        SystemExit: an argument is missing or wrong.
+    """
+    if input_args is not None:
+        return _fairseq_parse(parser, input_args, *more, **options)
+    parser.error = wrong_argument
+    with one_line_errors():
+        if not {"-h", "--help"} & {*sys.argv}:
+            check_flags(parser, sys.argv[1:])
+        arguments = _fairseq_parse(parser, input_args, *more, **options)
+        parsed = arguments[0] if isinstance(arguments, tuple) else arguments
+        check_texts(vars(parsed))
+        check_values(parsed)
+        if hasattr(parsed, "arch"):
+            check_device(parsed)
+            check_optimizer(parsed)
+        check_paths(parsed)
+    return arguments
+
+
+def wrong_argument(message: str) -> NoReturn:
+    """Replaces `ArgumentParser.error`, which prints the usage and exits.
+
+    Raises:
+        ValueError: always; of many choices, the message has those nearest to the word.
+    """
+    match = CHOICES.search(message)
+    choices = re.split("'?, '?", match[2]) if match else []
+    if len(choices) > MOST_CHOICES:
+        word = match[1].split("'", 1)[1][:-1]
+        nearest = difflib.get_close_matches(word, choices, cutoff=0.5)
+        near = f"; is it {', '.join(nearest)}?" if nearest else ""
+        message = (
+            f"{message[: match.end(1)]}{near} (python -m graphormer_plugin lists tasks, "
+            "architectures and losses)"
+        )
+    raise ValueError(f"{message}; --help lists the flags")
+
+
+def check_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
+    """Check that a command has the flags without which fairseq would read text.
+
+    Args:
+        parser: of ``fairseq-train`` or ``fairseq-validate``; others are not checked.
+        arguments: of the command line.
+
+    Raises:
+        ValueError: the message names all flags that are missing.
+    """
+    known = parser._option_string_actions
+    trains = "--arch" in known
+    needed = TRAINING if trains else VALIDATION if "--path" in known else ()
+    flags = {argument.partition("=")[0] for argument in arguments}
+    missing = [example for names, example in needed if not flags & {*names}]
+    if missing:
+        raise ValueError(
+            f"the command lacks {'; '.join(missing)} (python -m graphormer_plugin lists "
+            "tasks, architectures and losses)"
+        )
+    if trains and "--lr" not in flags:
+        logger.warning("no --lr: fairseq's default is 0.25, far too large for Adam")
+
+
+def check_texts(texts: Mapping[str, Any]) -> None:
+    """Check that fairseq reads texts, such as names of files and columns, as they are,
+    but for ``${checkpoint.save_dir}`` and the like, which it replaces.
+
+    Args:
+        texts: values of options by their names; others than texts are not checked.
+
+    Raises:
+        ValueError: the message names the flag and the text.
+    """
+    for name, text in texts.items():
+        if isinstance(text, str) and MISREAD.search(text):
+            expected = "no ${, no ??? alone and no backslash at the end or before a ', "
+            raise _wrong_value(
+                name, text, expected + "which fairseq misreads; rename it"
+            )
+
+
+def check_values(arguments: argparse.Namespace) -> None:
+    """Check the lowest values, and texts that fairseq evaluates as Python.
+
+    Args:
+        arguments: of a command of fairseq.
+
+    Raises:
+        ValueError: the message names the flag, its value and an example.
+    """
+    given = vars(arguments)
+    for name, low in LOWEST.items():
+        value = given.get(name)
+        numbers = value if isinstance(value, list) else [value]
+        if value is not None and min(numbers, default=low) < low:
+            raise _wrong_value(name, value, f"{low} or more")
+    for name, example in EVALUATED.items():
+        text = given.get(name)
+        kind = dict if example.startswith("{") else (tuple, list)
+        if isinstance(text, str) and not isinstance(_literal(text), kind):
+            raise _wrong_value(name, text, f"Python such as {example}")
+
+
+def check_device(arguments: argparse.Namespace) -> None:
+    """Check that this machine has what the type of the weights needs in training.
+
+    Args:
+        arguments: of ``fairseq-train``, which sets ``tpu`` for ``--bf16``.
+
+    Raises:
+        ValueError: fairseq would fail after it has read the data.
+    """
+    given = vars(arguments).get
+    if given("tpu") and find_spec("torch_xla") is None:
+        raise ValueError(
+            "--tpu, --bf16: fairseq needs torch_xla, which is not installed"
+        )
+    separate = given("fp16_no_flatten_grads") or given("memory_efficient_fp16")
+    gpu = torch.cuda.is_available() and not given("cpu")
+    if given("fp16") and not (separate or gpu):
+        raise ValueError(
+            "--fp16: training without a GPU also needs --fp16-no-flatten-grads"
+        )
+    if given("amp") and not gpu:
+        logger.warning("--amp has no effect without a GPU")
+
+
+def check_optimizer(arguments: argparse.Namespace) -> None:
+    """Make the optimizer and its schedule, for weights that do not train.
+
+    Components of another ``--user-dir`` may need weights of a shape that is not known here,
+    so they are left to the training.
+
+    Args:
+        arguments: of ``fairseq-train``.
+
+    Raises:
+        ValueError: fairseq would fail over them after it has read the data; the message
+            has the options that differ from fairseq's defaults.
+    """
+    failed, component = "fairseq cannot read the options", None
+    # Without an error, which lists all options, before the exception.
+    logging.getLogger(convert_namespace_to_omegaconf.__module__).setLevel("CRITICAL")
+    try:
+        config = convert_namespace_to_omegaconf(arguments)
+        failed = f"--optimizer {arguments.optimizer}: fairseq cannot make it"
+        component = OPTIMIZER_REGISTRY[arguments.optimizer]
+        if not _is_known(component):
+            return
+        weights = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
+        optimizer = build_optimizer(config.optimizer, weights)
+        half = arguments.memory_efficient_fp16 or arguments.memory_efficient_bf16
+        if half and not optimizer.supports_memory_efficient_fp16:
+            raise ValueError("it has no --memory-efficient-fp16; adam has")
+        failed = f"--lr-scheduler {arguments.lr_scheduler}: fairseq cannot make it"
+        component = LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]
+        if not _is_known(component):
+            return
+        schedule = build_lr_scheduler(config.lr_scheduler, optimizer)
+        schedule.step_begin_epoch(1)
+        schedule.step_update(0)
+    except Exception as error:
+        # An assertion without a message says in its line what it expects.
+        reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line
+        reason = re.sub(
+            r"override \w+\.(\w+)=", lambda match: _flag(match[1], ""), reason
+        )
+        given = _changed_options(component, arguments)
+        raise ValueError(f"{failed}{given}: {reason}") from error
+
+
+def _is_known(component: type) -> bool:
+    """Whether fairseq or this plugin has it, and not another ``--user-dir``."""
+    return component.__module__.split(".")[0] in ("fairseq", "graphormer_plugin")
+
+
+def _changed_options(component: type | None, arguments: argparse.Namespace) -> str:
+    """Options of a component of fairseq that differ from its defaults, for a message."""
+    config = getattr(component, "__dataclass", None)
+    fields = dataclasses.fields(config) if config else ()
+    given = {field.name: getattr(arguments, field.name, None) for field in fields}
+    defaults = {field.name: field.default for field in fields}
+    changed = [
+        _flag(name, value)
+        for name, value in given.items()
+        if value not in (None, defaults[name]) and value is not False
+    ]
+    return f" with {' '.join(changed)}" if changed else ""
+
+
+def _literal(text: str) -> Any:
+    """The value of a Python literal; the text itself if it is not one."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError):  # TypeError: of unhashable keys
+        return text
+
+
+def _flag(name: str, value: Any) -> str:
+    """An option and its value as on the command line."""
+    text = ",".join(map(str, value)) if isinstance(value, list) else value
+    return f"--{name.replace('_', '-')} {text}"
+
+
+def _wrong_value(name: str, value: Any, expected: str) -> ValueError:
+    return ValueError(f"{_flag(name, value)}: expected {expected}")
+
+
+def check_paths(arguments: argparse.Namespace) -> None:
+    """Check the files and folders that fairseq uses before it asks the task.
+
+    Args:
+        arguments: of a command of fairseq. The name of a model of the package becomes the
+            path of its file.
+
+    Raises:
+        OSError: there is no such checkpoint, or a folder cannot be made.
+        ValueError: a flag does not fit ``--finetune-from-model``.
+    """
+    given = vars(arguments).get  # fairseq-validate reads them once without defaults
+    if path := given("finetune_from_model"):
+        for name in filter(given, RESETS):
+            flag = "--" + name.replace("_", "-")
+            raise ValueError(f"{flag}: --finetune-from-model implies it; leave it out")
+        arguments.finetune_from_model = os.fspath(checkpoint_path(path))
+    _make_folder("--log-file", os.path.dirname(given("log_file") or ""))
+    _make_folder("--tensorboard-logdir", given("tensorboard_logdir"))
+    flag, path = "--path", given("path")
+    if hasattr(arguments, "arch"):
+        _make_folder("--save-dir", "" if arguments.no_save else arguments.save_dir)
+        flag, path = "--restore-file", arguments.restore_file
+        # Without a file fairseq trains from scratch, as meant with its default only.
+        path = None if path == "checkpoint_last.pt" else path
+    elif path:
+        path = arguments.path = os.fspath(checkpoint_path(path))
+    if path is not None and not (given("checkpoint_suffix") or os.path.exists(path)):
+        raise FileNotFoundError(f"{flag} {path}: no such file")
+
+
+def _make_folder(flag: str, folder: str | None) -> None:
+    """Make a folder that a flag names, if it names one."""
+    try:
+        if folder:
+            os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"{flag} {folder}: {error.strerror}") from None

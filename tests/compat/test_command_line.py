@@ -1,0 +1,224 @@
+"""Command lines of fairseq that are refused in one line, before the data are read."""
+
+import re
+import sys
+
+import pytest
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
+from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, FairseqLRScheduler
+from fairseq.options import get_training_parser, parse_args_and_arch
+from fairseq_cli import train as fairseq_train
+from fairseq_cli import validate as fairseq_validate
+
+from graphormer_plugin.compat.command_line import (
+    check_device,
+    check_optimizer,
+    check_texts,
+)
+from support.training import TINY, USER_DIR
+
+COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
+    --criterion l1_loss --optimizer adam --lr 1e-3 --batch-size 16"""
+VALIDATE = f"--user-dir {USER_DIR} --task graph_prediction --batch-size 4"
+# What fairseq would evaluate; an exit would end the test.
+PROGRAM = "(0.9,__import__('sys').exit(7))"
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """The line with which a command ends that must exit with code 2."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setitem(sys.modules, "apex.optimizers", None)
+
+    def run(arguments, main=fairseq_train.cli_main):
+        monkeypatch.setattr(sys, "argv", ["fairseq", *arguments])
+        with pytest.raises(SystemExit, match="2"):
+            main()
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    return run
+
+
+def parsed(more):
+    return parse_args_and_arch(get_training_parser(), f"{COMPLETE} {more}".split())
+
+
+@pytest.mark.parametrize(
+    "flag", ["--task", "--arch", "--criterion", "--optimizer", "--batch-size"]
+)
+def test_training_lacks_a_flag(flag, refused):
+    arguments = COMPLETE.split()
+    place = arguments.index(flag)
+    del arguments[place : place + 2]
+    assert f"the command lacks {flag}" in refused(arguments)
+
+
+def test_all_missing_flags_are_named_at_once(refused):
+    line = refused(["--user-dir", USER_DIR, "--dataset-name", "nci"])
+    for flag in ("--task", "--arch", "--criterion", "--optimizer", "--batch-size"):
+        assert flag in line
+
+
+@pytest.mark.parametrize(
+    "arguments, flag",
+    [("--path x.pt --task graph_prediction", "--batch-size")]
+    + [("--path x.pt --batch-size 4", "--task")]
+    + [("--batch-size 4 --task graph_prediction", "--path")],
+)
+def test_validation_lacks_a_flag(arguments, flag, refused):
+    arguments = ["--user-dir", USER_DIR, *arguments.split()]
+    line = refused(arguments, fairseq_validate.cli_main)
+    assert f"the command lacks {flag}" in line
+
+
+@pytest.mark.parametrize(
+    "wrong, shown",
+    [
+        ("--batch-size many", "--batch-size.*invalid int value: 'many'"),
+        ("--typo 3", "--typo"),
+        ("--arch grpe_smal", "'grpe_smal'; is it grpe_small"),
+        ("--criterion l1_los", "'l1_los'; is it l1_loss"),
+        ("--task zzzz", r"'zzzz' \(python -m graphormer_plugin lists"),
+        ("--lr-scheduler fixd", "choose from .*fixed"),  # few choices are all shown
+        ("--lr-scheduler triangular", "--max-lr"),
+        ("--log-interval 0", "error: --log-interval 0: expected 1"),
+        ("--save-interval 0", "error: --save-interval 0: expected 1"),
+        ("--validate-interval 0", "error: --validate-interval 0: expected 1"),
+        ("--update-freq 1,0", "error: --update-freq 1,0: expected 1"),
+        ("--distributed-world-size 0", "error: --distributed-world-size 0: expected 1"),
+        ("--lr 0.1,-1.0", "error: --lr 0.1,-1.0: expected 0"),
+        ("--restore-file nofile.pt", "error: --restore-file nofile.pt: no such file"),
+        ("--adam-betas nope", "error: --adam-betas nope: expected"),
+        ("--adam-betas 0.9", r"--adam-betas 0.9: expected Python such as \(0.9, 0.98"),
+        ("--optimizer-overrides nope", "error: --optimizer-overrides nope: expected"),
+        ("--optimizer-overrides {[]:1}", "error: --optimizer-overrides .*: expected"),
+        (f"--optimizer adamax --adamax-betas {PROGRAM}", "--adamax-betas .*: expected"),
+        (f"--optimizer adafactor --adafactor-eps {PROGRAM}", "--adafactor-eps .*: exp"),
+        ("--lr []", "--optimizer adam: .* --lr "),
+        ("--max-tokens-valid nope", "cannot read the options: "),
+        ("--fp16", "--fp16: .* GPU"),
+        ("--bf16", "--bf16: .*torch_xla"),
+        (
+            "--finetune-from-model x.pt --reset-meters",
+            "--reset-meters: --finetune-from-model implies",
+        ),
+    ],
+)
+def test_a_wrong_argument(wrong, shown, refused):
+    line = refused([*COMPLETE.split(), *wrong.split()])
+    assert re.search(shown, line) and len(line) < 400
+
+
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        ("--lr-scheduler polynomial_decay", "--total-num-update null"),
+        (
+            "--lr-scheduler polynomial_decay --total-num-update 0",
+            "total_num_update > 0",
+        ),
+        ("--lr-scheduler cosine", "--max_update"),
+        ("--lr-scheduler tri_stage", "phase_ratio"),
+        ("--lr-scheduler tri_stage --phase-ratio (0.1,0.4,0.5)", "max_update > 0"),
+        (
+            "--lr-scheduler tri_stage --max-update 9 --phase-ratio (0.3,0.3,0.3)",
+            "phase ratios must add up to 1",
+        ),
+        ("--lr-scheduler inverse_sqrt --warmup-updates 0", "with --warmup-updates 0 "),
+        ("--lr-scheduler inverse_sqrt --lr 0.1,0.2", "fixed learning rate"),
+        (
+            "--lr-scheduler reduce_lr_on_plateau --lr-shrink 2.0",
+            "with --lr-shrink 2.0 ",
+        ),
+        ("--lr-scheduler triangular --max-lr 1e-9", "max_lr must be more than lr"),
+        ("--lr-scheduler pass_through", "own schedulers"),
+        ("--lr-scheduler step --max-update 0 --lr-decay 2", "self.lr_decay <= 1"),
+        ("--optimizer composite", "groups"),
+        ("--optimizer lamb", "install apex"),
+        ("--optimizer adamw --adam-betas (0.9,1)", "with --adam-betas (0.9,1) "),
+        ("--optimizer adamw --use-old-adam", "it has no --use-old-adam"),
+        ("--optimizer adam_l2 --fp16-adam-stats", "it has no --fp16-adam-stats"),
+        ("--optimizer adamw --memory-efficient-fp16", "no --memory-efficient-fp16"),
+    ],
+)
+def test_an_optimizer_or_schedule_that_cannot_be_made(wrong, reason, refused):
+    line = refused(f"{COMPLETE} {wrong}".split())
+    assert f"fairseq cannot {'read' if 'null' in line else 'make it'}" in line
+    assert reason in line and ("null" in line or " ".join(wrong.split()[:2]) in line)
+
+
+@pytest.mark.parametrize(
+    "optimizer", ["adam --memory-efficient-fp16", "adamw", "adam_l2"]
+)
+def test_optimizers_that_can_be_made(optimizer):
+    check_optimizer(parsed(f"--optimizer {optimizer}"))
+
+
+@pytest.mark.parametrize(
+    "registry, name, base",
+    [
+        (OPTIMIZER_REGISTRY, "adam", FairseqOptimizer),
+        (LR_SCHEDULER_REGISTRY, "fixed", FairseqLRScheduler),
+    ],
+)
+def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
+    class OfMatrices(base):
+        def __init__(self, *arguments):
+            raise ValueError("for matrices only")
+
+    arguments = parsed("--lr-scheduler fixed")
+    monkeypatch.setitem(registry, name, OfMatrices)
+    check_optimizer(arguments)
+    monkeypatch.setattr(OfMatrices, "__module__", "fairseq.optim.matrices")
+    with pytest.raises(ValueError, match="cannot make it.*: for matrices only"):
+        check_optimizer(arguments)
+
+
+def test_amp_without_a_gpu_has_no_effect(caplog):
+    arguments = parsed("--amp --cpu")
+    check_device(arguments)
+    assert "--amp has no effect without a GPU" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "flag, text",
+    [
+        ("--target-unit", "mol\\"),
+        ("--target-columns", "a\\'b"),
+        ("--dataset-name", "p ${x}.csv"),
+        ("--target-columns", "???"),
+    ],
+)
+def test_a_text_that_fairseq_misreads(flag, text, refused):
+    line = refused([*COMPLETE.split(), flag, text])
+    assert f"error: {flag} {text}: expected no ${{, no ??? alone and no" in line
+
+
+@pytest.mark.parametrize("text", ["a\\b\\\\c", "a'b", "'", "$x {y}", "\\ "])
+def test_a_text_that_fairseq_reads_as_it_is(text):
+    arguments = [*COMPLETE.split(), "--target-unit", text]
+    found = parse_args_and_arch(get_training_parser(), arguments)
+    check_texts(vars(found))
+    assert convert_namespace_to_omegaconf(found).task.target_unit == text
+
+
+@pytest.mark.parametrize("flag", ["--save-dir", "--log-file", "--tensorboard-logdir"])
+def test_a_folder_that_cannot_be_made(flag, tmp_path, refused):
+    (tmp_path / "file").touch()
+    line = refused([*COMPLETE.split(), flag, str(tmp_path / "file/logs/log")])
+    assert f"error: {flag} {tmp_path / 'file/logs'}" in line
+
+
+@pytest.mark.parametrize(
+    "arguments, shown",
+    [
+        ("--path x.pt", "x.pt: no such file"),
+        ("--path x.pt --fp16", "x.pt: no such file"),  # a validation needs no GPU
+        ("--path x.pt --model-overrides nope", "--model-overrides nope: expected"),
+    ],
+)
+def test_a_wrong_argument_of_a_validation(arguments, shown, refused):
+    line = refused(f"{VALIDATE} {arguments}".split(), fairseq_validate.cli_main)
+    assert shown in line
