@@ -65,10 +65,7 @@ def check_criterion(
         return
     check_results_path(results_path)
     if not isinstance(criterion, GraphCriterion):
-        raise ValueError(
-            f"--results-path: --criterion {name} is not a "
-            "graphormer_plugin.criterions.GraphCriterion"
-        )
+        raise ValueError(f"--results-path: --criterion {name} is not a GraphCriterion")
 
 
 def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
@@ -95,10 +92,8 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
         )
     maximize = run.checkpoint.maximize_best_checkpoint_metric
     if maximize and not known[name]:
-        raise ValueError(
-            f"--maximize-best-checkpoint-metric: {name} is better when it is smaller; "
-            "leave the flag out"
-        )
+        flag = "--maximize-best-checkpoint-metric"
+        raise ValueError(f"{flag}: {name} is better when it is smaller; leave it out")
     if known[name] and not maximize:
         for options in (run.checkpoint, run.lr_scheduler):  # the second: of plateaus
             if "maximize_best_checkpoint_metric" in options:

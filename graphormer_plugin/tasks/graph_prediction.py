@@ -106,11 +106,7 @@ class GraphPredictionTask(FairseqTask):
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
                 if cfg.ddp_backend == "fully_sharded":
-                    raise ValueError(
-                        "--ddp-backend fully_sharded is not supported; take pytorch_ddp "
-                        "and, to save memory, --checkpoint-activations, --max-pairs or a "
-                        "smaller --batch-size with --update-freq"
-                    )
+                    raise ValueError("--ddp-backend fully_sharded: take pytorch_ddp")
                 task.check_num_classes()  # opens the store
         return task
 
@@ -126,11 +122,10 @@ class GraphPredictionTask(FairseqTask):
             if not self.cfg.dataset_name:
                 raise ValueError("no dataset: give --dataset-name")
             store = open_stores(self.dataset_options())
-            if store.targets.level != self.level:
+            name, level = self.cfg.dataset_name, store.targets.level
+            if level != self.level:
                 raise ValueError(
-                    f"{self.cfg.dataset_name} has labels of "
-                    f"{store.targets.level}s; use --task "
-                    f"{store.targets.level}_prediction"
+                    f"{name} has labels of {level}s; use --task {level}_prediction"
                 )
             self._store = store
             logger.info(describe(store))
@@ -172,10 +167,9 @@ class GraphPredictionTask(FairseqTask):
         """Raise ValueError if ``--num-classes`` contradicts the targets."""
         asked, outputs = self.cfg.num_classes, self.targets.num_outputs
         if asked is not None and asked != outputs:
+            names = ", ".join(self.targets.names)
             raise ValueError(
-                f"--num-classes {asked}, but {self.cfg.dataset_name} has {outputs} "
-                f"({', '.join(self.targets.names)}); leave the option out to take the "
-                "number from the dataset"
+                f"--num-classes {asked}, but the data have {outputs} ({names}); leave it out"
             )
 
     def load_dataset(self, split: str, combine: bool = False, **kwargs: Any) -> None:
@@ -233,10 +227,8 @@ class GraphPredictionTask(FairseqTask):
         if spec is None:
             return
         if "pos" in spec.fields and "pos" not in self.store.columns:
-            raise ValueError(
-                f"{self.cfg.dataset_name} has no 3D positions (pos) for "
-                "--gaussian-kernels"
-            )
+            name = self.cfg.dataset_name
+            raise ValueError(f"--gaussian-kernels: {name} has no 3D positions (pos)")
         for store, columns in zip(self.store.stores, self._collator.shards):
             columns |= load_or_compute(store, spec)
 
@@ -310,13 +302,11 @@ class GraphPredictionTask(FairseqTask):
             else:
                 claim_save_dir(self.cfg)
                 start = starting_point(self.cfg)
-            if start is not None and start.resumes and self.run is not None:
-                stop_if_finished(self.run, start.checkpoint)
-                progress = start.checkpoint.progress
-                ReduceLROnPlateau.last_validation = (
-                    progress and progress.last_validation
-                )
             if start is not None:
+                if start.resumes and self.run is not None:
+                    stop_if_finished(self.run, start.checkpoint)
+                    done = start.checkpoint.progress
+                    ReduceLROnPlateau.last_validation = done and done.last_validation
                 settle_options(cfg, start.checkpoint, start.resumes)
             model = super().build_model(cfg, from_checkpoint)
             if isinstance(model, GraphModel):  # not a user's own of another kind
@@ -410,9 +400,8 @@ class GraphPredictionTask(FairseqTask):
         outputs = {}
         sizes = self.store.sizes
         for batch in evaluation.batches:
-            for graph, output, target in zip(
-                batch.graph_ids, batch.output, batch.target
-            ):
+            rows = zip(batch.graph_ids, batch.output, batch.target)
+            for graph, output, target in rows:
                 nodes = slice(sizes[graph] if self.level == "node" else None)
                 outputs[int(graph)] = (output[nodes], target[nodes])
         write_predictions(

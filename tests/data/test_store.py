@@ -176,9 +176,10 @@ class TestRoundTrip:
 
     def test_nothing_but_arrays_and_json(self, tmp_path, rng):
         store = write(tmp_path / "s", random_chunk(rng))
-        for path in store.path.iterdir():
-            if path.name != MANIFEST:
-                np.load(path, allow_pickle=False)
+        files = {path.name for path in store.path.iterdir()}
+        assert {MANIFEST, "x.npy", "target.npy"} <= files
+        for name in files - {MANIFEST}:
+            np.load(store.path / name, allow_pickle=False)
         json.loads((store.path / MANIFEST).read_text())
 
 

@@ -4,6 +4,7 @@ import io
 from types import SimpleNamespace
 
 import numpy as np
+from matplotlib.text import Text
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import figures
@@ -28,7 +29,7 @@ def test_targets_with_a_metric_come_first():
 def test_names_are_no_mathematics():
     """Matplotlib would refuse them when the figure is drawn."""
     split = dict.fromkeys(("train", "test"), np.arange(4))
-    labels = np.array([[0.0], [1.0], [0.0], [1.0]])
+    labels, drawn = np.array([[0.0], [1.0], [0.0], [1.0]]), []
     binary = TargetSchema([r"a $\foo$ b"], r"$\unit$", "binary")
     classes = TargetSchema([r"$\y$"], kind="multiclass", num_classes=2)
     classes = classes.with_classes([[r"$\no$", r"$\yes$"]])
@@ -42,3 +43,6 @@ def test_names_are_no_mathematics():
         for draw in (figures.test_figure, figures.spread_figure):
             if figure := draw(table, [run]):
                 figure.savefig(io.BytesIO())
+                texts = [text.get_text() for text in figure.findobj(Text)]
+                drawn.append(any(r"\$" in text for text in texts))
+    assert drawn == [True] * 5

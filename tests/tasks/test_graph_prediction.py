@@ -24,8 +24,7 @@ from graphormer_plugin.data import (
     register_dataset,
 )
 from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.models import EncoderConfig
+from graphormer_plugin.models import EncoderConfig, build_model
 from graphormer_plugin.tasks.graph_prediction import (
     GraphPredictionConfig,
     GraphPredictionTask,
@@ -227,7 +226,7 @@ def test_option_max_nodes_names_the_graph(tmp_path, csv):
 def test_option_num_classes(tmp_path, csv):
     GraphPredictionTask.setup_task(csv_config(tmp_path, csv, num_classes=2))
     task = GraphPredictionTask(csv_config(tmp_path, csv, num_classes=3))
-    with pytest.raises(ValueError, match="--num-classes 3.*has 2 .heavy, odd"):
+    with pytest.raises(ValueError, match="--num-classes 3.*have 2 .heavy, odd"):
         task.check_num_classes()
 
 
@@ -640,9 +639,13 @@ def test_other_node_columns_are_refused(tmp_path, csv, capsys):
         DATASETS.pop("numbered_nodes", None)
 
 
-def test_multiclass_targets_have_an_output_per_class():
-    schema = TargetSchema(names=["c"], kind="multiclass", num_classes=6)
-    assert schema.num_outputs == 6
+def test_multiclass_targets_have_an_output_per_class(tmp_path, csv):
+    cfg = csv_config(tmp_path, csv, target_columns="odd", target_kind="multiclass")
+    task = GraphPredictionTask.setup_task(cfg)
+    model = build_model("grpe_tiny", task.schema, task.targets, encoder_layers=1)
+    task.batch_spec = model.batch_spec
+    task.load_dataset("valid")
+    assert model(**first_batch(task, "valid")["net_input"]).shape == (5, 2)
 
 
 # Import

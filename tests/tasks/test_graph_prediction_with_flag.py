@@ -97,6 +97,7 @@ def test_padding_is_not_perturbed(mag):
     model, sample = LinearModel(), make_sample()
     train_step(make_task(flag_m=3, flag_step_size=0.01, flag_mag=mag), model, sample)
     mask = sample["net_input"]["batch"]["node_mask"]
+    assert len(model.seen) == 3
     for perturb in model.seen:
         assert perturb[mask].all() and not perturb[~mask].any()
 

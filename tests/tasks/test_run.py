@@ -139,5 +139,5 @@ def test_a_criterion_of_another_kind(tmp_path):
     criterion = Mine(None)
     check_criterion(criterion, "mine", None)
     settle_metric(options(best_checkpoint_metric="mine"), criterion)
-    with pytest.raises(ValueError, match="--criterion mine is not a graphormer_plugin"):
+    with pytest.raises(ValueError, match="--criterion mine is not a GraphCriterion"):
         check_criterion(criterion, "mine", str(tmp_path))
