@@ -11,7 +11,7 @@ from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
 
-from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
+from support.benchmark_files import SMILES, write_ogbg, write_pcqm
 from support.tables import rows
 from support.training import TINY, USER_DIR, command, logged, run
 
@@ -163,54 +163,6 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
         assert log[f"{split}_roc_auc"] == pytest.approx(expected, abs=1e-3)
         assert 0.0 < log[f"{split}_ap"] <= 1.0
     assert logged(text, "valid")[0]["valid_roc_auc"] == pytest.approx(best, abs=1e-3)
-
-
-# Graphormer v2's recipe for ZINC, but for device, budget and paths.
-ZINC_RECIPE = """
-    --user-dir {user_dir} --num-workers 16 --ddp-backend=legacy_ddp
-    --dataset-name zinc --dataset-source pyg --task graph_prediction
-    --criterion l1_loss --arch graphormer_slim --num-classes 1
-    --attention-dropout 0.1 --act-dropout 0.1 --dropout 0.0
-    --optimizer adam --adam-betas (0.9,0.999) --adam-eps 1e-8 --clip-norm 5.0
-    --weight-decay 0.01 --lr-scheduler polynomial_decay --power 1
-    --warmup-updates 60000 --total-num-update 400000 --lr 2e-4
-    --end-learning-rate 1e-9 --batch-size 64 --fp16 --data-buffer-size 20
-    --encoder-layers 12 --encoder-embed-dim 80 --encoder-ffn-embed-dim 80
-    --encoder-attention-heads 8 --max-epoch 10000 --save-dir {save_dir}
-    --max-epoch 1 --cpu --fp16-no-flatten-grads --num-workers 1 --data-root {root}
-    --log-format json --no-progress-bar
-"""
-
-
-def test_the_recipe_for_zinc(tmp_path, monkeypatch):
-    parts = {
-        "train": [(smiles, float(len(smiles))) for smiles in SMILES[:30]],
-        "val": [(smiles, 1.0) for smiles in SMILES[30:40]],
-        "test": [(smiles, 1.0) for smiles in SMILES[40:]],
-    }
-    write_zinc(tmp_path, parts)
-    arguments = ZINC_RECIPE.format(
-        user_dir=USER_DIR, root=tmp_path, save_dir=tmp_path / "ckpts"
-    )
-    text = run(fairseq_train.cli_main, arguments.split(), monkeypatch)
-    assert "zinc-full has all 249,456" in text
-    assert logged(text, "valid")[0]["valid_mae"] > 0
-    assert (tmp_path / "ckpts" / "checkpoint_best.pt").exists()
-
-
-def test_the_recipe_for_molhiv(train, tmp_path):
-    """Graphormer v2's, but for its pretrained model and the size of the encoder."""
-    labels = np.array([[float("O" in smiles)] for smiles in SMILES])
-    write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
-    text = train(
-        "hiv",
-        *"--dataset-name ogbg-molhiv --dataset-source ogb --num-classes 1".split(),
-        *"--task graph_prediction_with_flag --criterion binary_logloss_with_flag".split(),
-        *"--arch graphormer_slim --seed 1 --pre-layernorm --batch-size 16".split(),
-        *"--flag-m 3 --flag-step-size 0.01 --flag-mag 0 --max-epoch 1".split(),
-    )
-    (valid,) = logged(text, "valid")
-    assert 0.0 <= valid["valid_roc_auc"] <= 1.0
 
 
 def two_processes(arguments):

@@ -3,12 +3,11 @@
 import csv
 import gzip
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from pretraining import card, prepare
+from pretraining import prepare
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
@@ -32,28 +31,6 @@ def sources(tmp_path):
     judged = tmp_path / "judged.csv.gz"
     judged.write_bytes(gzip.compress(b"smiles,y\nCC(=O)[O-],1\nC(C,0\n"))
     return SimpleNamespace(found=[molecules, repeats], judged=judged)
-
-
-def test_files_of_molecules(tmp_path):
-    """As the commands read them: headings, blank lines, old encodings, names of files."""
-    lines = b"smiles name\nCCO \xe9thanol\n\n C methane\n\tnone\n"
-    found = ["CCO", "C", ""]
-    for name, content in {
-        "a.smi": lines,
-        "B.SMI.GZ": gzip.compress(lines),
-        "list.txt": lines,
-        "list": lines,
-        "list.gz": gzip.compress(lines),
-        "C.CSV": b"id,Smiles\n1,CCO\n2,C\n3,\n",
-        "d.tsv": b"id\tSmiles\n1\tCCO\n2\tC\n3\t\n",
-    }.items():
-        (tmp_path / name).write_bytes(content)
-        assert list(prepare.molecules(tmp_path / name)) == found
-    (tmp_path / "e.tsv").write_bytes(b"id\tmol\n1\tCCO\n")
-    with pytest.raises(
-        ValueError, match="e.tsv: no column is named smiles; rename one"
-    ):
-        list(prepare.molecules(tmp_path / "e.tsv"))
 
 
 def make(folder, sources, *more):
@@ -97,16 +74,6 @@ def test_bits_of_fingerprints_are_targets(tmp_path, sources, capsys):
     words = [str(tmp_path), str(sources.found[0]), "--fingerprint-bits", "-1"]
     assert prepare.main(words) == 2
     assert "--fingerprint-bits -1, expected 0 or more" in capsys.readouterr().err
-
-
-def test_reasons(tmp_path, sources):
-    make(tmp_path / "table", sources)
-    with open(tmp_path / "table/descriptors.csv") as file:
-        reasons = {row["name"]: row["reason"] for row in csv.DictReader(file)}
-    assert list(reasons) == [name for name, _ in Descriptors.descList]
-    assert reasons["ExactMolWt"] == "has the ranks of MolWt"
-    assert reasons["fr_azide"].startswith("nearly constant: 0.000%")
-    assert reasons["Ipc"].startswith("grows") and reasons["qed"] == ""
 
 
 @pytest.mark.long
@@ -156,44 +123,3 @@ def test_the_order_of_fragments_does_not_count(smiles):
         for text in (smiles, f"{other}.{one}")
     )
     assert found == turned
-
-
-def test_too_few_molecules(tmp_path):
-    Path(tmp_path / "one.smi").write_text("CCO\n")
-    with pytest.raises(SystemExit, match="1 molecules are too few for two splits"):
-        prepare.main([str(tmp_path / "table"), str(tmp_path / "one.smi")])
-
-
-def test_wrong_sources_are_one_line(tmp_path, capsys):
-    (tmp_path / "good.smi").write_text("CCO\n")
-    (tmp_path / "bad.csv").write_text("name,y\na,1\n")
-    for name, message in (
-        ("bad.csv", "no column is named smiles"),
-        ("no.csv", "No such"),
-    ):
-        sources = [str(tmp_path / file) for file in ("good.smi", name)]
-        assert prepare.main([str(tmp_path / "table"), *sources]) == 2
-        error = capsys.readouterr().err
-        assert name in error and message in error and error.count("\n") == 1
-    assert not (tmp_path / "table").exists()
-
-
-class TestCard:
-    def test_determination_leaves_missing_values_out(self):
-        truth = np.array([[0.0, 1.0], [1.0, np.nan], [2.0, 3.0]])
-        found = card.determination(
-            truth, np.array([[0.0, 2.0], [1.0, 9.0], [2.0, 2.0]])
-        )
-        assert found.tolist() == [1, 0]
-
-    def test_replaces_the_figures_of_the_page(self, tmp_path, monkeypatch, capsys):
-        page = tmp_path / "README.md"
-        page.write_text("a\n<!-- card -->\nold\n<!-- end -->\nb\n")
-        monkeypatch.setattr(card, "PAGE", page)
-        monkeypatch.setattr(card, "figures", lambda *_: [("seed", "7")])
-        for _ in range(2):
-            card.main(["model.pt", str(tmp_path)])
-            text = page.read_text()
-            assert text.startswith("a\n<!-- card -->\n\n|  | measured here |\n")
-            assert text.endswith("| seed | 7 |\n\n<!-- end -->\nb\n")
-        assert "| seed | 7 |" in capsys.readouterr().out

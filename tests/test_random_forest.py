@@ -33,12 +33,6 @@ def test_molhiv(tmp_path, capsys):
     assert "| 2 |" in summarise.forests(rows)
 
 
-def test_molpcba_is_skipped_where_it_is_absent(tmp_path, capsys):
-    assert not run(tmp_path, "--dataset-name", "ogbg-molpcba", "--data-root", tmp_path)
-    expected = "skipped: ogbg-molpcba is not there: no mapping/mol.csv.gz\n"
-    assert capsys.readouterr().out == expected
-
-
 def test_molpcba(tmp_path, monkeypatch):
     """Missing labels, a target without positive ones, and average precision."""
     benchmark = dataclasses.replace(random_forest.MOLPCBA, tasks=8)
@@ -66,47 +60,6 @@ def test_csv(kind, metric, tmp_path):
     assert row["metric"] == metric
     again = run(tmp_path, *words)[-1]
     assert again["value"] == row["value"] and again["seed"] == row["seed"]
-
-
-def test_another_metric_and_number_of_trees(tmp_path, capsys):
-    table = tmp_path / "mine.csv"
-    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in SMILES))
-    rows = run(tmp_path, "--dataset-name", table)
-    rows = run(tmp_path, "--dataset-name", table, "--metric", "mae")
-    assert [row["metric"] for row in rows] == ["rmse", "mae"]
-    assert 0 < float(rows[1]["value"]) <= float(rows[0]["value"])
-    assert rows[0]["variant"] == "5 trees" and "`mine`, 5 trees" in summarise.forests(
-        rows
-    )
-    capsys.readouterr()
-    assert len(run(tmp_path, "--dataset-name", table, "--metric", "ap")) == 2
-    error = "error: no metric 'ap' of regression targets; there are rmse, mae, r2\n"
-    assert capsys.readouterr().err == error
-
-
-def test_a_column_of_splits(tmp_path):
-    table = tmp_path / "mine.csv"
-    words = ["train"] * 8 + ["valid", "test"]
-    lines = [f"{s},{len(s)},{words[i % 10]}" for i, s in enumerate(SMILES)]
-    table.write_text("smiles,y,split\n" + "\n".join(lines) + "\n")
-    given = ("--dataset-name", table)
-    assert run(tmp_path, *given)[-1]["source"] == "column:split"
-    named = run(tmp_path, *given, "--split", "column:split")[-1]
-    assert named["source"] == "column:split"
-    drawn = run(tmp_path, *given, "--split", "random")[-1]
-    assert drawn["source"] == "random split"
-
-
-def test_scaffolds(tmp_path, capsys):
-    table = tmp_path / "mine.csv"
-    rings = [f"C1{'C' * n}C1" + "C" * k for n in range(1, 9) for k in range(9 - n)]
-    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in rings))
-    words = ("--dataset-name", table, "--split", "scaffold")
-    (row,) = run(tmp_path, *words)
-    assert row["source"] == "scaffold split"
-    table.write_text("smiles,y\n" + "".join(f"{s},{len(s)}\n" for s in SMILES))
-    assert len(run(tmp_path, *words)) == 1
-    assert "error: mine: no molecules in split" in capsys.readouterr().err
 
 
 def test_negatives_that_train():

@@ -206,25 +206,6 @@ def test_paper_and_released_code(recipe, paper, released, flags, tmp_path):
     assert "no setting" not in other
 
 
-def test_released_variant_that_is_the_recipe(flags):
-    """All of GT's settings are in its released code."""
-    output = flags("zinc/gt_zinc", {"VARIANT": "released"})
-    assert "no setting of the paper contradicts the released code" in output
-    assert " --variant released " in output
-
-
-def test_released_variants_of_an_ablation(dry):
-    rows = {row[1]: row[2] for row in dry("ablations/csa_table4", VARIANT="released")}
-    assert len(rows) == 6 and all(name.endswith("-released") for name in rows)
-    for name, arguments in rows.items():
-        heads = [
-            value for flag, value in zip(arguments, arguments[1:]) if flag == HEADS
-        ][-1]
-        assert heads == ("8" if name.startswith("rwse") else "4")
-        assert ("--own-edge-encoding" in arguments) == (heads == "4")
-        assert ("10" in arguments) == name.startswith("spde")
-
-
 @pytest.mark.parametrize(
     "recipe, batch, patience, more",
     [  # the sources, and what is our choice, are in baseline.sh

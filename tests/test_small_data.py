@@ -1,17 +1,13 @@
 """examples/small_data: the sets, one small measurement, and the tables."""
 
 import argparse
-import re
-import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 FOLDER = Path(__file__).parents[1] / "examples/small_data"
 sys.path.append(str(FOLDER))
@@ -31,14 +27,9 @@ from graphormer_plugin.experiment.results import save_prediction  # noqa: E402
 from graphormer_plugin.experiment.settings import (  # noqa: E402
     FINETUNE,
     HEAD,
-    TRAININGS,
 )
 from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
-from graphormer_plugin.finetune.classes import CLASS_NOISE  # noqa: E402
-from graphormer_plugin.finetune.fit_head import HYPER_ROWS  # noqa: E402
 from graphormer_plugin.inference.calibration import spread_scale  # noqa: E402
-from graphormer_plugin.inference.checkpoint import checkpoint_path  # noqa: E402
-from graphormer_plugin.inference.kernels import MAX_COUNT  # noqa: E402
 from graphormer_plugin.inference.values import Prediction  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
@@ -95,45 +86,6 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     # The second split reads the features that the first one has computed.
     (shared,) = folder.glob(f"predictions/*{contenders.SECONDS}")
     assert shared.stem == "esol-2-forest" and float(shared.read_text()) > 0
-
-
-def test_a_split_is_there_whole_or_not_at_all(data, tmp_path, monkeypatch):
-    def stopped(table, file, **_):
-        open(file, "w").close() if isinstance(file, Path) else file.write("smiles")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(pd.DataFrame, "to_csv", stopped)
-    with pytest.raises(KeyboardInterrupt):
-        sets.write_splits(data, tmp_path / "splits", "esol", 1)
-    assert not [*(tmp_path / "splits").iterdir()]
-
-
-def test_a_split_of_many_targets(tmp_path, monkeypatch):
-    """pandas reads each column into an array of its own, and warns of so many."""
-    monkeypatch.setattr(sets, "MIN_LABELS", 5)
-    labels = dict.fromkeys((f"assay {number}" for number in range(220)), 1.0)
-    table = pd.DataFrame({"smiles": SMILES, **labels})
-    table.to_csv(tmp_path / "toxcast.csv.gz", index=False)
-    with warnings.catch_warnings(action="error"):
-        (path,) = sets.write_splits(tmp_path, tmp_path / "splits", "toxcast", 1)
-    header, *lines = path.read_text().splitlines()
-    assert header == ",".join(["smiles", *(f"t{n}" for n in range(110)), "split"])
-    assert len(lines) == len(SMILES)
-    for smiles, line in zip(SMILES, lines):
-        assert re.fullmatch(
-            re.escape(smiles) + r"(,1\.0){110},(train|valid|test)", line
-        )
-
-
-def test_counts_are_those_of_heads(tmp_path):
-    """Cut at the largest one, also when they are read again."""
-    table = pd.DataFrame({"smiles": ["C" * 300, "CCO"]})
-    args = argparse.Namespace(table=tmp_path / "a-1.csv", seconds=7.0)
-    for computed in (True, False):
-        found = contenders.features(table, args)
-        assert found["fingerprint"].max() == MAX_COUNT
-        assert found["fingerprint"].dtype == np.uint8
-        assert (args.seconds == 7) == computed  # as those of this process count anyway
 
 
 def test_the_mean_of_two_contenders(tmp_path):
@@ -197,30 +149,6 @@ def test_the_command_learns_the_same_split(
     assert found.tolist() == [[0.8, 0.2]]
 
 
-def test_seconds_of_two_machines():
-    rows = [
-        ("forest", "esol", "1", 30.0),
-        ("forest", "esol", "1", 50.0),
-        ("forest", "esol", "2", 20.0),
-        ("forest", "bbbp", "1", 60.0),
-        ("auto", "esol", "2", 1200.0),
-        ("auto", "bbbp", "1", 7.0),
-    ]
-    columns = ["contender", "set", "machine", "seconds"]
-    lines = tables.seconds(pd.DataFrame(rows, columns=columns)).splitlines()
-    assert lines[0] == "|  | esol | bbbp | all sets |"
-    assert lines[2:] == [
-        "| random forest | 40 | 60 | 100 |",
-        "| `graphormer-train` | 1,200 (machine 2) | 7 |  |",
-    ]
-
-
-def test_targets_with_one_class_in_test_do_not_count():
-    columns = {"t0": [0, 1, 1.0], "t1": [1, 1, np.nan]}
-    table = pd.DataFrame({"smiles": "C", "split": "test"} | columns)
-    assert measure.score(table, pd.DataFrame(columns).fillna(0), "binary") == (1, 1)
-
-
 def test_tables(tmp_path, capsys):
     lines = ["\t".join(measure.COLUMNS)]
     for split, (ours, chemprop) in enumerate([(0.7, 0.8), (0.9, 0.94)], 1):
@@ -249,64 +177,6 @@ def test_tables(tmp_path, capsys):
     assert "head has the starts , other; keep the rows" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "words, message",
-    [
-        ("head", "--start: head begin with a pre-trained model"),
-        ("auto --start none.pt", "--start none.pt: no such file"),
-        ("chemprop --chemprop no/chemprop", "--chemprop no/chemprop: no such command"),
-    ],
-)
-def test_what_a_contender_needs_is_there(words, message, tmp_path, capsys):
-    with pytest.raises(SystemExit) as stop:
-        measure.main(
-            [str(tmp_path / "out"), "--data", "x", "--contenders", *words.split()]
-        )
-    assert stop.value.code == 2 and message in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_contender_that_fails_names_its_log(data, tmp_path, capfd):
-    words = ["--data", str(data), "--sets", "esol", "--contenders", "chemprop"]
-    assert measure.main([str(tmp_path / "out"), *words, "--chemprop", "false"]) == 2
-    log = tmp_path / "out/predictions/esol-1-chemprop/log"
-    assert log.is_file()
-    *_, cause, what = capfd.readouterr().err.splitlines()
-    assert cause == f"error: false ended with code 1; see {log}"
-    split = tmp_path / "out/splits/esol-1.csv"
-    assert what == f"error: chemprop failed on {split}; see above"
-
-
-def test_a_trial_whose_training_fails_ends_in_its_line(esol, monkeypatch, capfd):
-    failing = [sys.executable, "-c", "exit('error: the line')"]
-    monkeypatch.setattr(contenders, "train_command", lambda *_: failing)
-    with pytest.raises(SystemExit) as stop:
-        esol.trained()
-    assert stop.value.code == 2
-    assert capfd.readouterr().err.splitlines()[-1] == "error: the line"
-
-
-@pytest.mark.parametrize(
-    "script, words", [(measure, ["--contenders", "forest"]), (trials, []), (pilot, [])]
-)
-def test_a_folder_without_the_sets(script, words, tmp_path, capsys):
-    folders = [str(tmp_path / "out"), "--data", str(tmp_path / "no")]
-    assert script.main([*folders, *words]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and str(tmp_path / "no/") in line
-
-
-def test_rows_come_whole_and_below_a_header(tmp_path):
-    """Also after a kill between the making of the table and its first line."""
-    path = tmp_path / "trials.tsv"
-    assert measure.read_rows(path) == []
-    path.touch()
-    for number in "12":
-        measure.append(path, ["a", "b"], [[number, "x"], [number, "y"]])
-    assert path.read_text() == "a\tb\n1\tx\n1\ty\n2\tx\n2\ty\n"
-    assert [row["b"] for row in measure.read_rows(path)] == [*"xyxy"]
-
-
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_predictions_that_are_not_finite(kind):
     labels = np.array([[0.0, 1.0], [1.0, 0.0]])
@@ -316,33 +186,6 @@ def test_predictions_that_are_not_finite(kind):
     labels[0, 1] = np.nan
     value, targets = measure.mean_score(labels, predicted, kind)
     assert np.isfinite(value) and targets == (2 if kind == "regression" else 1)
-
-
-def trial_table(path, rows):
-    """trials.tsv of a trial `mine` on esol: setting, split and value."""
-    for setting, split, value in rows:
-        row = ["mine", setting, "esol", split, "test", "rmse", value, "0"]
-        measure.append(path, trials.COLUMNS, [row])
-
-
-def test_splits_that_a_trial_lacks(tmp_path):
-    path = tmp_path / "trials.tsv"
-    trial_table(path, [("a", 1, 0.5), ("b", 1, 0.4), ("a", 2, 0.6)])
-    trial_table(path, [("a", 1, 0.7)])  # measured again
-    header, _, *lines = tables.trials(path)["mine"].splitlines()
-    assert header == "|  | esol, RMSE |"
-    assert sorted(lines) == ["| a | 0.650 ± 0.050 |", "| b | 0.400 (1) |"]
-
-
-def test_what_names_of_settings_say():
-    assert "random forest, 500 trees" in trials.TRIALS["assays"].settings
-    assert "the same, noise 3" in trials.FIXED_KERNELS and CLASS_NOISE == 3
-    assert "rate 1e-3 (the default)" in trials.TRIALS["finetuning"].settings
-    assert TRAININGS[FINETUNE].lr == 1e-3
-    assert "marginal likelihood of 1,000 molecules for each assay" in (
-        trials.TRIALS["assays"].settings
-    )
-    assert HYPER_ROWS == 1000
 
 
 def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
@@ -389,34 +232,6 @@ def toxcast(data, tmp_path, monkeypatch):
     monkeypatch.setattr(sets, "MIN_LABELS", 5)
     (path,) = sets.write_splits(data, tmp_path / "splits", "toxcast", 1)
     return trials.Case("toxcast", 1, path, tmp_path)
-
-
-def test_trials_of_read_outs(esol):
-    model, smiles = hub.load(trials.START), SMILES[:3]
-    vectors = model.embed(smiles)
-    both = trials.read_out(smiles, 1, 1)
-    means = [each.mean(0) for each in model.embed(smiles, nodes=True)]
-    assert np.array_equal(both, np.hstack([vectors, means]))
-    assert np.array_equal(trials.read_out(smiles, 3, 0), model.embed(smiles, 3))
-    of_vectors = trials.of_vectors(1, 0)(esol)
-    assert np.array_equal(of_vectors, trials.of_blocks("vectors")(esol))
-    assert not np.allclose(of_vectors, trials.of_vectors(0, 1)(esol))
-
-
-def test_trials_of_other_starts(esol):
-    setting = trials.of_start("bits", "vectors", "descriptors")
-    with pytest.raises(ValueError, match="bits.pt is missing; pilot.py makes it"):
-        setting(esol)
-    (esol.folder / "pilot").mkdir()
-    start = esol.folder / "pilot/bits.pt"
-    shutil.copy(checkpoint_path(trials.START), start)
-    same = trials.of_blocks("vectors", "descriptors")(esol)
-    assert np.array_equal(setting(esol), same)
-    state = torch.load(start)
-    for values in state["model"].values():
-        values *= 1.1
-    torch.save(state, start)
-    assert not np.allclose(setting(esol), same)
 
 
 @pytest.mark.long
@@ -545,18 +360,6 @@ def command(esol, monkeypatch):
 
     monkeypatch.setattr(trials.subprocess, "run", run)
     return commands
-
-
-def test_trials_of_a_training(esol, command):
-    found = trials.fine_tuned("--lr", "3e-4")(esol)
-    (given,) = command
-    assert (given.model, given.lr, given.trees) == (FINETUNE, 3e-4, 1)
-    assert (given.split, given.seed, given.start) == ("column:split", 1, trials.START)
-    assert (given.table, given.target_columns) == (str(esol.path), ("t0",))
-    assert list(found) == ["valid", "test"]
-    for part, values in found.items():
-        assert np.array_equal(values[:, 0], np.flatnonzero(esol.rows(part)) / 1000)
-    assert not Path(given.folder).parent.exists()
 
 
 def test_trials_of_an_ensemble(esol, command):

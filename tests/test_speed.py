@@ -71,7 +71,7 @@ def test_stores_of_repeated_molecules(store, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.long
-def test_steps_with_many_targets(monkeypatch, capsys):
+def test_steps_with_many_targets(monkeypatch, capsys, fresh_fairseq):
     monkeypatch.setattr(many_targets, "MOLECULES", 40)
     options = ["--arch", "grpe_tiny", "--targets", "3", "--updates", "1"]
     monkeypatch.setattr(sys, "argv", ["many_targets.py", *options])
@@ -204,34 +204,3 @@ def test_time_to_accuracy(tmp_path, monkeypatch, capsys, fresh_fairseq):
     script.train_released(script.flags(1, folder, [*words, "2"]))
     stats = json.loads(capsys.readouterr().out)
     assert stats["epoch"] == 2 and 0 < stats["valid_mae"] < 10
-
-
-def test_table_of_an_interrupted_run(tmp_path, monkeypatch):
-    """Seconds go on where they were, and no epoch stands there twice."""
-    epochs = [(1, 10.0, 0.7), (2, 20.0, 0.6)]
-    monkeypatch.setattr(time_to_accuracy, "epochs_of", lambda *_: iter(epochs))
-    for _ in range(2):
-        time_to_accuracy.train(time_to_accuracy.OURS, tmp_path, 1, [])
-        epochs.append((3, 15.0, 0.5))
-    rows = time_to_accuracy.read(tmp_path / "time_to_accuracy.tsv")
-    assert [tuple(row.values()) for row in rows] == [
-        (time_to_accuracy.OURS, *values)
-        for values in [(1, 10.0, 0.7), (2, 20.0, 0.6), (3, 35.0, 0.5)]
-    ]
-
-
-def test_report_of_times():
-    rows = []
-    for system, length in (
-        (time_to_accuracy.OURS, 10),
-        (time_to_accuracy.RELEASED, 45),
-    ):
-        for epoch, mae in enumerate((0.6, 0.449, 0.46), start=1):
-            seconds = 4.0 + length * epoch
-            rows.append(
-                dict(zip(time_to_accuracy.NAMES, (system, epoch, seconds, mae)))
-            )
-    lines = time_to_accuracy.report(rows).splitlines()
-    assert lines[0].startswith("graphormer_plugin: 0.45 in 24 s, epoch 2; MAE 0.460")
-    assert lines[2] == "ratio of an epoch: 4.50"
-    assert lines[3] == "ratio of the times to 0.45: 3.92"

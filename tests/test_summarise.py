@@ -1,7 +1,5 @@
 """The tables of results: means over seeds, and nothing typed by hand."""
 
-import itertools
-import logging
 import re
 from pathlib import Path
 
@@ -94,29 +92,6 @@ def test_pages_are_up_to_date():
     assert marked["order"] == EXAMPLES / "README.md"
 
 
-def test_forests_of_several_seeds():
-    """One row per data set, whatever the number of nodes."""
-    forest = dict(arch="random_forest", epochs="0", updates="0", metric="rmse")
-    forest |= dict(recipe="esol/random_forest", source="random split", seconds="90")
-    rows = [result(1.1, 1, parameters="100", **forest)]
-    rows += [result(1.3, 2, parameters="300", **forest), result(0.1)]
-    (row,) = cells(summarise.forests(rows))
-    assert row == ["`esol`", "random split", "RMSE", "1.2000 ± 0.1414", "2", "200"] + [
-        "90 s, 2 threads"
-    ]
-
-
-def test_gaps_of_all_sets_side_by_side():
-    few, many = "pcqm4mv2_subset/", "qm9_gap_subset/"
-    rows = [result(0.2, recipe=many + "a", epochs="20"), result(0.3, recipe="zinc/a")]
-    rows += [result(0.4, recipe=many + "a", epochs="5"), result(0.5, recipe=few + "b")]
-    found = {row[0]: row[1:] for row in cells(summarise.gaps(rows))}
-    assert found == {
-        "`a`": ["", "", "0.2000", "20 epochs"],
-        "`b`": ["0.5000", "10 epochs", "", ""],
-    }
-
-
 def test_mean_and_deviation_over_seeds():
     results = [result(0.3, 1), result(0.5, 2), result(0.9, 1, epochs="20")]
     first, second = cells(summarise.table("zinc", [PAPER], results))
@@ -194,77 +169,6 @@ def test_a_training_that_goes_on_has_a_line_for_each_length(
     assert tsv.read(tmp_path / learning_curves.NAME) == curves
 
 
-def test_no_table_is_not_an_empty_one(tmp_path, capsys):
-    arguments = ["--write", "--results", str(tmp_path / "resluts.tsv")]
-    assert summarise.main(arguments) == 2
-    assert capsys.readouterr().err.count("resluts.tsv") == 1
-
-
-def test_metrics_of_a_split_of_many_batches():
-    numbers, log = record.Numbers(), logging.getLogger("test_metrics_of_a_split")
-    log.addHandler(numbers)
-    log.setLevel(logging.INFO)
-    log.info('{"loss": 4.5, "sample_size": "32", "abs_error": [6.25, 1.0]}')
-    log.info("another line")
-    log.info('{"valid_loss": "0.25", "valid_mae": "0.5"}')
-    assert numbers.values() == {"valid_loss": 0.25, "valid_mae": 0.5}
-
-
-def test_a_row_that_waits_for_another_has_no_second_header(tmp_path, monkeypatch):
-    path = tmp_path / "results.tsv"
-
-    def other_was_first(file, how):
-        monkeypatch.undo()
-        record.append(path, result(0.3, seed=1))
-
-    monkeypatch.setattr(tsv.fcntl, "flock", other_was_first)
-    record.append(path, result(0.4, seed=2))
-    assert [row["seed"] for row in summarise.read_results(path)] == ["1", "2"]
-
-
-def test_a_table_that_was_cut_off(tmp_path, capsys):
-    path = tmp_path / "results.tsv"
-    path.touch()
-    assert summarise.read_results(path) == []
-    record.append(path, result(0.3))
-    record.append(path, result(0.4))
-    assert [row["value"] for row in summarise.read_results(path)] == ["0.3", "0.4"]
-    whole = path.read_text()
-    for cut in (whole[:-1], whole[: whole.rindex("\t")] + "\n"):
-        path.write_text(cut)
-        with pytest.raises(ValueError, match="results.tsv: line 3 is incomplete"):
-            summarise.read_results(path)
-    assert summarise.main(["--results", str(path)]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
-    path.write_text("a\tb\n")
-    with pytest.raises(ValueError, match="other columns"):
-        summarise.read_results(path)
-
-
-def test_shares_are_percentages():
-    rows = [result(0.875, metric="weighted_accuracy")]
-    assert cells(summarise.table("zinc", [], rows))[0][1] == "87.50"
-
-
-def test_variants_have_a_table_of_their_own():
-    rows = [result(0.1), result(0.2, variant="plain")]
-    assert [row[0] for row in cells(summarise.table("zinc", [], rows))] == [
-        "`grpe_small`"
-    ]
-    (row,) = cells(summarise.table("zinc/grpe_small", [], rows))
-    assert row[0] == "`plain`" and row[1] == "0.2000"
-
-
-def test_another_metric_is_named():
-    """As that of a random forest with --metric."""
-    rows = [result(0.8, metric="roc_auc"), result(0.2, metric="ap")]
-    found = [row[1] for row in cells(summarise.table("zinc", [], rows))]
-    assert found == ["80.00", "20.00 (AP, %)"]
-    forest = dict(arch="random_forest", epochs="0", updates="0", metric="r2")
-    (row,) = cells(summarise.forests([result(0.25, **forest)]))
-    assert row[2:4] == ["r2", "0.2500"]
-
-
 def test_order_of_the_models():
     """Of the training that most models have had; less is better for an error only."""
     values = {"a": 0.1, "b": 0.2, "c": 0.3}
@@ -291,20 +195,6 @@ def test_order_of_the_models():
     assert cells(summarise.orders(papers, results[:1])) == []
     page = "<!-- results: order -->\n<!-- end -->"
     assert "`b` `c` `a`" in summarise.fill(page, papers, results)
-
-
-def test_order_with_ties():
-    """What is equal in the papers does not count; what is equal here has no order."""
-    values = {"a": 0.1, "b": 0.2, "c": 0.2}
-    papers = [{**PAPER, "recipe": f"zinc/{n}", "value": v} for n, v in values.items()]
-    for here in itertools.permutations(((0.5, "a"), (0.5, "b"), (0.9, "c"))):
-        results = [result(value, recipe=f"zinc/{name}") for value, name in here]
-        (row,) = cells(summarise.orders(papers, results))
-        assert row[3] == "1 of 2"
-    results += [result(0.1, recipe=f"zinc/{name}", epochs="20") for name in "abc"]
-    for both in (results, results[::-1]):
-        (row,) = cells(summarise.orders(papers, both))
-        assert row[3:] == ["0 of 2", "20 epochs"]
 
 
 def test_order_after_equal_time():
@@ -342,16 +232,6 @@ def test_order_after_equal_time():
     mixed = timed[2] | {"seed": "2", "device": "1 thread"}  # has no time of one device
     _, row = cells(summarise.orders(papers, results + timed + [mixed]))
     assert row[2] == "`a` `b`"
-
-
-def test_unmeasured_is_empty():
-    (row,) = cells(summarise.table("zinc", [PAPER], []))
-    assert row[4:] == ["", "", "", ""]
-
-
-def test_unknown_table():
-    with pytest.raises(ValueError, match="no paper and no result has 'tox21'"):
-        summarise.table("tox21", [PAPER], [])
 
 
 def test_curves(tmp_path, capsys):

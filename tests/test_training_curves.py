@@ -45,17 +45,6 @@ def test_reads_what_fairseq_prints(text):
     assert curves["lr"] == {"train": [(6, 0.001)]}
 
 
-def test_log_without_an_epoch(tmp_path, monkeypatch, capsys):
-    log = tmp_path / "x.log"
-    log.write_text("2026 | INFO | fairseq_cli.train | begin\n")
-    for path, message in ((log, "no finished epoch"), (tmp_path / "gone", "gone")):
-        monkeypatch.setattr(sys, "argv", ["plot", str(path), str(tmp_path / "x.png")])
-        assert plot_training.main() == 2
-        err = capsys.readouterr().err
-        assert err.startswith("error: ") and message in err and err.count("\n") == 1
-    assert not (tmp_path / "x.png").exists()
-
-
 def scalars(folder):
     """Tag -> [(update, value)] of TensorBoard's event files in a folder."""
     from tensorboardX.proto.event_pb2 import Event

@@ -85,6 +85,7 @@ class TestSlim:
         for name in ("args", "cfg", "criterion", "task_state"):
             assert slim[name] == full[name]
         assert list(slim["model"]) == list(full["model"])
+        assert full["model"]
         for name, weight in full["model"].items():
             assert weight.dtype == slim["model"][name].dtype
             assert torch.equal(weight, slim["model"][name])

@@ -170,7 +170,7 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
             max_hop=max_hop,
             path_length=length,
         )
-        assert batch.keys() == expected.keys()
+        assert expected and batch.keys() == expected.keys()
         for name, array in expected.items():
             assert np.array_equal(batch[name], array), (name, trial, graphs, ids)
 
@@ -248,6 +248,7 @@ def test_threads_change_nothing(num_threads):
     options = {"max_hop": 3, "path_length": 3}
     one = build(graphs, FIELDS, **options)
     several = build(graphs, FIELDS, num_threads=num_threads, **options)
+    assert one and one.keys() == several.keys()
     for name, array in one.items():
         assert np.array_equal(array, several[name]), name
 
@@ -271,6 +272,7 @@ def test_reads_memory_maps_and_modifies_nothing(tmp_path):
     options = {"num_bond_types": 9, "max_hop": 2, "path_length": 2}
     batch = build_batch(columns, [1, 0], FIELDS, **options)
     mapped = build_batch(maps, [1, 0], FIELDS, **options)
+    assert batch and batch.keys() == mapped.keys()
     for name, array in batch.items():
         assert np.array_equal(array, mapped[name]) and mapped[name].flags.writeable
     again = columns_of([PATH, RING])

@@ -127,7 +127,9 @@ def test_same_batches_from_forked_workers(workers):
     samples = list(loader)
     assert [s["id"].tolist() for s in samples] == [[0, 1], [2], [2, 1, 0]]
     expected = build(np.array([2, 1, 0]))["net_input"]["batch"]
-    for name, tensor in samples[2]["net_input"]["batch"].items():
+    found = samples[2]["net_input"]["batch"]
+    assert expected and found.keys() == expected.keys()
+    for name, tensor in found.items():
         assert torch.equal(tensor, expected[name])
 
 

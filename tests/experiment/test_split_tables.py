@@ -226,6 +226,7 @@ def test_the_file_for_fairseq(write, tmp_path):
     source = csv_dataset(options)
     assert source.smiles == [row[0] for row in ROWS]
     assert np.array_equal(source.targets, table.labels, equal_nan=True)
+    assert splits[0] and source.splits.keys() == splits[0].keys()
     for name, found in splits[0].items():
         assert np.array_equal(source.splits[name], found)
     extra = list(CsvTable(tmp_path / "molecules.csv").rows(["name", "split1"]))

@@ -82,6 +82,7 @@ def test_another_dataset_with_other_columns_and_targets(train, first, rings, tmp
     assert [line["epoch"] for line in logged(log, "train")] == [3]
     assert "mapped" not in log and "re-initialised" not in log
     again = weights(tmp_path / "tuned/checkpoint_last.pt")["model"]
+    assert tuned and tuned.keys() == again.keys()
     for name, value in tuned.items():
         assert torch.allclose(again[name], value, atol=1e-6), name
 
