@@ -2,7 +2,7 @@
 encoder and a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from fairseq.dataclass import FairseqDataclass
@@ -13,6 +13,12 @@ from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.encoder import Encoder
+from graphormer_plugin.modules.encoder_config import (
+    LayersConfig,
+    PairTransformerConfig,
+    TransformerEncoderConfig,
+    option,
+)
 from graphormer_plugin.modules.readout import READOUTS, read_out
 
 
@@ -34,92 +40,37 @@ class ModelTask:
 
 
 @dataclass
-class EncoderConfig(FairseqDataclass):
-    """Size and training of an encoder with layers.
+class EncoderConfig(LayersConfig, FairseqDataclass):
+    """Size and training of an encoder with layers."""
 
-    `of_run` in the metadata of a field marks an option of a training run that is unrelated
-    to the weights, as dropout rates are: fine-tuning does not take it over.
-    """
-
-    encoder_layers: int = field(default=12, metadata={"help": "number of layers, >= 1"})
-    encoder_embed_dim: int = field(
-        default=768, metadata={"help": "width D, a multiple of the heads, if any"}
+    freeze_encoder_layers: int = option(
+        0,
+        "number of first layers that are not trained, nor are embeddings; 0: all are",
+        of_run=True,
     )
-    dropout: float = field(
-        default=0.1,
-        metadata={"help": "dropout on what a layer adds to its input, 0 <= p < 1"},
-    )
-    node_table_size: int = field(
-        default=0,
-        metadata={
-            "help": "rows of the embedding table of every node column; 0 takes the "
-            "dataset's vocabulary, the published code has 512"
-        },
-    )
-    freeze_encoder_layers: int = field(
-        default=0,
-        metadata={
-            "help": "number of first layers that are not trained, nor are embeddings; 0: all are",
-            "of_run": True,
-        },
-    )
-    layerwise_lr_decay: float = field(
-        default=1.0,
-        metadata={
-            "help": "learning rate of a layer over that of the layer above, 0 < x <= 1; "
-            "the head has --lr, the embeddings are below the first layer",
-            "of_run": True,
-        },
+    layerwise_lr_decay: float = option(
+        1.0,
+        "learning rate of a layer over the rate of the layer above, 0 < x <= 1; the head "
+        "has --lr, the embeddings are below the first layer",
+        of_run=True,
     )
 
 
 @dataclass
-class TransformerConfig(EncoderConfig):
-    """Size and regularisation of a Transformer encoder."""
+class TransformerConfig(TransformerEncoderConfig, EncoderConfig):
+    """Size and training of a Transformer encoder."""
 
-    encoder_ffn_embed_dim: int = field(
-        default=768, metadata={"help": "inner width of the feed-forward network"}
-    )
-    encoder_attention_heads: int = field(
-        default=32, metadata={"help": "attention heads H"}
-    )
-    attention_dropout: float = field(
-        default=0.1, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
-    )
-    act_dropout: float = field(
-        default=0.0, metadata={"help": "dropout after the activation, 0 <= p < 1"}
-    )
-    checkpoint_activations: bool = field(
-        default=False,
-        metadata={
-            "help": "compute each layer a second time in the backward pass instead of "
-            "keeping what is inside it: same results, less memory, more time",
-            "of_run": True,
-        },
+    checkpoint_activations: bool = option(
+        False,
+        "compute each layer a second time in the backward pass instead of keeping what "
+        "is inside it: same results, less memory, more time",
+        of_run=True,
     )
 
 
 @dataclass
-class PairConfig(TransformerConfig):
+class PairConfig(PairTransformerConfig, TransformerConfig):
     """A Transformer encoder with encodings of node pairs."""
-
-    pair_encodings: str = field(
-        default="",
-        metadata={
-            "help": "further encodings of node pairs, comma-separated: random_walks, or "
-            "names that a module in --user-dir registers"
-        },
-    )
-
-
-@dataclass
-class VirtualNodeConfig(PairConfig):
-    """A Transformer encoder over the nodes and a virtual node."""
-
-    no_virtual_node: bool = field(
-        default=False,
-        metadata={"help": "nodes only; graphs are read out as the mean of their nodes"},
-    )
 
 
 class GraphModel(BaseFairseqModel):

@@ -34,166 +34,34 @@ Here differently:
 - `--neighbours-only` leaves each node itself among its neighbours.
 """
 
-from dataclasses import dataclass, field
-from typing import Optional
+from dataclasses import dataclass
 
 from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
 from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
-from graphormer_plugin.modules import CGTEncoder, MLPHead, make_pair_encodings
+from graphormer_plugin.modules import CGTEncoder, CGTEncoderConfig, MLPHead, option
 
 
 @dataclass
-class CGTConfig(PairConfig):
-    """Options of CGT; the defaults are those of `cgt_zinc`, except that each layer has
-    its own maps of pair features."""
+class CGTConfig(CGTEncoderConfig, PairConfig):
+    """Options of CGT: of its encoder, head and read-out."""
 
-    encoder_layers: int = field(default=10, metadata={"help": "number of layers, >= 1"})
-    encoder_embed_dim: int = field(
-        default=64, metadata={"help": "width D, a multiple of the heads"}
+    head_layers: int = option(
+        2,
+        "hidden layers of the head for graphs, >= 0, each half as wide as the one "
+        "before",
     )
-    encoder_ffn_embed_dim: int = field(
-        default=0,
-        metadata={
-            "help": "inner width of the feed-forward network; 0: twice the width"
-        },
+    no_head_unit_norm: bool = option(
+        False, "hidden layers of the head for nodes are not divided by their L2 norm"
     )
-    encoder_attention_heads: int = field(
-        default=4, metadata={"help": "attention heads H (query-key products)"}
+    head_before_readout: bool = option(
+        False,
+        "nodes pass through the head's last map, too, before they are read out, as in "
+        "the released code, so that a sum has its bias once a node; for checkpoints "
+        "imported from it",
     )
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout after attention and feed-forward, 0 <= p < 1"},
-    )
-    attention_dropout: float = field(
-        default=0.5,
-        metadata={"help": "dropout of connections in the attention, 0 <= p < 1"},
-    )
-    act_dropout: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "dropout after the activation, 0 <= p < 1 (default: as --dropout)"
-        },
-    )
-    activation_fn: str = field(
-        default="relu",
-        metadata={"help": "of feed-forward network and head: relu or gelu (PCQM4Mv2)"},
-    )
-    head_layers: int = field(
-        default=2,
-        metadata={
-            "help": "hidden layers of the head for graphs, >= 0, each half as wide as "
-            "the one before"
-        },
-    )
-    no_head_unit_norm: bool = field(
-        default=False,
-        metadata={
-            "help": "hidden layers of the head for nodes are not divided by their L2 "
-            "norm"
-        },
-    )
-    head_before_readout: bool = field(
-        default=False,
-        metadata={
-            "help": "nodes pass through the head's last map, too, before they are read "
-            "out, as in the released code, so that a sum has its bias once a node; for "
-            "checkpoints imported from it"
-        },
-    )
-    node_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout of sending nodes in the attention, 0 <= p < 1"},
-    )
-    channel_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout of whole channels of the attention, 0 <= p < 1"},
-    )
-    attention: str = field(
-        default="chromatic",
-        metadata={
-            "help": "chromatic: a score per channel (Eq. 5); mono: per head (Eq. 4); "
-            "additive: q + k + E per channel (section 3.2)"
-        },
-    )
-    no_edge_values: bool = field(
-        default=False, metadata={"help": "no pair vectors in the messages (Table 5)"}
-    )
-    neighbours_only: bool = field(
-        default=False,
-        metadata={"help": "nodes attend to themselves and their neighbours only"},
-    )
-    relative_encoding: str = field(
-        default="rwse",
-        metadata={
-            "help": "of pairs: rwse (random walks, Eq. 12), spde (distances, Eq. 11), "
-            "both or none"
-        },
-    )
-    relative_steps: int = field(
-        default=20,
-        metadata={"help": "walk steps, and longest distance with its own vector (p)"},
-    )
-    relative_dim: int = field(
-        default=0,
-        metadata={
-            "help": "of the D channels of pair features, those of the relative "
-            "encoding; 0: half"
-        },
-    )
-    pair_combine: str = field(
-        default="concat",
-        metadata={"help": "bonds and relative encoding: concat (Eq. 9) or sum"},
-    )
-    rwse_steps: int = field(
-        default=20,
-        metadata={"help": "random-walk return probabilities in the input, 0: none"},
-    )
-    rwse_dim: int = field(
-        default=28,
-        metadata={"help": "of the D channels of the input, those of --rwse-steps"},
-    )
-    rings: str = field(
-        default="none",
-        metadata={
-            "help": "pairs of nodes in one ring (section 3.4): additive (a vector), "
-            "categorical (bond types of their own) or none"
-        },
-    )
-    max_ring_size: int = field(
-        default=18, metadata={"help": "most nodes of a ring for --rings, >= 3"}
-    )
-    substructures: str = field(
-        default="rings",
-        metadata={
-            "help": "what counts as a ring: rings (cycles without chords), or a name "
-            "that a module in --user-data-dir registers"
-        },
-    )
-    share_edge_encoding: bool = field(
-        default=False,
-        metadata={"help": "one map from pair features to pair vectors for all layers"},
-    )
-    own_edge_encoding: bool = field(
-        default=False,
-        metadata={"help": "one such map per layer, also where the preset shares one"},
-    )
-    output_projection: str = field(
-        default="full",
-        metadata={"help": "map after the attention: full, low_rank (D / 4) or none"},
-    )
-    readout: str = field(
-        default="sum", metadata={"help": "of the nodes of a graph: sum, mean or max"}
-    )
-    attention_memory: str = field(
-        default="auto",
-        metadata={
-            "help": "lean: attention in chunks, recomputed in the backward pass; plain: "
-            "all at once; auto: lean for large batches; without effect in float32 on a CPU",
-            "of_run": True,
-        },
-    )
+    readout: str = option("sum", "of the nodes of a graph: sum, mean or max")
 
 
 @register_model("cgt", dataclass=CGTConfig)
@@ -210,36 +78,7 @@ class CGTModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
-        encoder = CGTEncoder(
-            task.schema,
-            node_table_size=cfg.node_table_size or None,
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            ffn_dim=cfg.encoder_ffn_embed_dim or None,
-            num_heads=cfg.encoder_attention_heads,
-            rwse_steps=cfg.rwse_steps,
-            rwse_dim=cfg.rwse_dim,
-            relative_encoding=cfg.relative_encoding,
-            relative_steps=cfg.relative_steps,
-            relative_dim=cfg.relative_dim or None,
-            combine=cfg.pair_combine,
-            rings=cfg.rings,
-            max_ring_size=cfg.max_ring_size,
-            substructures=cfg.substructures,
-            neighbours_only=cfg.neighbours_only,
-            share_edge_encoding=cfg.share_edge_encoding and not cfg.own_edge_encoding,
-            edge_values=not cfg.no_edge_values,
-            attention=cfg.attention,
-            output_projection=cfg.output_projection,
-            attention_dropout=cfg.attention_dropout,
-            node_dropout=cfg.node_dropout,
-            channel_dropout=cfg.channel_dropout,
-            dropout=cfg.dropout,
-            act_dropout=(cfg.dropout if cfg.act_dropout is None else cfg.act_dropout),
-            activation=cfg.activation_fn,
-            attention_memory=cfg.attention_memory,
-            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
-        )
+        encoder = CGTEncoder(task.schema, cfg)
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         level = task.targets.level
         if level == "node":

@@ -33,7 +33,7 @@ leaderboard has for molhiv, with 4 layers of width 80 and OGB's tables of atoms:
 weights, where Table 3 of Ying et al. 2021 has 326K.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -45,72 +45,31 @@ from graphormer_plugin.modules import (
     LayersHead,
     LinearHead,
     MessagePassingEncoder,
+    MessagePassingEncoderConfig,
     MLPHead,
+    option,
+    redefault,
 )
 from graphormer_plugin.modules.choices import check_choice
 
 HEAD_STYLES = ("mlp", "linear", "layers")
 
 
-def width(default: int) -> Any:
-    """Field of a config: the width."""
-    return field(default=default, metadata={"help": "width D"})
-
-
-def sums() -> Any:
-    """Field of a config: the read-out, a sum."""
-    return field(
-        default="sum", metadata={"help": "of the nodes of a graph: mean, sum or max"}
-    )
-
-
 @dataclass
-class MessagePassingConfig(EncoderConfig):
+class MessagePassingConfig(MessagePassingEncoderConfig, EncoderConfig):
     """Options of all baselines."""
 
-    encoder_layers: int = field(default=16, metadata={"help": "number of layers, >= 1"})
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout on what a layer adds to its input, 0 <= p < 1"},
+    readout: str = option("mean", "of the nodes of a graph: mean, sum or max")
+    head_style: str = option(
+        "mlp",
+        "mlp, with hidden layers of D / 2 and D / 4; linear; or layers, a linear map "
+        "of the output of every layer",
     )
-    virtual_node: bool = field(
-        default=False,
-        metadata={"help": "a vector per graph that all its nodes read and write"},
-    )
-    lap_pe_dim: int = field(
-        default=0,
-        metadata={"help": "Laplacian eigenvectors in the node input (k); 0: none"},
-    )
-    norm: str = field(
-        default="batch", metadata={"help": "normalisation: batch, layer or none"}
-    )
-    no_residual: bool = field(
-        default=False, metadata={"help": "a layer replaces its input"}
-    )
-    readout: str = field(
-        default="mean", metadata={"help": "of the nodes of a graph: mean, sum or max"}
-    )
-    head_style: str = field(
-        default="mlp",
-        metadata={
-            "help": "mlp, with hidden layers of D / 2 and D / 4; linear; or layers, a "
-            "linear map of the output of every layer"
-        },
-    )
-    linear_last_layer: bool = field(
-        default=False, metadata={"help": "no activation after the last layer"}
-    )
-    xavier_embeddings: bool = field(
-        default=False,
-        metadata={"help": "tables of nodes and bonds start Xavier-uniform, as OGB's"},
-    )
-    clamp_max: float = field(
-        default=0.0,
-        metadata={
-            "help": "in evaluation, predictions are clamped to 0..this, in the unit of the "
-            "targets, which are numbers; 0: they are not",
-            "of_run": True,
-        },
+    clamp_max: float = option(
+        0.0,
+        "in evaluation, predictions are clamped to 0..this, in the unit of the "
+        "targets, which are numbers; 0: they are not",
+        of_run=True,
     )
 
 
@@ -126,19 +85,7 @@ class MessagePassingModel(GraphModel):
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         encoder = MessagePassingEncoder(
-            cls.convolution(cfg),
-            task.schema,
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            node_table_size=cfg.node_table_size or None,
-            norm=cfg.norm,
-            residual=not cfg.no_residual,
-            linear_last_layer=cfg.linear_last_layer,
-            virtual_node=cfg.virtual_node,
-            dropout=cfg.dropout,
-            lap_pe_dim=cfg.lap_pe_dim,
-            xavier_embeddings=cfg.xavier_embeddings,
-            **cls.conv_options(cfg, task),
+            cls.convolution(cfg), task.schema, cfg, **cls.conv_options(cfg, task)
         )
         dim, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         head: nn.Module = LinearHead(dim, outputs)
@@ -202,10 +149,9 @@ class MayUseBonds(MessagePassingModel):
 class GCNConfig(MessagePassingConfig):
     """Options of GCN."""
 
-    encoder_embed_dim: int = width(172)
-    edge_features: bool = field(
-        default=False,
-        metadata={"help": "OGB's GCN: bonds in the messages, symmetric degrees"},
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 172)
+    edge_features: bool = option(
+        False, "OGB's GCN: bonds in the messages, symmetric degrees"
     )
 
 
@@ -220,14 +166,10 @@ class GCNModel(MayUseBonds):
 class GINConfig(MessagePassingConfig):
     """Options of GIN and GINE."""
 
-    encoder_embed_dim: int = width(124)
-    encoder_ffn_embed_dim: int = field(
-        default=124, metadata={"help": "inner width of the network in a layer"}
-    )
-    readout: str = sums()
-    head_style: str = field(
-        default="layers", metadata={"help": "mlp, linear or layers (see gcn)"}
-    )
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 124)
+    encoder_ffn_embed_dim: int = option(124, "inner width of the network in a layer")
+    readout: str = redefault(MessagePassingConfig, "readout", "sum")
+    head_style: str = option("layers", "mlp, linear or layers (see gcn)")
 
 
 @register_model("gin", dataclass=GINConfig)
@@ -252,16 +194,11 @@ class GINEModel(GINModel):
 class GATConfig(MessagePassingConfig):
     """Options of GAT."""
 
-    encoder_embed_dim: int = width(176)
-    encoder_attention_heads: int = field(
-        default=8, metadata={"help": "attention heads H, divide the width"}
-    )
-    attention_dropout: float = field(
-        default=0.0, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
-    )
-    edge_features: bool = field(
-        default=False,
-        metadata={"help": "bonds enter the scores, which those of the tables do not"},
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 176)
+    encoder_attention_heads: int = option(8, "attention heads H, divide the width")
+    attention_dropout: float = option(0.0, "dropout on attention weights, 0 <= p < 1")
+    edge_features: bool = option(
+        False, "bonds enter the scores, which those of the tables do not"
     )
 
 
@@ -283,7 +220,7 @@ class GATModel(MayUseBonds):
 class GatedGCNConfig(MessagePassingConfig):
     """Options of GatedGCN."""
 
-    encoder_embed_dim: int = width(78)
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 78)
 
 
 @register_model("gatedgcn", dataclass=GatedGCNConfig)
@@ -297,7 +234,7 @@ class GatedGCNModel(MessagePassingModel):
 class GraphSAGEConfig(MessagePassingConfig):
     """Options of GraphSAGE."""
 
-    encoder_embed_dim: int = width(101)
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 101)
 
 
 @register_model("graphsage", dataclass=GraphSAGEConfig)
@@ -311,15 +248,10 @@ class GraphSAGEModel(MessagePassingModel):
 class PNAConfig(MessagePassingConfig):
     """Options of PNA and MPNN."""
 
-    encoder_embed_dim: int = width(70)
-    edge_dim: int = field(
-        default=40,
-        metadata={"help": "width of bond vectors; 0: bonds are not read"},
-    )
-    towers: int = field(
-        default=5, metadata={"help": "independent parts of a layer, divide the width"}
-    )
-    readout: str = sums()
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 70)
+    edge_dim: int = option(40, "width of bond vectors; 0: bonds are not read")
+    towers: int = option(5, "independent parts of a layer, divide the width")
+    readout: str = redefault(MessagePassingConfig, "readout", "sum")
 
 
 @register_model("pna", dataclass=PNAConfig)
@@ -346,11 +278,10 @@ class PNAModel(MessagePassingModel):
 class PNASimpleConfig(MessagePassingConfig):
     """Options of PNA with simple layers."""
 
-    encoder_layers: int = field(default=4, metadata={"help": "number of layers, >= 1"})
-    encoder_embed_dim: int = width(80)
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout on the sum of a layer and its input, 0 <= p < 1"},
+    encoder_layers: int = redefault(MessagePassingConfig, "encoder_layers", 4)
+    encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 80)
+    dropout: float = option(
+        0.0, "dropout on the sum of a layer and its input, 0 <= p < 1"
     )
 
 
@@ -369,7 +300,7 @@ class PNASimpleModel(MessagePassingModel):
 class MPNNConfig(PNAConfig):
     """Options of MPNN."""
 
-    encoder_embed_dim: int = width(110)
+    encoder_embed_dim: int = redefault(PNAConfig, "encoder_embed_dim", 110)
 
 
 @register_model("mpnn", dataclass=MPNNConfig)

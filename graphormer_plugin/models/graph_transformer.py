@@ -28,98 +28,24 @@ Here differently:
   graphs of a batch share the signs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model, register_model_architecture
 
 from graphormer_plugin.models._base import GraphModel, TransformerConfig, set_defaults
-from graphormer_plugin.modules import GraphTransformerEncoder, MLPHead
+from graphormer_plugin.modules import (
+    GraphTransformerEncoder,
+    GraphTransformerEncoderConfig,
+    MLPHead,
+    option,
+)
 
 
 @dataclass
-class GraphTransformerConfig(TransformerConfig):
-    """Options of GT; the defaults are those of `gt_zinc`."""
+class GraphTransformerConfig(GraphTransformerEncoderConfig, TransformerConfig):
+    """Options of GT: of its encoder, and of its read-out."""
 
-    encoder_layers: int = field(default=10, metadata={"help": "number of layers, >= 1"})
-    encoder_embed_dim: int = field(
-        default=64, metadata={"help": "width D, a multiple of the heads"}
-    )
-    encoder_ffn_embed_dim: int = field(
-        default=0,
-        metadata={
-            "help": "inner width of the feed-forward networks; 0: twice the width"
-        },
-    )
-    encoder_attention_heads: int = field(
-        default=8, metadata={"help": "attention heads H"}
-    )
-    dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout after attention and feed-forward, 0 <= p < 1"},
-    )
-    attention_dropout: float = field(
-        default=0.0, metadata={"help": "dropout on attention weights, 0 <= p < 1"}
-    )
-    input_dropout: float = field(
-        default=0.0,
-        metadata={"help": "dropout on the embedded nodes and edges, 0 <= p < 1"},
-    )
-    norm: str = field(
-        default="batch", metadata={"help": "normalisation: batch or layer (Table 1)"}
-    )
-    full_graph: bool = field(
-        default=False,
-        metadata={
-            "help": "every node attends to every other one; edge features start from "
-            "one constant (Table 1)"
-        },
-    )
-    no_edge_features: bool = field(
-        default=False, metadata={"help": "Eq. 4-8 also where edges have features"}
-    )
-    pos_enc: str = field(
-        default="laplacian",
-        metadata={
-            "help": "in the node input: laplacian (eigenvectors), wl "
-            "(Weisfeiler-Lehman roles, Table 3) or none"
-        },
-    )
-    lap_pe_dim: int = field(
-        default=8, metadata={"help": "eigenvectors for --pos-enc laplacian, >= 1 (k)"}
-    )
-    no_pair_features: bool = field(
-        default=False,
-        metadata={
-            "help": "with --full-graph: pairs have no features, Eq. 4-8, also where edges "
-            "have some"
-        },
-    )
-    wl_rows: int = field(
-        default=37,
-        metadata={
-            "help": "rows of the table for --pos-enc wl, >= 1; higher degrees share the "
-            "last one. With --wl-rounds 2, 70 hold all roles with degrees up to 4, 252 "
-            "up to 5, 924 up to 6; others share them by hash"
-        },
-    )
-    wl_rounds: int = field(
-        default=1,
-        metadata={
-            "help": "rounds for --pos-enc wl: 1, a role is a degree (released code), or "
-            "2, a degree with the degrees of the neighbours"
-        },
-    )
-    readout: str = field(
-        default="mean", metadata={"help": "of the nodes of a graph: mean, sum or max"}
-    )
-    attention_form: str = field(
-        default="auto",
-        metadata={
-            "help": "without edge features: sparse (edge by edge), dense (padded "
-            "matrices and a mask), or auto, the faster one for each batch",
-            "of_run": True,
-        },
-    )
+    readout: str = option("mean", "of the nodes of a graph: mean, sum or max")
 
 
 @register_model("gt", dataclass=GraphTransformerConfig)
@@ -130,27 +56,7 @@ class GraphTransformerModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GraphTransformerConfig, task) -> "GraphTransformerModel":
-        encoder = GraphTransformerEncoder(
-            task.schema,
-            node_table_size=cfg.node_table_size or None,
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            ffn_dim=cfg.encoder_ffn_embed_dim or None,
-            num_heads=cfg.encoder_attention_heads,
-            edge_features=not cfg.no_edge_features,
-            full_graph=cfg.full_graph,
-            pair_features=not cfg.no_pair_features,
-            pos_enc=cfg.pos_enc,
-            lap_pe_dim=cfg.lap_pe_dim,
-            wl_rows=cfg.wl_rows,
-            wl_rounds=cfg.wl_rounds,
-            norm=cfg.norm,
-            input_dropout=cfg.input_dropout,
-            dropout=cfg.dropout,
-            attention_dropout=cfg.attention_dropout,
-            act_dropout=cfg.act_dropout,
-            attention_form=cfg.attention_form,
-        )
+        encoder = GraphTransformerEncoder(task.schema, cfg)
         head = MLPHead.halving(cfg.encoder_embed_dim, 2, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level, cfg.readout)
 

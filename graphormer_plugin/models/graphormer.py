@@ -37,17 +37,18 @@ GELU comes from the released code; the paper states no activation.
 """
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.models._base import GraphModel, VirtualNodeConfig, set_defaults
+from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
 from graphormer_plugin.modules import (
     GraphormerEncoder,
+    GraphormerEncoderConfig,
     LinearHead,
     TransformHead,
-    make_pair_encodings,
+    option,
 )
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.init import init_transformer
@@ -58,140 +59,19 @@ HEAD_STYLES = ("linear", "transform")
 
 
 @dataclass
-class GraphormerConfig(VirtualNodeConfig):
-    """Options of Graphormer; the sizes are those of `graphormer_paper_base`."""
+class GraphormerConfig(GraphormerEncoderConfig, PairConfig):
+    """Options of Graphormer: of its encoder and head, and without effect."""
 
-    pre_layernorm: bool = field(
-        default=False,
-        metadata={"help": "LayerNorm before each half of a layer (paper), not after"},
+    head_style: str = option(
+        "linear", "linear (paper), or transform, with a hidden layer (code)"
     )
-    encoder_normalize_before: bool = field(
-        default=False,
-        metadata={"help": "LayerNorm on the embeddings (released code)"},
+    share_encoder_input_output_embed: bool = option(False, "released code; no effect")
+    encoder_learned_pos: bool = option(False, "released code; no effect there or here")
+    no_token_positional_embeddings: bool = option(
+        False, "released code; no effect there or here"
     )
-    head_style: str = field(
-        default="linear",
-        metadata={"help": "linear (paper), or transform, with a hidden layer (code)"},
-    )
-    activation_fn: str = field(
-        default="gelu", metadata={"help": "gelu, relu, or gelu_float32 (released code)"}
-    )
-    float32_softmax: bool = field(
-        default=False,
-        metadata={"help": "softmax in float32 in any precision (released code)"},
-    )
-    input_dropout: Optional[float] = field(
-        default=None,
-        metadata={
-            "help": "dropout on the embeddings, 0 <= p < 1 (default: as --dropout; the "
-            "paper's presets have 0)"
-        },
-    )
-    node_relation: str = field(
-        default="spatial",
-        metadata={
-            "help": "how attention knows positions: spatial (bias by distance, Eq. 6), "
-            "laplacian (eigenvectors in the input) or none (Table 5)"
-        },
-    )
-    centrality: str = field(
-        default="directed",
-        metadata={
-            "help": "degrees in the input (Eq. 5): directed (in and out), undirected "
-            "(one table) or none (Table 5)"
-        },
-    )
-    edge_type: str = field(
-        default="multi_hop",
-        metadata={
-            "help": "where bonds enter: multi_hop (bias along the shortest path, "
-            "Eq. 7), single_hop (bias of the direct edge), node, aggregation (messages "
-            "of neighbours) or none (Table 5)"
-        },
-    )
-    multi_hop_max_dist: int = field(
-        default=5,
-        metadata={"help": "edges of a path that are read, 1..253 (N of Eq. 7)"},
-    )
-    spatial_pos_max: int = field(
-        default=1024,
-        metadata={
-            "help": "hops from which on pairs do not attend, >= 1; FAR counts as "
-            "254 and unreachable as 510 hops"
-        },
-    )
-    rwse_steps: int = field(
-        default=0,
-        metadata={"help": "random-walk return probabilities in the input, 0: none"},
-    )
-    gaussian_kernels: int = field(
-        default=0,
-        metadata={
-            "help": "Gaussians of the bias by L2 distance, for data with `pos`; 0: none"
-        },
-    )
-    lap_pe_dim: int = field(
-        default=8, metadata={"help": "eigenvectors for --node-relation laplacian, >= 1"}
-    )
-    bond_table_size: int = field(
-        default=0,
-        metadata={
-            "help": "rows of the embedding table of every bond column; 0 takes the "
-            "dataset's vocabulary, the published code has 512"
-        },
-    )
-    num_in_degree: int = field(
-        default=512, metadata={"help": "in-degrees; larger ones share the last row"}
-    )
-    num_out_degree: int = field(
-        default=512, metadata={"help": "out-degrees; larger ones share the last row"}
-    )
-    num_spatial: int = field(
-        default=512,
-        metadata={
-            "help": "rows of the distance table, >= 3: unreachable, 0 hops, 1 hop, "
-            "...; longer distances share the last row"
-        },
-    )
-    num_edge_dis: int = field(
-        default=0,
-        metadata={
-            "help": "rows of the table of path steps; 0 takes --multi-hop-max-dist, "
-            "the published code has 128"
-        },
-    )
-    num_atoms: int = field(
-        default=0,
-        metadata={
-            "help": "rows of the tables of all node columns together (released code: "
-            "4608 for 9 columns); --node-table-size says it per column"
-        },
-    )
-    num_edges: int = field(
-        default=0,
-        metadata={
-            "help": "rows of the tables of all bond columns together (released code: "
-            "1536 for 3 columns); --bond-table-size says it per column"
-        },
-    )
-    apply_graphormer_init: bool = field(
-        default=False,
-        metadata={
-            "help": "linear maps start from N(0, 0.02), as in the second version; else "
-            "from N(0, 0.02 / sqrt(layers)), as in the first"
-        },
-    )
-    share_encoder_input_output_embed: bool = field(
-        default=False, metadata={"help": "released code; no effect"}
-    )
-    encoder_learned_pos: bool = field(
-        default=False, metadata={"help": "released code; no effect there or here"}
-    )
-    no_token_positional_embeddings: bool = field(
-        default=False, metadata={"help": "released code; no effect there or here"}
-    )
-    max_positions: Optional[int] = field(
-        default=None, metadata={"help": "released code; no effect there or here"}
+    max_positions: Optional[int] = option(
+        None, "released code; no effect there or here"
     )
 
 
@@ -215,46 +95,10 @@ class GraphormerModel(GraphModel):
             if getattr(cfg, name):
                 flag = name.replace("_", "-")
                 logger.info("--%s has no effect: %s", flag, reason)
-        node_columns = len(task.schema.node_dims or ()) or 1
-        bond_columns = len(task.schema.bond_dims) or 1
-        node_rows = cfg.num_atoms // node_columns or cfg.node_table_size
-        bond_rows = cfg.num_edges // bond_columns or cfg.bond_table_size
         transform = cfg.head_style == "transform"
+        # The transform head normalises, and the released code has no other norm.
         encoder = GraphormerEncoder(
-            task.schema,
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            ffn_dim=cfg.encoder_ffn_embed_dim,
-            num_heads=cfg.encoder_attention_heads,
-            node_relation=cfg.node_relation,
-            centrality=cfg.centrality,
-            edge_type=cfg.edge_type,
-            multi_hop_max_dist=cfg.multi_hop_max_dist,
-            spatial_pos_max=cfg.spatial_pos_max,
-            rwse_steps=cfg.rwse_steps,
-            gaussian_kernels=cfg.gaussian_kernels,
-            lap_pe_dim=cfg.lap_pe_dim,
-            node_table_size=node_rows or None,
-            bond_table_size=bond_rows or None,
-            num_in_degree=cfg.num_in_degree,
-            num_out_degree=cfg.num_out_degree,
-            num_spatial=cfg.num_spatial,
-            num_edge_dis=cfg.num_edge_dis or None,
-            dropout=cfg.dropout,
-            attention_dropout=cfg.attention_dropout,
-            act_dropout=cfg.act_dropout,
-            input_dropout=(
-                cfg.dropout if cfg.input_dropout is None else cfg.input_dropout
-            ),
-            activation=cfg.activation_fn,
-            float32_softmax=cfg.float32_softmax,
-            pre_layernorm=cfg.pre_layernorm,
-            embed_norm=cfg.encoder_normalize_before,
-            # The transform head normalises, and the released code has no other norm.
-            final_norm=cfg.pre_layernorm and not transform,
-            virtual_node=not cfg.no_virtual_node,
-            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
-            depth_scaled_init=not cfg.apply_graphormer_init,
+            task.schema, cfg, final_norm=cfg.pre_layernorm and not transform
         )
         outputs = task.targets.num_outputs
         if transform:

@@ -19,68 +19,28 @@ layers do (linear maps uniform within +-1 / sqrt(inputs), all embeddings N(0, 1)
 virtual node zero), GELU, and the dropout rates.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.models._base import GraphModel, VirtualNodeConfig, set_defaults
+from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
 from graphormer_plugin.modules import (
     GRPEEncoder,
+    GRPEEncoderConfig,
     LinearHead,
     MLPHead,
-    make_pair_encodings,
+    option,
 )
 
 
 @dataclass
-class GRPEConfig(VirtualNodeConfig):
-    """Options of GRPE; the defaults are those of `grpe_standard`."""
+class GRPEConfig(GRPEEncoderConfig, PairConfig):
+    """Options of GRPE: of its encoder, and of its head."""
 
-    max_hop: int = field(
-        default=5,
-        metadata={"help": "largest distance with a vector of its own, 1 to 253 (L)"},
-    )
-    perturb_noise: float = field(
-        default=0.0,
-        metadata={
-            "help": "uniform noise within +-this on node vectors in training",
-            "of_run": True,
-        },
-    )
-    independent_encodings: bool = field(
-        default=False,
-        metadata={"help": "own topology and edge vectors in every layer (Table 10)"},
-    )
-    head_layers: int = field(
-        default=0,
-        metadata={
-            "help": "hidden layers of the head, as wide as the nodes, with GELU, >= 0 "
-            "(last_mlp of the released code)"
-        },
-    )
-    no_topology_attention: bool = field(
-        default=False, metadata={"help": "no distances in the scores (Eq. 6, Table 9)"}
-    )
-    no_edge_attention: bool = field(
-        default=False, metadata={"help": "no bonds in the scores (Eq. 7, Table 9)"}
-    )
-    no_graph_encoded_value: bool = field(
-        default=False,
-        metadata={"help": "no distances and bonds in the values (Eq. 9, Table 9)"},
-    )
-    key_from_row: bool = field(
-        default=False,
-        metadata={
-            "help": "the key term reads the key of the attending node, as the released "
-            "code does; for checkpoints imported from it"
-        },
-    )
-    virtual_is_self: bool = field(
-        default=False,
-        metadata={
-            "help": "the virtual node has the relation of a node to itself, as in the "
-            "released code; for checkpoints imported from it"
-        },
+    head_layers: int = option(
+        0,
+        "hidden layers of the head, as wide as the nodes, with GELU, >= 0 (last_mlp of"
+        " the released code)",
     )
 
 
@@ -90,27 +50,7 @@ class GRPEModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":
-        encoder = GRPEEncoder(
-            task.schema,
-            node_table_size=cfg.node_table_size or None,
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            ffn_dim=cfg.encoder_ffn_embed_dim,
-            num_heads=cfg.encoder_attention_heads,
-            max_hop=cfg.max_hop,
-            dropout=cfg.dropout,
-            attention_dropout=cfg.attention_dropout,
-            act_dropout=cfg.act_dropout,
-            perturb_noise=cfg.perturb_noise,
-            independent_encodings=cfg.independent_encodings,
-            topology_attention=not cfg.no_topology_attention,
-            edge_attention=not cfg.no_edge_attention,
-            encode_value=not cfg.no_graph_encoded_value,
-            key_from_row=cfg.key_from_row,
-            virtual_is_self=cfg.virtual_is_self,
-            virtual_node=not cfg.no_virtual_node,
-            pair_encodings=make_pair_encodings(cfg.pair_encodings, task.schema),
-        )
+        encoder = GRPEEncoder(task.schema, cfg)
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         head = LinearHead(width, outputs)
         if cfg.head_layers:

@@ -18,7 +18,7 @@ from graphormer_plugin.modules.bond_encoder import (
     FeatureMap,
     edge_encoder,
 )
-from graphormer_plugin.modules.cgt_encoder import CGTEncoder
+from graphormer_plugin.modules.cgt_encoder import CGTEncoder, CGTEncoderConfig
 from graphormer_plugin.modules.chromatic_attention import (
     ChromaticAttention,
     PairVectors,
@@ -32,14 +32,27 @@ from graphormer_plugin.modules.edge_attention import (
 )
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import Encoder, SparseEncoder, joined_options
+from graphormer_plugin.modules.encoder_config import option, redefault
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.graph_transformer_encoder import (
     GraphTransformerEncoder,
+    GraphTransformerEncoderConfig,
     GraphTransformerLayer,
 )
-from graphormer_plugin.modules.graphormer_encoder import GraphormerEncoder
-from graphormer_plugin.modules.grpe_encoder import GRPEEncoder, RelationEncoding
-from graphormer_plugin.modules.message_passing import LayersHead, MessagePassingEncoder
+from graphormer_plugin.modules.graphormer_encoder import (
+    GraphormerEncoder,
+    GraphormerEncoderConfig,
+)
+from graphormer_plugin.modules.grpe_encoder import (
+    GRPEEncoder,
+    GRPEEncoderConfig,
+    RelationEncoding,
+)
+from graphormer_plugin.modules.message_passing import (
+    LayersHead,
+    MessagePassingEncoder,
+    MessagePassingEncoderConfig,
+)
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
 from graphormer_plugin.modules.node_position import (
     CentralityEncoding,
@@ -75,6 +88,7 @@ __all__ = [
     "BiasedAttention",
     "BondEncoder",
     "CGTEncoder",
+    "CGTEncoderConfig",
     "CentralityEncoding",
     "ChromaticAttention",
     "Dropout",
@@ -87,16 +101,20 @@ __all__ = [
     "Encoder",
     "EncoderLayer",
     "GRPEEncoder",
+    "GRPEEncoderConfig",
     "GaussianDistance",
     "GraphTransformerEncoder",
+    "GraphTransformerEncoderConfig",
     "GraphTransformerLayer",
     "GraphormerEncoder",
+    "GraphormerEncoderConfig",
     "IncidentBonds",
     "LaplacianEncoding",
     "LayersHead",
     "LinearHead",
     "MLPHead",
     "MessagePassingEncoder",
+    "MessagePassingEncoderConfig",
     "MaskedBatchNorm",
     "NodeEncoder",
     "NodeLayout",
@@ -121,7 +139,9 @@ __all__ = [
     "filter_messages",
     "joined_options",
     "make_pair_encodings",
+    "option",
     "read_out",
+    "redefault",
     "register_pair_encoding",
     "return_probabilities",
     "scatter_sum",

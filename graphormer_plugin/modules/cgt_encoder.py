@@ -1,7 +1,7 @@
 """Encoder of the chromatic graph Transformer (Menegaux et al. 2023, hal-04105101)."""
 
-from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -11,16 +11,103 @@ from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
 from graphormer_plugin.modules.compiled_attention import compiled_fits
 from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_config import (
+    PairTransformerConfig,
+    check_layers,
+    option,
+    redefault,
+)
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
-from graphormer_plugin.modules.pair_encodings import PairEncoding
+from graphormer_plugin.modules.pair_encodings import make_pair_encodings
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
 LARGE = 1 << 22  # elements of a [B, N, N, D] above which "auto" is "lean"
+
+
+@dataclass
+class CGTEncoderConfig(PairTransformerConfig):
+    """Options of `CGTEncoder`; the defaults are those of `cgt_zinc`, except that each
+    layer has its own maps of pair features."""
+
+    encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
+    encoder_embed_dim: int = redefault(PairTransformerConfig, "encoder_embed_dim", 64)
+    encoder_ffn_embed_dim: int = option(
+        0, "inner width of the feed-forward network; 0: twice the width"
+    )
+    encoder_attention_heads: int = option(4, "attention heads H (query-key products)")
+    dropout: float = redefault(PairTransformerConfig, "dropout", 0.0)
+    attention_dropout: float = option(
+        0.5, "dropout of connections in the attention, 0 <= p < 1"
+    )
+    act_dropout: Optional[float] = option(
+        None, "dropout after the activation, 0 <= p < 1 (default: as --dropout)"
+    )
+    activation_fn: str = option(
+        "relu", "of feed-forward network and head: relu or gelu (PCQM4Mv2)"
+    )
+    node_dropout: float = option(
+        0.0, "dropout of sending nodes in the attention, 0 <= p < 1"
+    )
+    channel_dropout: float = option(
+        0.0, "dropout of whole channels of the attention, 0 <= p < 1"
+    )
+    attention: str = option(
+        "chromatic",
+        "chromatic: a score per channel (Eq. 5); mono: per head (Eq. 4); additive: q + "
+        "k + E per channel (section 3.2)",
+    )
+    no_edge_values: bool = option(False, "no pair vectors in the messages (Table 5)")
+    neighbours_only: bool = option(
+        False, "nodes attend to themselves and their neighbours only"
+    )
+    relative_encoding: str = option(
+        "rwse",
+        "of pairs: rwse (random walks, Eq. 12), spde (distances, Eq. 11), both or none",
+    )
+    relative_steps: int = option(
+        20, "walk steps, and longest distance with its own vector (p)"
+    )
+    relative_dim: int = option(
+        0, "of the D channels of pair features, those of the relative encoding; 0: half"
+    )
+    pair_combine: str = option(
+        "concat", "bonds and relative encoding: concat (Eq. 9) or sum"
+    )
+    rwse_steps: int = option(
+        20, "random-walk return probabilities in the input, 0: none"
+    )
+    rwse_dim: int = option(28, "of the D channels of the input, those of --rwse-steps")
+    rings: str = option(
+        "none",
+        "pairs of nodes in one ring (section 3.4): additive (a vector), categorical "
+        "(bond types of their own) or none",
+    )
+    max_ring_size: int = option(18, "most nodes of a ring for --rings, >= 3")
+    substructures: str = option(
+        "rings",
+        "what counts as a ring: rings (cycles without chords), or a name that a module "
+        "in --user-data-dir registers",
+    )
+    share_edge_encoding: bool = option(
+        False, "one map from pair features to pair vectors for all layers"
+    )
+    own_edge_encoding: bool = option(
+        False, "one such map per layer, also where the preset shares one"
+    )
+    output_projection: str = option(
+        "full", "map after the attention: full, low_rank (D / 4) or none"
+    )
+    attention_memory: str = option(
+        "auto",
+        "lean: attention in chunks, recomputed in the backward pass; plain: all at "
+        "once; auto: lean for large batches; without effect in float32 on a CPU",
+        of_run=True,
+    )
 
 
 class CGTEncoder(Encoder):
@@ -33,27 +120,7 @@ class CGTEncoder(Encoder):
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        num_layers: number of layers, at least 1.
-        embed_dim: width D.
-        ffn_dim: inner width of the feed-forward network; None: 2 D.
-        num_heads: H.
-        node_table_size: see `NodeEncoder`.
-        rwse_steps: number of return probabilities in the node input; 0: none.
-        rwse_dim: channels of the node input that encode them.
-        relative_encoding, relative_steps, relative_dim: see `PairEncoder`.
-        combine, rings, neighbours_only: see `PairEncoder`.
-        max_ring_size, substructures: for `rings`, the most nodes of a ring, and what
-            counts as one, a name registered in `graphormer_plugin.data.rings`.
-        pair_dim: width of the pair features; None: D.
-        share_edge_encoding: all layers share the maps from pair features to E^att and
-            E^val.
-        edge_values: pairs add a vector to the message (Eq. 7); else Eq. 6.
-        attention, output_projection: see `ChromaticAttention`.
-        attention_memory: "plain", "lean" (see `PairVectors`), or "auto", by size. Without
-            effect where the compiled function fits (float32 on a CPU).
-        attention_dropout, node_dropout, channel_dropout: see `ChromaticAttention`.
-        dropout, act_dropout, activation: see `EncoderLayer`.
-        pair_encodings: added to the pair features (see `make_pair_encodings`).
+        config: sizes and options.
 
     Raises:
         ValueError: a size or rate out of range, or an unknown choice.
@@ -61,7 +128,10 @@ class CGTEncoder(Encoder):
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[119], bond_dims=[4])
-        >>> encoder = CGTEncoder(schema, num_layers=2, embed_dim=16, num_heads=4)
+        >>> config = CGTEncoderConfig(
+        ...     encoder_layers=2, encoder_embed_dim=16, rwse_steps=0
+        ... )
+        >>> encoder = CGTEncoder(schema, config)
         >>> sorted(encoder.required_fields)
         ['node_mask', 'relation_index', 'relations', 'x']
         >>> batch = {
@@ -76,55 +146,28 @@ class CGTEncoder(Encoder):
         torch.Size([1, 2, 16])
     """
 
-    def __init__(
-        self,
-        vocabularies: Vocabularies,
-        num_layers: int = 10,
-        embed_dim: int = 64,
-        ffn_dim: int | None = None,
-        num_heads: int = 4,
-        node_table_size: int | None = None,
-        rwse_steps: int = 0,
-        rwse_dim: int = 0,
-        relative_encoding: str = "rwse",
-        relative_steps: int = 16,
-        relative_dim: int | None = None,
-        pair_dim: int | None = None,
-        combine: str = "concat",
-        rings: str = "none",
-        max_ring_size: int = 18,
-        substructures: str = "rings",
-        neighbours_only: bool = False,
-        share_edge_encoding: bool = False,
-        edge_values: bool = True,
-        attention: str = "chromatic",
-        output_projection: str = "full",
-        attention_dropout: float = 0.0,
-        node_dropout: float = 0.0,
-        channel_dropout: float = 0.0,
-        dropout: float = 0.0,
-        act_dropout: float = 0.0,
-        activation: str = "relu",
-        attention_memory: str = "auto",
-        pair_encodings: Iterable[PairEncoding] = (),
-    ) -> None:
+    def __init__(self, vocabularies: Vocabularies, config: CGTEncoderConfig) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers {num_layers}, expected at least 1")
+        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
+        check_layers(config)
+        embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
+        rwse_steps, rwse_dim = config.rwse_steps, config.rwse_dim
         if rwse_steps < 0 or not (rwse_steps == 0 or 1 <= rwse_dim < embed_dim):
             raise ValueError(
                 f"rwse_steps {rwse_steps} and rwse_dim {rwse_dim} of embed_dim "
                 f"{embed_dim}, expected 0 steps, or 1 channel or more and some left"
             )
-        check_choice("attention memory", attention_memory, MEMORY)
+        check_choice("attention memory", config.attention_memory, MEMORY)
         self.embed_dim = embed_dim
-        self.max_ring_size, self.substructures = max_ring_size, substructures
+        self.max_ring_size = config.max_ring_size
+        self.substructures = config.substructures
         self.rwse_steps = rwse_steps
-        self.attention, self.attention_memory = attention, attention_memory
+        self.attention = config.attention
+        self.attention_memory = config.attention_memory
         self.node_encoder = NodeEncoder(
             vocabularies,
             embed_dim - rwse_dim if rwse_steps else embed_dim,
-            node_table_size,
+            config.node_table_size or None,
         )
         # A single column keeps its start.
         if self.node_encoder.categorical and len(self.node_encoder.table_rows) > 1:
@@ -134,42 +177,45 @@ class CGTEncoder(Encoder):
             self.rwse_proj = nn.Linear(rwse_steps, rwse_dim)
         self.pairs = PairEncoder(
             vocabularies,
-            pair_dim or embed_dim,
-            relative_encoding,
-            relative_steps,
-            relative_dim,
-            combine,
-            rings,
-            neighbours_only,
+            embed_dim,
+            config.relative_encoding,
+            config.relative_steps,
+            config.relative_dim or None,
+            config.pair_combine,
+            config.rings,
+            config.neighbours_only,
             pair_encodings,
         )
         for bonds in self.pairs.bonds:
             if len(bonds.table_rows) > 1:
                 init_columns(bonds, averaged=True)
+        mono = config.attention == "mono"
+        shared = config.share_edge_encoding and not config.own_edge_encoding
         self.projections = nn.ModuleList(
             PairProjection(
-                pair_dim or embed_dim,
-                num_heads if attention == "mono" else embed_dim,
-                embed_dim if edge_values else 0,
+                embed_dim,
+                config.encoder_attention_heads if mono else embed_dim,
+                0 if config.no_edge_values else embed_dim,
             )
-            for _ in range(1 if share_edge_encoding else num_layers)
+            for _ in range(1 if shared else num_layers)
         )
+        dropout, act_dropout = config.dropout, config.act_dropout
         self.layers = nn.ModuleList(
             EncoderLayer(
                 ChromaticAttention(
                     embed_dim,
-                    num_heads,
-                    attention,
-                    output_projection,
-                    attention_dropout,
-                    node_dropout,
-                    channel_dropout,
+                    config.encoder_attention_heads,
+                    config.attention,
+                    config.output_projection,
+                    config.attention_dropout,
+                    config.node_dropout,
+                    config.channel_dropout,
                 ),
                 embed_dim,
-                2 * embed_dim if ffn_dim is None else ffn_dim,
+                config.encoder_ffn_embed_dim or 2 * embed_dim,
                 dropout,
-                act_dropout,
-                activation,
+                dropout if act_dropout is None else act_dropout,
+                config.activation_fn,
                 pre_layernorm=False,
                 norm=MaskedBatchNorm,
             )

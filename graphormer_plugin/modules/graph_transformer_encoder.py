@@ -1,6 +1,7 @@
 """Encoder of the Graph Transformer (Dwivedi & Bresson 2021, arXiv:2012.09699)."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +21,12 @@ from graphormer_plugin.modules.edge_attention import (
 )
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.encoder import SparseEncoder
+from graphormer_plugin.modules.encoder_config import (
+    TransformerEncoderConfig,
+    check_layers,
+    option,
+    redefault,
+)
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import (
@@ -116,33 +123,75 @@ class GraphTransformerLayer(nn.Module):
         return x, edge
 
 
+@dataclass
+class GraphTransformerEncoderConfig(TransformerEncoderConfig):
+    """Options of `GraphTransformerEncoder`; the defaults are those of `gt_zinc`."""
+
+    encoder_layers: int = redefault(TransformerEncoderConfig, "encoder_layers", 10)
+    encoder_embed_dim: int = redefault(
+        TransformerEncoderConfig, "encoder_embed_dim", 64
+    )
+    encoder_ffn_embed_dim: int = option(
+        0, "inner width of the feed-forward networks; 0: twice the width"
+    )
+    encoder_attention_heads: int = redefault(
+        TransformerEncoderConfig, "encoder_attention_heads", 8
+    )
+    dropout: float = redefault(TransformerEncoderConfig, "dropout", 0.0)
+    attention_dropout: float = redefault(
+        TransformerEncoderConfig, "attention_dropout", 0.0
+    )
+    input_dropout: float = option(
+        0.0, "dropout on the embedded nodes and edges, 0 <= p < 1"
+    )
+    norm: str = option("batch", "normalisation: batch or layer (Table 1)")
+    full_graph: bool = option(
+        False,
+        "every node attends to every other one; edge features start from one constant "
+        "(Table 1)",
+    )
+    no_edge_features: bool = option(False, "Eq. 4-8 also where edges have features")
+    pos_enc: str = option(
+        "laplacian",
+        "in the node input: laplacian (eigenvectors), wl (Weisfeiler-Lehman roles, "
+        "Table 3) or none",
+    )
+    lap_pe_dim: int = option(8, "eigenvectors for --pos-enc laplacian, >= 1 (k)")
+    no_pair_features: bool = option(
+        False,
+        "with --full-graph: pairs have no features, Eq. 4-8, also where edges have "
+        "some",
+    )
+    wl_rows: int = option(
+        37,
+        "rows of the table for --pos-enc wl, >= 1; higher degrees share the last one. "
+        "With --wl-rounds 2, 70 hold all roles with degrees up to 4, 252 up to 5, 924 "
+        "up to 6; others share them by hash",
+    )
+    wl_rounds: int = option(
+        1,
+        "rounds for --pos-enc wl: 1, a role is a degree (released code), or 2, a "
+        "degree with the degrees of the neighbours",
+    )
+    attention_form: str = option(
+        "auto",
+        "without edge features: sparse (edge by edge), dense (padded matrices and a "
+        "mask), or auto, the faster one for each batch",
+        of_run=True,
+    )
+
+
 class GraphTransformerEncoder(SparseEncoder):
     """Graph Transformer of Dwivedi & Bresson 2021, without a virtual node.
 
-    Layers have the nodes of all graphs one after another, so they see no padding.
+    Layers have the nodes of all graphs one after another, so they see no padding. With
+    `full_graph`, real features of edges are not read, bond columns only say that pairs
+    have vectors, and positional encodings are still those of the graph itself.
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns
             and real features edges have no features (Eq. 4-8).
-        num_layers, embed_dim, num_heads: L, D and H.
-        ffn_dim: inner width of the feed-forward networks; None: 2 D.
-        node_table_size: rows per node column (see `NodeEncoder`).
-        edge_features: False ignores the features of edges.
-        full_graph: every node attends to every other one, and features of edges are
-            discarded: where the data have some, all pairs start with the vector of the
-            first bond type, which the layers update (the released code's 588,929
-            weights on ZINC); in place of real features they have none. Positional
-            encodings are still those of the graph itself.
-        pair_features: False: with `full_graph`, pairs have no features (Eq. 4-8).
-        pos_enc: "laplacian", "wl" or "none".
-        lap_pe_dim: eigenvectors k for "laplacian".
-        wl_rows, wl_rounds: for "wl", see `WLEncoding`.
-        norm: "batch" or "layer".
-        input_dropout: on the encoded nodes and edges.
-        dropout, attention_dropout, act_dropout: see `GraphTransformerLayer`.
-        attention_form: without features of edges, "sparse" looks up the two ends of
-            every edge, "dense" multiplies padded matrices and masks; "auto" takes for
-            each batch the one that is faster.
+        config: sizes and options.
 
     Raises:
         ValueError: a choice or a size out of range.
@@ -151,9 +200,10 @@ class GraphTransformerEncoder(SparseEncoder):
         >>> import torch
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(1, node_dims=[28], bond_dims=[4])
-        >>> encoder = GraphTransformerEncoder(
-        ...     schema, num_layers=2, embed_dim=16, num_heads=4, pos_enc="none"
+        >>> config = GraphTransformerEncoderConfig(
+        ...     encoder_layers=2, encoder_embed_dim=16, pos_enc="none"
         ... )
+        >>> encoder = GraphTransformerEncoder(schema, config)
         >>> batch = {
         ...     "x": torch.tensor([[[5], [0]], [[7], [3]]]),
         ...     "node_mask": torch.tensor([[True, False], [True, True]]),
@@ -166,76 +216,54 @@ class GraphTransformerEncoder(SparseEncoder):
     """
 
     def __init__(
-        self,
-        vocabularies: Vocabularies,
-        num_layers: int = 10,
-        embed_dim: int = 64,
-        num_heads: int = 8,
-        ffn_dim: int | None = None,
-        node_table_size: int | None = None,
-        edge_features: bool = True,
-        full_graph: bool = False,
-        pair_features: bool = True,
-        pos_enc: str = "laplacian",
-        lap_pe_dim: int = 8,
-        wl_rows: int = 37,
-        wl_rounds: int = 1,
-        norm: str = "batch",
-        input_dropout: float = 0.0,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        act_dropout: float = 0.0,
-        attention_form: str = "auto",
+        self, vocabularies: Vocabularies, config: GraphTransformerEncoderConfig
     ) -> None:
         super().__init__()
-        check_choice("pos_enc", pos_enc, POSITIONS)
-        check_choice("norm", norm, NORM_NAMES)
-        check_choice("attention_form", attention_form, FORMS)
-        sizes = {"num_layers": num_layers, "embed_dim": embed_dim}
-        if pos_enc == "laplacian":
-            sizes["lap_pe_dim"] = lap_pe_dim
-        elif pos_enc == "wl":
-            sizes["wl_rows"] = wl_rows
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"{name} {size}, expected at least 1")
+        check_layers(config)
+        check_choice("pos_enc", config.pos_enc, POSITIONS)
+        check_choice("norm", config.norm, NORM_NAMES)
+        check_choice("attention_form", config.attention_form, FORMS)
+        embed_dim, full_graph = config.encoder_embed_dim, config.full_graph
         self.real = bool(vocabularies.num_edge_features)
+        edge_features = bool(vocabularies.bond_dims or self.real)
+        edge_features = edge_features and not config.no_edge_features
         if full_graph:
-            edge_features = edge_features and pair_features and not self.real
-        edge_features = edge_features and bool(vocabularies.bond_dims or self.real)
-        if edge_features and attention_form == "dense":
+            edge_features = edge_features and not (config.no_pair_features or self.real)
+        if edge_features and config.attention_form == "dense":
             raise ValueError(
                 "attention_form dense: features of edges are updated edge by edge, "
                 "expected auto or sparse"
             )
-        if full_graph and attention_form == "sparse":
+        if full_graph and config.attention_form == "sparse":
             raise ValueError(
                 "attention_form sparse: a full graph is computed with all pairs, "
                 "expected auto"
             )
         self.embed_dim = embed_dim
         self.full_graph = full_graph
-        self.attention_form = attention_form
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
+        self.attention_form = config.attention_form
+        self.node_encoder = NodeEncoder(
+            vocabularies, embed_dim, config.node_table_size or None
+        )
         self.position: nn.Module | None = None
-        if pos_enc == "laplacian":
-            self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
-        elif pos_enc == "wl":
-            self.position = WLEncoding(wl_rows, embed_dim, wl_rounds)
+        if config.pos_enc == "laplacian":
+            self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
+        elif config.pos_enc == "wl":
+            self.position = WLEncoding(config.wl_rows, embed_dim, config.wl_rounds)
         self.bonds = edge_encoder(vocabularies, embed_dim) if edge_features else None
-        self.input_dropout = Dropout(input_dropout)
+        self.input_dropout = Dropout(config.input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
                 embed_dim,
-                ffn_dim or 2 * embed_dim,
-                num_heads,
+                config.encoder_ffn_embed_dim or 2 * embed_dim,
+                config.encoder_attention_heads,
                 edge_features,
-                attention_dropout,
-                dropout,
-                act_dropout,
-                NORMS[norm],
+                config.attention_dropout,
+                config.dropout,
+                config.act_dropout,
+                NORMS[config.norm],
             )
-            for _ in range(num_layers)
+            for _ in range(config.encoder_layers)
         )
 
     @property

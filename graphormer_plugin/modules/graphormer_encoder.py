@@ -1,7 +1,7 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
-from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Optional
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,11 @@ from graphormer_plugin.modules.bond_encoder import (
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_config import (
+    VirtualNodeConfig,
+    check_layers,
+    option,
+)
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.init import init_transformer
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
@@ -34,7 +39,7 @@ from graphormer_plugin.modules.node_position import (
     RandomWalkEncoding,
     position_vectors,
 )
-from graphormer_plugin.modules.pair_encodings import PairEncoding
+from graphormer_plugin.modules.pair_encodings import make_pair_encodings
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 NODE_RELATIONS = ("spatial", "laplacian", "none")
@@ -42,8 +47,92 @@ CENTRALITIES = ("directed", "undirected", "none")
 EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
 
 
+@dataclass
+class GraphormerEncoderConfig(VirtualNodeConfig):
+    """Options of `GraphormerEncoder`; the sizes are those of `graphormer_paper_base`."""
+
+    pre_layernorm: bool = option(
+        False, "LayerNorm before each half of a layer (paper), not after"
+    )
+    encoder_normalize_before: bool = option(
+        False, "LayerNorm on the embeddings (released code)"
+    )
+    activation_fn: str = option("gelu", "gelu, relu, or gelu_float32 (released code)")
+    float32_softmax: bool = option(
+        False, "softmax in float32 in any precision (released code)"
+    )
+    input_dropout: Optional[float] = option(
+        None,
+        "dropout on the embeddings, 0 <= p < 1 (default: as --dropout; the paper's "
+        "presets have 0)",
+    )
+    node_relation: str = option(
+        "spatial",
+        "how attention knows positions: spatial (bias by distance, Eq. 6), laplacian "
+        "(eigenvectors in the input) or none (Table 5)",
+    )
+    centrality: str = option(
+        "directed",
+        "degrees in the input (Eq. 5): directed (in and out), undirected (one table) "
+        "or none (Table 5)",
+    )
+    edge_type: str = option(
+        "multi_hop",
+        "where bonds enter: multi_hop (bias along the shortest path, Eq. 7), "
+        "single_hop (bias of the direct edge), node, aggregation (messages of "
+        "neighbours) or none (Table 5)",
+    )
+    multi_hop_max_dist: int = option(
+        5, "edges of a path that are read, 1..253 (N of Eq. 7)"
+    )
+    spatial_pos_max: int = option(
+        1024,
+        "hops from which on pairs do not attend, >= 1; FAR counts as 254 and "
+        "unreachable as 510 hops",
+    )
+    rwse_steps: int = option(
+        0, "random-walk return probabilities in the input, 0: none"
+    )
+    gaussian_kernels: int = option(
+        0, "Gaussians of the bias by L2 distance, for data with `pos`; 0: none"
+    )
+    lap_pe_dim: int = option(8, "eigenvectors for --node-relation laplacian, >= 1")
+    bond_table_size: int = option(
+        0,
+        "rows of the embedding table of every bond column; 0 takes the dataset's "
+        "vocabulary, the published code has 512",
+    )
+    num_in_degree: int = option(512, "in-degrees; larger ones share the last row")
+    num_out_degree: int = option(512, "out-degrees; larger ones share the last row")
+    num_spatial: int = option(
+        512,
+        "rows of the distance table, >= 3: unreachable, 0 hops, 1 hop, ...; longer "
+        "distances share the last row",
+    )
+    num_edge_dis: int = option(
+        0,
+        "rows of the table of path steps; 0 takes --multi-hop-max-dist, the published "
+        "code has 128",
+    )
+    num_atoms: int = option(
+        0,
+        "rows of the tables of all node columns together (released code: 4608 for 9 "
+        "columns); --node-table-size says it per column",
+    )
+    num_edges: int = option(
+        0,
+        "rows of the tables of all bond columns together (released code: 1536 for 3 "
+        "columns); --bond-table-size says it per column",
+    )
+    apply_graphormer_init: bool = option(
+        False,
+        "linear maps start from N(0, 0.02), as in the second version; else from N(0, "
+        "0.02 / sqrt(layers)), as in the first",
+    )
+
+
 class GraphormerEncoder(Encoder):
-    """Transformer over the nodes of a graph and, unless `virtual_node=False`, a virtual
+    """Transformer over the nodes of a graph and, unless `no_virtual_node`, a virtual
     node, whose attention has a bias from structure, Ying et al. 2021.
 
     The bias is made once and shared by all layers. The rows of the paper's ablation
@@ -52,36 +141,9 @@ class GraphormerEncoder(Encoder):
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        num_layers: number of layers.
-        embed_dim: width D.
-        ffn_dim: inner width of the feed-forward network.
-        num_heads: attention heads H.
-        node_relation: "spatial": a bias per distance (Eq. 6); "laplacian":
-            `lap_pe_dim` eigenvectors in the node input; "none".
-        centrality: "directed": vectors per in- and out-degree (Eq. 5); "undirected":
-            one vector per degree; "none".
-        edge_type: where bonds enter. "multi_hop": bias along the shortest path (Eq. 7);
-            "single_hop": bias of the direct edge; "node": added to their nodes;
-            "aggregation": added to the messages of neighbours; "none".
-        multi_hop_max_dist: steps of a path that are read.
-        spatial_pos_max: hops from which on pairs do not attend (see `AttnBias`).
-        rwse_steps: number of random-walk return probabilities in the node input.
-        gaussian_kernels: basis functions of the L2 distance of `pos`; 0: not used.
-        node_table_size, bond_table_size: rows per column (see `NodeEncoder`,
-            `BondEncoder`); None: the vocabularies.
-        num_in_degree, num_out_degree, num_spatial, num_edge_dis: rows of the tables of
-            degrees, distances and path steps (None: `multi_hop_max_dist`).
-        lap_pe_dim: eigenvectors for "laplacian".
-        dropout, act_dropout, activation, pre_layernorm: see `EncoderLayer`.
-        attention_dropout, float32_softmax: see `BiasedAttention`.
-        input_dropout: on the input of the first layer.
-        embed_norm: LayerNorm on the input of the first layer (released second version).
+        config: sizes and options.
         final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
             nothing else normalises the sum of all layers.
-        virtual_node: False: nodes only, T = N in place of N + 1.
-        pair_encodings: further terms of the bias (see `make_pair_encodings`).
-        depth_scaled_init: linear maps start from N(0, 0.02 / sqrt(num_layers)), as in
-            the first release; else from N(0, 0.02), as in the second.
 
     Raises:
         ValueError: an unknown choice or a size out of range.
@@ -89,9 +151,13 @@ class GraphormerEncoder(Encoder):
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])
-        >>> encoder = GraphormerEncoder(
-        ...     schema, num_layers=2, embed_dim=16, num_heads=4, edge_type="none"
+        >>> config = GraphormerEncoderConfig(
+        ...     encoder_layers=2,
+        ...     encoder_embed_dim=16,
+        ...     encoder_attention_heads=4,
+        ...     edge_type="none",
         ... )
+        >>> encoder = GraphormerEncoder(schema, config)
         >>> sorted(encoder.required_fields)
         ['dist', 'in_degree', 'node_mask', 'out_degree', 'x']
         >>> batch = {
@@ -108,50 +174,29 @@ class GraphormerEncoder(Encoder):
     def __init__(
         self,
         vocabularies: Vocabularies,
-        num_layers: int = 12,
-        embed_dim: int = 768,
-        ffn_dim: int = 768,
-        num_heads: int = 32,
-        node_relation: str = "spatial",
-        centrality: str = "directed",
-        edge_type: str = "multi_hop",
-        multi_hop_max_dist: int = 5,
-        spatial_pos_max: int | None = None,
-        rwse_steps: int = 0,
-        gaussian_kernels: int = 0,
-        node_table_size: int | None = None,
-        bond_table_size: int | None = None,
-        num_in_degree: int = 512,
-        num_out_degree: int = 512,
-        num_spatial: int = 512,
-        num_edge_dis: int | None = None,
-        lap_pe_dim: int = 8,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        act_dropout: float = 0.0,
-        input_dropout: float = 0.0,
-        activation: str = "gelu",
-        float32_softmax: bool = False,
-        pre_layernorm: bool = True,
-        embed_norm: bool = False,
+        config: GraphormerEncoderConfig,
         final_norm: bool | None = None,
-        virtual_node: bool = True,
-        pair_encodings: Iterable[PairEncoding] = (),
-        depth_scaled_init: bool = True,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers {num_layers}, expected at least 1")
-        check_choice("node_relation", node_relation, NODE_RELATIONS)
-        check_choice("centrality", centrality, CENTRALITIES)
-        check_choice("edge_type", edge_type, EDGE_TYPES)
+        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
+        check_layers(config)
+        check_choice("node_relation", config.node_relation, NODE_RELATIONS)
+        check_choice("centrality", config.centrality, CENTRALITIES)
+        check_choice("edge_type", config.edge_type, EDGE_TYPES)
+        embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
+        edge_type, num_layers = config.edge_type, config.encoder_layers
         self.embed_dim = embed_dim
-        self.multi_hop_max_dist, self.lap_pe_dim = multi_hop_max_dist, lap_pe_dim
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
-        self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
+        self.multi_hop_max_dist = config.multi_hop_max_dist
+        self.lap_pe_dim = config.lap_pe_dim
+        node_rows = config.num_atoms // (len(vocabularies.node_dims or ()) or 1)
+        bond_rows = config.num_edges // (len(vocabularies.bond_dims) or 1)
+        node_rows = node_rows or config.node_table_size
+        bond_rows = bond_rows or config.bond_table_size
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_rows or None)
+        self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         def bonds(width: int) -> BondEncoder | EdgeEncoder:
-            return edge_encoder(vocabularies, width, bond_table_size)
+            return edge_encoder(vocabularies, width, bond_rows or None)
 
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
@@ -162,58 +207,64 @@ class GraphormerEncoder(Encoder):
 
         # Encodings added to the node input, each reading its own batch fields.
         positions = nn.ModuleDict()
-        if centrality != "none":
-            out_rows = num_out_degree if centrality == "directed" else 0
+        if config.centrality != "none":
+            directed = config.centrality == "directed"
             positions["centrality"] = CentralityEncoding(
-                embed_dim, num_in_degree, out_rows
+                embed_dim, config.num_in_degree, config.num_out_degree * directed
             )
-        if node_relation == "laplacian":
-            positions["laplacian"] = LaplacianEncoding(lap_pe_dim, embed_dim)
-        if rwse_steps:
-            positions["random_walk"] = RandomWalkEncoding(rwse_steps, embed_dim)
+        if config.node_relation == "laplacian":
+            positions["laplacian"] = LaplacianEncoding(config.lap_pe_dim, embed_dim)
+        if config.rwse_steps:
+            positions["random_walk"] = RandomWalkEncoding(config.rwse_steps, embed_dim)
         if edge_type == "node":
             positions["bonds"] = IncidentBonds(bonds(embed_dim))
         self.positions = positions
 
-        edges = None
+        spatial = edges = distance = None
         if edge_type == "multi_hop":
-            edges = PathEncoding(bonds(num_heads), multi_hop_max_dist, num_edge_dis)
+            edges = PathEncoding(
+                bonds(num_heads), config.multi_hop_max_dist, config.num_edge_dis or None
+            )
         elif edge_type == "single_hop":
             edges = EdgeBias(bonds(num_heads))
+        if config.node_relation == "spatial":
+            spatial = SpatialEncoding(num_heads, config.num_spatial)
+        if config.gaussian_kernels:
+            distance = GaussianDistance(num_heads, config.gaussian_kernels)
         self.attn_bias = AttnBias(
             num_heads,
-            (
-                SpatialEncoding(num_heads, num_spatial)
-                if node_relation == "spatial"
-                else None
-            ),
+            spatial,
             edges,
-            GaussianDistance(num_heads, gaussian_kernels) if gaussian_kernels else None,
-            spatial_pos_max,
-            virtual_node,
+            distance,
+            config.spatial_pos_max,
+            not config.no_virtual_node,
             pair_encodings,
         )
         self.bond_messages = bonds(embed_dim) if edge_type == "aggregation" else None
 
+        embed_norm, dropout = config.encoder_normalize_before, config.input_dropout
         self.embed_norm = nn.LayerNorm(embed_dim) if embed_norm else nn.Identity()
-        self.input_dropout = Dropout(input_dropout)
+        self.input_dropout = Dropout(config.dropout if dropout is None else dropout)
         self.layers = nn.ModuleList(
             EncoderLayer(
                 BiasedAttention(
-                    embed_dim, num_heads, attention_dropout, float32_softmax
+                    embed_dim,
+                    num_heads,
+                    config.attention_dropout,
+                    config.float32_softmax,
                 ),
                 embed_dim,
-                ffn_dim,
-                dropout,
-                act_dropout,
-                activation,
-                pre_layernorm,
+                config.encoder_ffn_embed_dim,
+                config.dropout,
+                config.act_dropout,
+                config.activation_fn,
+                config.pre_layernorm,
             )
             for _ in range(num_layers)
         )
-        final_norm = pre_layernorm if final_norm is None else final_norm
+        final_norm = config.pre_layernorm if final_norm is None else final_norm
         self.final_norm = nn.LayerNorm(embed_dim) if final_norm else nn.Identity()
-        depth = num_layers if depth_scaled_init else 1
+        depth = 1 if config.apply_graphormer_init else num_layers
         self.apply(lambda module: init_transformer(module, depth))
 
     @property

@@ -1,6 +1,6 @@
 """Encoder of GRPE (Park et al. 2022, arXiv:2201.12787)."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,10 +17,15 @@ from cython_ext.codes import (
 )
 from graphormer_plugin.modules.bond_encoder import FeatureMap
 from graphormer_plugin.modules.encoder import Encoder, joined_options
+from graphormer_plugin.modules.encoder_config import (
+    VirtualNodeConfig,
+    check_layers,
+    option,
+)
 from graphormer_plugin.modules.encoder_layer import EncoderLayer
 from graphormer_plugin.modules.graph_random import NOISE, uniform
 from graphormer_plugin.modules.node_encoder import NodeEncoder, VirtualNode
-from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
+from graphormer_plugin.modules.pair_encodings import PairTerms, make_pair_encodings
 from graphormer_plugin.modules.relative_attention import (
     EdgeTerms,
     RelationTables,
@@ -172,43 +177,58 @@ class RelationEncoding(VocabularyModule):
         return {name: labels for name in names if name in weights}
 
 
+@dataclass
+class GRPEEncoderConfig(VirtualNodeConfig):
+    """Options of `GRPEEncoder`; the sizes are those of `grpe_standard`."""
+
+    max_hop: int = option(5, "largest distance with a vector of its own, 1 to 253 (L)")
+    perturb_noise: float = option(
+        0.0, "uniform noise within +-this on node vectors in training", of_run=True
+    )
+    independent_encodings: bool = option(
+        False, "own topology and edge vectors in every layer (Table 10)"
+    )
+    no_topology_attention: bool = option(
+        False, "no distances in the scores (Eq. 6, Table 9)"
+    )
+    no_edge_attention: bool = option(False, "no bonds in the scores (Eq. 7, Table 9)")
+    no_graph_encoded_value: bool = option(
+        False, "no distances and bonds in the values (Eq. 9, Table 9)"
+    )
+    key_from_row: bool = option(
+        False,
+        "the key term reads the key of the attending node, as the released code does; "
+        "for checkpoints imported from it",
+    )
+    virtual_is_self: bool = option(
+        False,
+        "the virtual node has the relation of a node to itself, as in the released "
+        "code; for checkpoints imported from it",
+    )
+
+
 class GRPEEncoder(Encoder):
     """Graph Transformer with relative positional encoding, Park et al. 2022.
 
-    Pre-LayerNorm layers over the nodes and, unless `virtual_node=False`, a virtual node
+    Pre-LayerNorm layers over the nodes and, unless `no_virtual_node`, a virtual node
     at position 0, which is related to every node by a vector of its own and takes no
-    part in shortest paths.
+    part in shortest paths. The batch's `relation_index` has the same `max_hop`.
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        num_layers: number of layers.
-        embed_dim: width D (the paper's d_z).
-        ffn_dim: inner width of the feed-forward network.
-        num_heads: attention heads H.
-        max_hop: L, the distance up to which each hop has its own vector; the collator
-            must build `relation_index` with the same value.
-        node_table_size: rows per node column (see `NodeEncoder`).
-        dropout, attention_dropout, act_dropout: see `EncoderLayer`,
-            `RelativeAttention`.
-        perturb_noise: in training, uniform noise in [-perturb_noise, perturb_noise] is
-            added to the encoded nodes.
-        independent_encodings: every layer has its own tables (Table 10 of the paper).
-        topology_attention, edge_attention, encode_value: see `RelationEncoding` (Table
-            9).
-        key_from_row: see `RelativeAttention`.
-        virtual_is_self: the virtual node is related to itself as a node is to itself,
-            as in the released code; else by the relation of pairs with it.
-        virtual_node: False: nodes only, T = N in place of N + 1.
-        pair_encodings: further terms of the scores (see `make_pair_encodings`).
+        config: sizes and options.
 
     Raises:
-        ValueError: a size, rate or noise out of range, or `virtual_is_self` without a
-            virtual node.
+        ValueError: a size, rate or noise out of range, an unknown pair encoding, or
+            `virtual_is_self` without a virtual node.
 
     Example:
         >>> from graphormer_plugin.data.schema import FeatureSchema
         >>> schema = FeatureSchema(2, node_dims=[119, 5], bond_dims=[4])
-        >>> encoder = GRPEEncoder(schema, num_layers=2, embed_dim=16, num_heads=4)
+        >>> config = GRPEEncoderConfig(
+        ...     encoder_layers=2, encoder_embed_dim=16, encoder_attention_heads=4
+        ... )
+        >>> encoder = GRPEEncoder(schema, config)
         >>> batch = {
         ...     "x": torch.tensor([[[6, 0], [8, 1]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
@@ -221,69 +241,55 @@ class GRPEEncoder(Encoder):
         torch.Size([1, 3, 16])
     """
 
-    def __init__(
-        self,
-        vocabularies: Vocabularies,
-        num_layers: int = 12,
-        embed_dim: int = 768,
-        ffn_dim: int = 768,
-        num_heads: int = 32,
-        max_hop: int = 5,
-        node_table_size: int | None = None,
-        dropout: float = 0.1,
-        attention_dropout: float = 0.1,
-        act_dropout: float = 0.0,
-        perturb_noise: float = 0.0,
-        independent_encodings: bool = False,
-        topology_attention: bool = True,
-        edge_attention: bool = True,
-        encode_value: bool = True,
-        key_from_row: bool = False,
-        virtual_is_self: bool = False,
-        virtual_node: bool = True,
-        pair_encodings: Iterable[PairEncoding] = (),
-    ) -> None:
+    def __init__(self, vocabularies: Vocabularies, config: GRPEEncoderConfig) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise ValueError(f"num_layers {num_layers}, expected at least 1")
-        if not perturb_noise >= 0:
-            raise ValueError(f"perturb_noise {perturb_noise}, expected at least 0")
-        if virtual_is_self and not virtual_node:
+        pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
+        check_layers(config)
+        noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
+        if not noise >= 0:
+            raise ValueError(f"perturb_noise {noise}, expected at least 0")
+        if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
-        self.embed_dim, self.max_hop = embed_dim, max_hop
-        self.perturb_noise = perturb_noise
-        self.virtual_is_self = virtual_is_self
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
-        self.virtual_node = VirtualNode(embed_dim) if virtual_node else None
-        if virtual_node:  # all else starts as torch's layers do, embeddings N(0, 1)
+        self.embed_dim, self.max_hop = embed_dim, config.max_hop
+        self.perturb_noise = noise
+        self.virtual_is_self = config.virtual_is_self
+        self.node_encoder = NodeEncoder(
+            vocabularies, embed_dim, config.node_table_size or None
+        )
+        self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
+        # All else starts as torch's layers do, embeddings N(0, 1).
+        if self.virtual_node is not None:
             nn.init.zeros_(self.virtual_node.embedding.weight)
         self.encodings = nn.ModuleList(
             RelationEncoding(
-                max_hop,
+                config.max_hop,
                 vocabularies.num_bond_types,
                 embed_dim,
-                num_heads,
-                topology_attention,
-                edge_attention,
-                encode_value,
-                vocabularies.num_edge_features,
+                config.encoder_attention_heads,
+                topology_attention=not config.no_topology_attention,
+                edge_attention=not config.no_edge_attention,
+                encode_value=not config.no_graph_encoded_value,
+                num_edge_features=vocabularies.num_edge_features,
             )
-            for _ in range(num_layers if independent_encodings else 1)
+            for _ in range(config.encoder_layers if config.independent_encodings else 1)
         )
         self.layers = nn.ModuleList(
             EncoderLayer(
                 RelativeAttention(
-                    embed_dim, num_heads, attention_dropout, key_from_row
+                    embed_dim,
+                    config.encoder_attention_heads,
+                    config.attention_dropout,
+                    config.key_from_row,
                 ),
                 embed_dim,
-                ffn_dim,
-                dropout,
-                act_dropout,
+                config.encoder_ffn_embed_dim,
+                config.dropout,
+                config.act_dropout,
             )
-            for _ in range(num_layers)
+            for _ in range(config.encoder_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
-        self.pair_terms = PairTerms(pair_encodings, num_heads)
+        self.pair_terms = PairTerms(pair_encodings, config.encoder_attention_heads)
 
     @property
     def required_fields(self) -> frozenset[str]:

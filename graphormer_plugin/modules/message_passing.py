@@ -1,6 +1,7 @@
 """Message passing over the edges of sparse batches: the encoder of the baselines."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -29,6 +30,12 @@ from graphormer_plugin.modules.convolutions import (
 )
 from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.encoder import SparseEncoder
+from graphormer_plugin.modules.encoder_config import (
+    LayersConfig,
+    check_layers,
+    option,
+    redefault,
+)
 from graphormer_plugin.modules.init import init_columns
 from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import LaplacianEncoding, position_vectors
@@ -140,6 +147,24 @@ class MessagePassingLayer(nn.Module):
         return x if self.activation is None else self.activation(x)
 
 
+@dataclass
+class MessagePassingEncoderConfig(LayersConfig):
+    """Options of `MessagePassingEncoder`."""
+
+    encoder_layers: int = redefault(LayersConfig, "encoder_layers", 16)
+    dropout: float = redefault(LayersConfig, "dropout", 0.0)
+    virtual_node: bool = option(
+        False, "a vector per graph that all its nodes read and write"
+    )
+    lap_pe_dim: int = option(0, "Laplacian eigenvectors in the node input (k); 0: none")
+    norm: str = option("batch", "normalisation: batch, layer or none")
+    no_residual: bool = option(False, "a layer replaces its input")
+    linear_last_layer: bool = option(False, "no activation after the last layer")
+    xavier_embeddings: bool = option(
+        False, "tables of nodes and bonds start Xavier-uniform, as OGB's"
+    )
+
+
 class MessagePassingEncoder(SparseEncoder):
     """Node vectors, and layers of message passing over the edges. Nothing is of the size
     of all node pairs.
@@ -147,16 +172,7 @@ class MessagePassingEncoder(SparseEncoder):
     Args:
         conv: a key of `CONVOLUTIONS`.
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
-        num_layers: number of layers, at least 1.
-        embed_dim: width D.
-        node_table_size: rows per node column (see `NodeEncoder`).
-        norm, residual, dropout: see `LayerSettings`.
-        linear_last_layer: no activation after the last layer.
-        virtual_node: one more vector per graph, that all its nodes read and write.
-        lap_pe_dim: Laplacian eigenvectors in the node vectors (Dwivedi et al. 2020,
-            arXiv:2003.00982), 0 for none.
-        xavier_embeddings: tables of nodes and bonds start Xavier-uniform, each column by
-            itself, as OGB's; False: N(0, 1), torch's own.
+        config: sizes and options.
         **conv_options: those of the convolution.
 
     Raises:
@@ -167,33 +183,27 @@ class MessagePassingEncoder(SparseEncoder):
         self,
         conv: str,
         vocabularies: Vocabularies,
-        num_layers: int = 16,
-        embed_dim: int = 128,
-        node_table_size: int | None = None,
-        norm: str = "batch",
-        residual: bool = True,
-        linear_last_layer: bool = False,
-        virtual_node: bool = False,
-        dropout: float = 0.0,
-        lap_pe_dim: int = 0,
-        xavier_embeddings: bool = False,
+        config: MessagePassingEncoderConfig,
         **conv_options: Any,
     ) -> None:
         super().__init__()
         check_choice("conv", conv, CONVOLUTIONS)
-        check_choice("norm", norm, NORMS)
-        sizes = {"num_layers": num_layers, "embed_dim": embed_dim}
-        sizes["hidden_dim"] = conv_options.get("hidden_dim", 1)
-        for name, size in sizes.items():
-            if size < 1:
-                raise ValueError(f"{name} {size}, expected at least 1")
+        check_choice("norm", config.norm, NORMS)
+        check_layers(config)
+        hidden_dim = conv_options.get("hidden_dim", 1)
+        if hidden_dim < 1:
+            raise ValueError(f"hidden_dim {hidden_dim}, expected at least 1")
+        embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         self.embed_dim = embed_dim
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_table_size)
+        self.node_encoder = NodeEncoder(
+            vocabularies, embed_dim, config.node_table_size or None
+        )
         self.position = None
-        if lap_pe_dim:
-            self.position = LaplacianEncoding(lap_pe_dim, embed_dim)
-        self.virtual_node = nn.Embedding(1, embed_dim) if virtual_node else None
-        if virtual_node:
+        if config.lap_pe_dim:
+            self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
+        self.virtual_node = None
+        if config.virtual_node:
+            self.virtual_node = nn.Embedding(1, embed_dim)
             nn.init.zeros_(self.virtual_node.weight)
         self.bond_owner = CONVOLUTIONS[conv].bonds
         width = conv_options.get("edge_dim", embed_dim)
@@ -214,18 +224,23 @@ class MessagePassingEncoder(SparseEncoder):
         for number in range(num_layers):
             last = number == num_layers - 1
             layer = LayerSettings(
-                embed_dim, norm, residual, dropout, last, bonds("layer")
+                embed_dim,
+                config.norm,
+                not config.no_residual,
+                config.dropout,
+                last,
+                bonds("layer"),
             )
             self.layers.append(
                 MessagePassingLayer(
                     conv,
                     layer,
-                    linear_last_layer and last,
-                    virtual_node,
+                    config.linear_last_layer and last,
+                    config.virtual_node,
                     **conv_options,
                 )
             )
-        if xavier_embeddings:
+        if config.xavier_embeddings:
             for module in self.modules():
                 columns = isinstance(module, (NodeEncoder, BondEncoder))
                 if columns and hasattr(module, "embedding"):  # not a linear map

@@ -64,7 +64,7 @@ class LaplacianEncoding(nn.Module):
     def __init__(self, num_vectors: int, embed_dim: int) -> None:
         super().__init__()
         if num_vectors < 1:
-            raise ValueError(f"num_vectors {num_vectors}, expected at least 1")
+            raise ValueError(f"lap_pe_dim {num_vectors}, expected at least 1")
         self.num_vectors = num_vectors
         self.projection = nn.Linear(num_vectors, embed_dim)
 
@@ -112,7 +112,7 @@ class WLEncoding(nn.Module):
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:
         super().__init__()
         if num_rows < 1:
-            raise ValueError(f"num_rows {num_rows}, expected at least 1")
+            raise ValueError(f"wl_rows {num_rows}, expected at least 1")
         if rounds not in (1, 2):
             raise ValueError(f"wl_rounds {rounds}, expected 1 or 2")
         self.rounds = rounds

@@ -265,7 +265,7 @@ def test_without_residual_connections_a_layer_replaces_its_input():
             "unknown head_style 'two', expected mlp|linear|layers",
         ),
         ("gcn", "readout", "avg", "unknown readout 'avg'"),
-        ("gcn", "encoder_layers", 0, "num_layers 0, expected at least 1"),
+        ("gcn", "encoder_layers", 0, "encoder_layers 0, expected at least 1"),
         ("gcn", "encoder_embed_dim", 0, "embed_dim 0, expected at least 1"),
         ("gin", "encoder_ffn_embed_dim", 0, "hidden_dim 0, expected at least 1"),
         ("gat", "encoder_attention_heads", 3, "num_heads 3 does not divide"),

@@ -9,6 +9,7 @@ import torch
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     CGTEncoder,
+    CGTEncoderConfig,
     PairEncoder,
     cgt_encoder,
     node_position,
@@ -24,13 +25,16 @@ TYPES = 6
 def make_encoder(**options):
     torch.manual_seed(0)
     settings = dict(
-        vocabularies=FeatureSchema(2, toy_graphs.NODE_DIMS, BOND_DIMS),
-        num_layers=2,
-        embed_dim=D,
-        num_heads=HEADS,
+        encoder_layers=2,
+        encoder_embed_dim=D,
+        encoder_attention_heads=HEADS,
         relative_steps=STEPS,
+        rwse_steps=0,
+        attention_dropout=0.0,
     )
-    encoder = CGTEncoder(**{**settings, **options}).double()
+    schema = FeatureSchema(2, toy_graphs.NODE_DIMS, BOND_DIMS)
+    config = CGTEncoderConfig(**{**settings, **options})
+    encoder = CGTEncoder(schema, config).double()
     for parameter in encoder.parameters():  # larger than at the start
         torch.nn.init.normal_(parameter, std=0.5)
     for name, buffer in encoder.named_buffers():
@@ -156,11 +160,11 @@ OPTIONS = [
     {"relative_encoding": "spde"},
     {"relative_encoding": "both"},
     {"relative_encoding": "none"},
-    {"relative_encoding": "both", "combine": "sum"},
-    {"relative_encoding": "both", "relative_dim": 6, "pair_dim": 11},
+    {"relative_encoding": "both", "pair_combine": "sum"},
+    {"relative_encoding": "both", "relative_dim": 5},
     {"rings": "additive"},
     {"rings": "categorical"},
-    {"rings": "categorical", "relative_encoding": "spde", "combine": "sum"},
+    {"rings": "categorical", "relative_encoding": "spde", "pair_combine": "sum"},
     {"rings": "additive", "relative_encoding": "spde", "attention": "mono"},
     {"rwse_steps": 5, "rwse_dim": 3},
     {"rwse_steps": 2, "rwse_dim": 3, "relative_encoding": "none"},
@@ -171,12 +175,12 @@ OPTIONS = [
     {"attention": "mono"},
     {"attention": "mono", "share_edge_encoding": True},
     {"attention": "additive"},
-    {"attention": "additive", "edge_values": False},
-    {"edge_values": False},
-    {"edge_values": False, "share_edge_encoding": True, "attention": "mono"},
+    {"attention": "additive", "no_edge_values": True},
+    {"no_edge_values": True},
+    {"no_edge_values": True, "share_edge_encoding": True, "attention": "mono"},
     {"output_projection": "none"},
     {"output_projection": "low_rank"},
-    {"ffn_dim": 5},
+    {"encoder_ffn_embed_dim": 5},
 ]
 
 
@@ -334,19 +338,18 @@ def test_pair_work_of_all_layers_is_done_once(monkeypatch):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_layers": 0}, "num_layers 0"),
-        ({"rwse_steps": 4}, "rwse_steps 4 and rwse_dim 0"),
+        ({"encoder_layers": 0}, "encoder_layers 0"),
+        ({"rwse_steps": 4, "rwse_dim": 0}, "rwse_steps 4 and rwse_dim 0"),
         ({"rwse_steps": -1, "rwse_dim": 4}, "rwse_steps -1"),
         ({"rwse_steps": 4, "rwse_dim": 8}, "rwse_dim 8 of embed_dim 8"),
         ({"relative_encoding": "rw"}, "unknown relative encoding 'rw', expected rwse"),
         ({"relative_steps": 0}, "steps 0 of the encoding"),
         ({"relative_dim": 8}, "width 8 of the relative encoding"),
-        ({"relative_dim": 0}, "width 0 of the relative encoding"),
         ({"relative_dim": 1, "relative_encoding": "both"}, "width 1 of the relative"),
-        ({"relative_dim": 3, "combine": "sum"}, "width 3 .* has none to choose"),
+        ({"relative_dim": 3, "pair_combine": "sum"}, "width 3 .* has none to choose"),
         ({"relative_dim": 3, "relative_encoding": "none"}, "width 3 .* none to choose"),
         ({"rings": "some"}, "unknown rings 'some'"),
-        ({"combine": "mul"}, "unknown combination of pair features 'mul'"),
+        ({"pair_combine": "mul"}, "unknown combination of pair features 'mul'"),
         ({"attention_memory": "small"}, "unknown attention memory 'small'"),
     ],
 )

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
+    GraphTransformerEncoderConfig,
     LaplacianEncoding,
     MLPHead,
     WLEncoding,
@@ -21,11 +22,11 @@ from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_grap
 VARIANTS = {
     "edges": {},
     "edges, layer norm": {"norm": "layer", "pos_enc": "none"},
-    "sparse": {"edge_features": False, "attention_form": "sparse"},
-    "dense": {"edge_features": False, "attention_form": "dense"},
+    "sparse": {"no_edge_features": True, "attention_form": "sparse"},
+    "dense": {"no_edge_features": True, "attention_form": "dense"},
     "full": {"full_graph": True},
     "full, layer norm": {"full_graph": True, "norm": "layer"},
-    "full, no pair features": {"full_graph": True, "pair_features": False},
+    "full, no pair features": {"full_graph": True, "no_pair_features": True},
     "wl": {"pos_enc": "wl"},
     "wl, two rounds": {"pos_enc": "wl", "wl_rounds": 2},
 }
@@ -33,17 +34,17 @@ VARIANTS = {
 
 def make_encoder(**options):
     torch.manual_seed(0)
-    encoder = GraphTransformerEncoder(
-        FeatureSchema(2, NODE_DIMS, [2, 2]),
+    config = GraphTransformerEncoderConfig(
         **{
-            "num_layers": 3,
-            "embed_dim": 12,
-            "num_heads": 3,
+            "encoder_layers": 3,
+            "encoder_embed_dim": 12,
+            "encoder_attention_heads": 3,
             "lap_pe_dim": 2,
             "wl_rows": 5,
             **options,
         },
     )
+    encoder = GraphTransformerEncoder(FeatureSchema(2, NODE_DIMS, [2, 2]), config)
     for name, buffer in encoder.named_buffers():
         if name.endswith(("running_mean", "running_var")):
             buffer.copy_(torch.rand(buffer.shape) + 0.5)
@@ -168,7 +169,7 @@ def test_equals_a_loop_over_the_equations(options, directed, rng):
 
 @torch.no_grad()
 def test_the_clamp_matters_in_these_tests(rng, monkeypatch):
-    encoder = make_encoder(edge_features=False)
+    encoder = make_encoder(no_edge_features=True)
     for layer in encoder.layers:
         layer.scores.query.weight *= 20
     batch = make_batch(encoder, make_graphs(rng))
@@ -184,7 +185,7 @@ def test_parallel_edges_and_self_loops_count_in_both_forms():
     graph["x"][:, 0] = range(4)
     out = []
     for form in ("sparse", "dense"):
-        encoder = make_encoder(edge_features=False, attention_form=form)
+        encoder = make_encoder(no_edge_features=True, attention_form=form)
         out.append(encoder(make_batch(encoder, [graph])))
         expected = loop_over_equations(encoder, graph)
         assert (out[-1][0] - expected).abs().max() < 1e-10
@@ -214,7 +215,7 @@ def test_forms_have_equal_gradients(rng):
     graphs = make_graphs(rng)
     grads = []
     for attention_form in ("sparse", "dense"):
-        encoder = make_encoder(edge_features=False, attention_form=attention_form)
+        encoder = make_encoder(no_edge_features=True, attention_form=attention_form)
         encoder.train()
         torch.manual_seed(0)  # of the signs
         out = encoder(make_batch(encoder, graphs))
@@ -225,7 +226,7 @@ def test_forms_have_equal_gradients(rng):
 
 
 def test_the_form_is_chosen_by_batch(rng):
-    encoder = make_encoder(edge_features=False)
+    encoder = make_encoder(no_edge_features=True)
     thin = [undirected_graph(40, [(i, i + 1) for i in range(39)])]
     thick = [random_graph(rng, 20, 0.5)]
     for graph, dense in ((thin, False), (thick, True)):
@@ -258,7 +259,7 @@ def test_full_graph_reads_no_edges():
     encoder = make_encoder(full_graph=True)
     assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
     assert encoder.bonds is not None
-    encoder = make_encoder(full_graph=True, pair_features=False)
+    encoder = make_encoder(full_graph=True, no_pair_features=True)
     assert encoder.required_fields == {"x", "node_mask", "node_graph", "lap_pe"}
     assert encoder.bonds is None
 
@@ -266,10 +267,10 @@ def test_full_graph_reads_no_edges():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 5}, "embed_dim 12 is not a multiple of 5 heads"),
-        ({"num_layers": 0}, "num_layers 0"),
-        ({"embed_dim": 0}, "embed_dim 0, expected at least 1"),
-        ({"embed_dim": -4}, "embed_dim -4, expected at least 1"),
+        ({"encoder_attention_heads": 5}, "embed_dim 12 is not a multiple of 5 heads"),
+        ({"encoder_layers": 0}, "encoder_layers 0"),
+        ({"encoder_embed_dim": 0}, "embed_dim 0, expected at least 1"),
+        ({"encoder_embed_dim": -4}, "embed_dim -4, expected at least 1"),
         ({"norm": "instance"}, r"unknown norm 'instance', expected batch\|layer"),
         ({"pos_enc": "rw"}, r"unknown pos_enc 'rw', expected none\|laplacian\|wl"),
         ({"attention_form": "x"}, "unknown attention_form 'x'"),
@@ -339,15 +340,15 @@ def test_released_code(file):
         node_dims=[config["num_atom_type"] if edges else config["in_dim"]],
         bond_dims=[config["num_bond_type"]] if edges else [],
     )
-    encoder = GraphTransformerEncoder(
-        schema,
-        num_layers=config["L"],
-        embed_dim=config["hidden_dim"],
-        num_heads=config["n_heads"],
+    options = GraphTransformerEncoderConfig(
+        encoder_layers=config["L"],
+        encoder_embed_dim=config["hidden_dim"],
+        encoder_attention_heads=config["n_heads"],
         pos_enc="laplacian" if config["lap_pos_enc"] else "none",
         lap_pe_dim=config["pos_enc_dim"],
         norm="batch" if config["batch_norm"] else "layer",
     )
+    encoder = GraphTransformerEncoder(schema, options)
     outputs = golden["output"].shape[1]
     head = MLPHead.halving(config["hidden_dim"], 2, outputs)
     model = torch.nn.ModuleDict({"encoder": encoder, "head": head}).double().eval()

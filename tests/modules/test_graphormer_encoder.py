@@ -270,7 +270,7 @@ def test_random_parts_act_in_training_only(graphs):
 
 @torch.no_grad()
 def test_float32_parts_matter_in_other_precisions_only(graphs):
-    for option in ({"float32_softmax": True}, {"activation": "gelu_float32"}):
+    for option in ({"float32_softmax": True}, {"activation_fn": "gelu_float32"}):
         plain, option = make_encoder().eval(), make_encoder(**option).eval()
         batch = batch_of(plain, graphs)
         difference = (plain(batch) - option(batch)).abs().max()
@@ -347,7 +347,9 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
     """Largest tensor of the forward and backward pass at B 16, N 24, L 5, H 32."""
     rng = np.random.default_rng(0)
     big = [random_graph(rng, 24, 0.1, BOND_TYPES) for _ in range(16)]
-    encoder = make_encoder(num_heads=32, embed_dim=32, num_layers=1).float()
+    encoder = make_encoder(
+        encoder_attention_heads=32, encoder_embed_dim=32, encoder_layers=1
+    ).float()
     batch = collate(big, encoder.required_fields, BOND_TYPES, path_length=STEPS)
     sizes = []
 
@@ -367,11 +369,11 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 3}, "not a multiple of 3 heads"),
-        ({"num_heads": 0}, "not a multiple of 0 heads"),
-        ({"embed_dim": 0}, "embed_dim 0"),
-        ({"ffn_dim": 0}, "ffn_dim 0"),
-        ({"num_layers": 0}, "num_layers 0"),
+        ({"encoder_attention_heads": 3}, "not a multiple of 3 heads"),
+        ({"encoder_attention_heads": 0}, "not a multiple of 0 heads"),
+        ({"encoder_embed_dim": 0}, "embed_dim 0"),
+        ({"encoder_ffn_embed_dim": 0}, "ffn_dim 0"),
+        ({"encoder_layers": 0}, "encoder_layers 0"),
         ({"edge_type": "path"}, "unknown edge_type 'path', expected multi_hop|single"),
         ({"node_relation": "wl"}, "unknown node_relation 'wl'"),
         ({"centrality": "degree"}, "unknown centrality 'degree'"),
@@ -380,11 +382,11 @@ def test_path_bias_makes_no_tensor_per_step_and_head():
         ({"num_edge_dis": 2}, "num_weights 2"),
         ({"spatial_pos_max": 0}, "spatial_pos_max 0"),
         ({"num_in_degree": 0}, "num_in_degree 0"),
-        ({"node_relation": "laplacian", "lap_pe_dim": 0}, "num_vectors 0"),
+        ({"node_relation": "laplacian", "lap_pe_dim": 0}, "lap_pe_dim 0"),
         ({"rwse_steps": -1}, "num_steps -1"),
         ({"gaussian_kernels": 1}, "num_kernels 1"),
         ({"bond_table_size": 2}, "3 values, table_size is 2"),
-        ({"activation": "tanh"}, "unknown activation 'tanh'"),
+        ({"activation_fn": "tanh"}, "unknown activation 'tanh'"),
     ],
 )
 def test_bad_options(options, message):

@@ -9,7 +9,7 @@ import torch
 from torch.nn import functional as F
 
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.modules import GRPEEncoder, RelativeAttention
+from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 from support import toy_graphs
 from support.toy_graphs import hops, permute, random_graph, undirected_graph
@@ -23,19 +23,22 @@ def collate(graphs):
     return toy_graphs.collate(graphs, FIELDS, BOND_TYPES, max_hop=MAX_HOP)
 
 
-def make_encoder(**options):
+SCHEMA = FeatureSchema(2, toy_graphs.NODE_DIMS, [BOND_TYPES])
+
+
+def make_encoder(schema=SCHEMA, **options):
     torch.manual_seed(0)
     settings = dict(
-        vocabularies=FeatureSchema(2, toy_graphs.NODE_DIMS, [BOND_TYPES]),
-        num_layers=2,
-        embed_dim=DIM,
-        ffn_dim=24,
-        num_heads=HEADS,
+        encoder_layers=2,
+        encoder_embed_dim=DIM,
+        encoder_ffn_embed_dim=24,
+        encoder_attention_heads=HEADS,
         max_hop=MAX_HOP,
         dropout=0.0,
         attention_dropout=0.0,
     )
-    encoder = GRPEEncoder(**{**settings, **options}).double()
+    config = GRPEEncoderConfig(**{**settings, **options})
+    encoder = GRPEEncoder(schema, config).double()
     for (
         parameter
     ) in encoder.parameters():  # larger than at the start: every term counts
@@ -123,9 +126,9 @@ def twin(encoder, graph):
 @torch.no_grad()
 def test_equals_the_equations(graphs, topology, edge, value, independent):
     encoder = make_encoder(
-        topology_attention=topology,
-        edge_attention=edge,
-        encode_value=value,
+        no_topology_attention=not topology,
+        no_edge_attention=not edge,
+        no_graph_encoded_value=not value,
         independent_encodings=independent,
     )
     out = encoder(collate(graphs))
@@ -138,7 +141,7 @@ def test_equals_the_equations(graphs, topology, edge, value, independent):
 @pytest.mark.parametrize("independent", [False, True])
 @torch.no_grad()
 def test_without_a_virtual_node(graphs, independent):
-    encoder = make_encoder(virtual_node=False, independent_encodings=independent)
+    encoder = make_encoder(no_virtual_node=True, independent_encodings=independent)
     out = encoder(collate(graphs))
     assert out.shape[1] == max(len(graph["x"]) for graph in graphs)
     for states, graph in zip(out, graphs):
@@ -265,23 +268,23 @@ def test_max_hop_is_what_it_says():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"num_heads": 3}, "not a multiple of 3 heads"),
-        ({"num_heads": 0}, "not a multiple of 0 heads"),
-        ({"embed_dim": 0}, "embed_dim 0"),
-        ({"ffn_dim": 0}, "ffn_dim 0"),
-        ({"num_layers": 0}, "num_layers 0"),
+        ({"encoder_attention_heads": 3}, "not a multiple of 3 heads"),
+        ({"encoder_attention_heads": 0}, "not a multiple of 0 heads"),
+        ({"encoder_embed_dim": 0}, "embed_dim 0"),
+        ({"encoder_ffn_embed_dim": 0}, "ffn_dim 0"),
+        ({"encoder_layers": 0}, "encoder_layers 0"),
         ({"perturb_noise": -0.1}, "perturb_noise -0.1"),
         ({"attention_dropout": 1.0}, "attention dropout 1.0"),
         ({"attention_dropout": -0.1}, "attention dropout -0.1"),
         ({"max_hop": 0}, "max_hop 0"),
         (
-            {"virtual_is_self": True, "virtual_node": False},
+            {"virtual_is_self": True, "no_virtual_node": True},
             "virtual_is_self needs a virtual node",
         ),
         ({"dropout": 1.0}, "dropout probability 1.0"),
         ({"node_table_size": 4}, "7 values, table_size is 4"),
-        ({"vocabularies": FeatureSchema(0, [])}, "node_dims is empty"),
-        ({"vocabularies": FeatureSchema(0)}, "num_node_features 0"),
+        ({"schema": FeatureSchema(0, [])}, "node_dims is empty"),
+        ({"schema": FeatureSchema(0)}, "num_node_features 0"),
     ],
 )
 def test_bad_options(options, message):

@@ -13,6 +13,7 @@ from graphormer_plugin.modules.edge_statistics import scatter_extreme
 from graphormer_plugin.modules.message_passing import (
     CONVOLUTIONS,
     MessagePassingEncoder,
+    MessagePassingEncoderConfig,
 )
 
 SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
@@ -37,9 +38,8 @@ EDGES = [(0, 1), (1, 0), (0, 2), (2, 0), (3, 2), (1, 2), (1, 2), (6, 7), (7, 6),
 
 def make_encoder(conv, options, **more):
     torch.manual_seed(0)
-    encoder = MessagePassingEncoder(
-        conv, SCHEMA, num_layers=3, embed_dim=8, **options, **more
-    ).double()
+    config = MessagePassingEncoderConfig(3, 8, **more)
+    encoder = MessagePassingEncoder(conv, SCHEMA, config, **options).double()
     for parameter in encoder.parameters():  # none is as it started, e.g. zero
         parameter.data.add_(0.2 * torch.randn_like(parameter))
     return encoder
@@ -384,7 +384,8 @@ def spread(weight):
 )
 def test_starts(conv, options, facts):
     torch.manual_seed(0)
-    encoder = MessagePassingEncoder(conv, SCHEMA, 2, 120, **options)
+    config = MessagePassingEncoderConfig(2, 120)
+    encoder = MessagePassingEncoder(conv, SCHEMA, config, **options)
     parameters = dict(encoder.layers[0].convolution.named_parameters())
     for name, fact in facts.items():
         mean, deviation, largest = spread(parameters[name])
@@ -402,9 +403,8 @@ def test_starts(conv, options, facts):
 def test_start_of_the_tables(xavier):
     """torch's N(0, 1), or OGB's, for each column by itself."""
     torch.manual_seed(0)
-    encoder = MessagePassingEncoder(
-        "gine", SCHEMA, 2, 400, hidden_dim=8, xavier_embeddings=xavier
-    )
+    config = MessagePassingEncoderConfig(2, 400, xavier_embeddings=xavier)
+    encoder = MessagePassingEncoder("gine", SCHEMA, config, hidden_dim=8)
     tables = [(encoder.node_encoder, SCHEMA.node_dims)]
     tables += [(encoder.layers[1].convolution.bonds, SCHEMA.bond_dims)]
     for module, dims in tables:

@@ -3,7 +3,7 @@
 import torch
 
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.modules import GraphormerEncoder
+from graphormer_plugin.modules import GraphormerEncoder, GraphormerEncoderConfig
 from support.toy_graphs import NODE_DIMS, collate
 
 HEADS, DIM, STEPS = 4, 16, 3
@@ -27,29 +27,33 @@ ABLATIONS = {
     "random walk": dict(rwse_steps=3),
     "positions in space": dict(gaussian_kernels=5),
     "post-norm": dict(pre_layernorm=False),
-    "released": dict(pre_layernorm=True, embed_norm=True, final_norm=False),
-    "relu": dict(activation="relu"),
-    "nodes only": dict(virtual_node=False, spatial_pos_max=2),
-    "nodes only, via aggregation": dict(virtual_node=False, edge_type="aggregation"),
+    "released": dict(
+        pre_layernorm=True, encoder_normalize_before=True, final_norm=False
+    ),
+    "relu": dict(activation_fn="relu"),
+    "nodes only": dict(no_virtual_node=True, spatial_pos_max=2),
+    "nodes only, via aggregation": dict(no_virtual_node=True, edge_type="aggregation"),
 }
 
 
-def make_encoder(**options):
+def make_encoder(final_norm=None, **options):
     torch.manual_seed(0)
     settings = dict(
-        vocabularies=FeatureSchema(2, NODE_DIMS, BOND_DIMS),
-        num_layers=2,
-        embed_dim=DIM,
-        ffn_dim=24,
-        num_heads=HEADS,
+        encoder_layers=2,
+        encoder_embed_dim=DIM,
+        encoder_ffn_embed_dim=24,
+        encoder_attention_heads=HEADS,
         multi_hop_max_dist=STEPS,
         num_in_degree=5,
         num_out_degree=6,
         lap_pe_dim=2,
         dropout=0.0,
         attention_dropout=0.0,
+        pre_layernorm=True,
     )
-    encoder = GraphormerEncoder(**{**settings, **options}).double()
+    schema = FeatureSchema(2, NODE_DIMS, BOND_DIMS)
+    config = GraphormerEncoderConfig(**{**settings, **options})
+    encoder = GraphormerEncoder(schema, config, final_norm).double()
     for parameter in encoder.parameters():  # larger than at the start: all terms count
         torch.nn.init.normal_(parameter, std=0.4)
     return encoder

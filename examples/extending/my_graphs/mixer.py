@@ -1,7 +1,6 @@
 """An architecture: nodes average each other with weights that depend on pairs alone."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fairseq.models import register_model, register_model_architecture
@@ -14,10 +13,10 @@ from graphormer_plugin.modules import (
     EncoderLayer,
     LinearHead,
     NodeEncoder,
-    PairEncoding,
     Vocabularies,
     joined_options,
     make_pair_encodings,
+    option,
 )
 
 
@@ -46,32 +45,39 @@ class Mixing(nn.Module):
         return attn_bias.softmax(-1).to(x.dtype)
 
 
+@dataclass
+class MixerConfig(PairConfig):
+    """Options of the mixer, beside those of every Transformer encoder."""
+
+    pair_encodings: str = option(
+        "common_neighbours,random_walks",
+        "encodings that the weights depend on, comma-separated",
+    )
+
+
 class MixerEncoder(Encoder):
     """Layers of `Mixing` and a feed-forward network.
 
     Args:
         vocabularies: of nodes and bonds.
-        pair_encodings: what the weights depend on.
-        num_layers, embed_dim, ffn_dim, num_heads, dropout: see `EncoderLayer`.
+        config: sizes and options.
     """
 
-    def __init__(
-        self,
-        vocabularies: Vocabularies,
-        pair_encodings: Iterable[PairEncoding],
-        num_layers: int,
-        embed_dim: int,
-        ffn_dim: int,
-        num_heads: int,
-        dropout: float,
-    ) -> None:
+    def __init__(self, vocabularies: Vocabularies, config: MixerConfig) -> None:
         super().__init__()
+        embed_dim, num_heads = config.encoder_embed_dim, config.encoder_attention_heads
+        pairs = make_pair_encodings(config.pair_encodings, vocabularies)
         self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim)
-        self.attn_bias = AttnBias(num_heads, virtual_node=False, further=pair_encodings)
+        self.attn_bias = AttnBias(num_heads, virtual_node=False, further=pairs)
         self.layers = nn.ModuleList(
-            EncoderLayer(Mixing(embed_dim, num_heads), embed_dim, ffn_dim, dropout)
-            for _ in range(num_layers)
+            EncoderLayer(
+                Mixing(embed_dim, num_heads),
+                embed_dim,
+                config.encoder_ffn_embed_dim,
+                config.dropout,
+            )
+            for _ in range(config.encoder_layers)
         )
         self.final_norm = nn.LayerNorm(embed_dim)
 
@@ -101,31 +107,13 @@ class MixerEncoder(Encoder):
         return self.final_norm(x)
 
 
-@dataclass
-class MixerConfig(PairConfig):
-    """Options of the mixer, beside those of every Transformer encoder."""
-
-    pair_encodings: str = field(
-        default="common_neighbours,random_walks",
-        metadata={"help": "what the weights depend on, comma-separated"},
-    )
-
-
 @register_model("mixer", dataclass=MixerConfig)
 class MixerModel(GraphModel):
     """`MixerEncoder` with a linear head on the mean of the nodes, or on each."""
 
     @classmethod
     def build_model(cls, cfg: MixerConfig, task) -> "MixerModel":
-        encoder = MixerEncoder(
-            task.schema,
-            make_pair_encodings(cfg.pair_encodings, task.schema),
-            num_layers=cfg.encoder_layers,
-            embed_dim=cfg.encoder_embed_dim,
-            ffn_dim=cfg.encoder_ffn_embed_dim,
-            num_heads=cfg.encoder_attention_heads,
-            dropout=cfg.dropout,
-        )
+        encoder = MixerEncoder(task.schema, cfg)
         head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level)
 

@@ -1,0 +1,80 @@
+"""Options that the encoders share, as plain dataclasses.
+
+An option is said once: its field has the flag's name, its default, and its help. The
+configs of `graphormer_plugin.models` inherit these and make fairseq's flags of them.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def option(default: Any, text: str, of_run: bool = False) -> Any:
+    """Field of a config.
+
+    Args:
+        default: value without the flag; a preset may have another.
+        text: help, with range and paper symbol.
+        of_run: it belongs to a training run and not to the weights, as dropout rates
+            do: fine-tuning does not take it over.
+    """
+    metadata = {"help": text, "of_run": True} if of_run else {"help": text}
+    return field(default=default, metadata=metadata)
+
+
+def redefault(config: type, name: str, default: Any) -> Any:
+    """The field of a base class with another default."""
+    return field(default=default, metadata=config.__dataclass_fields__[name].metadata)
+
+
+@dataclass
+class LayersConfig:
+    """Size of an encoder with layers."""
+
+    encoder_layers: int = option(12, "number of layers, >= 1")
+    encoder_embed_dim: int = option(768, "width D, a multiple of the heads, if any")
+    dropout: float = option(
+        0.1, "dropout on what a layer adds to its input, 0 <= p < 1"
+    )
+    node_table_size: int = option(
+        0,
+        "rows of the embedding table of every node column; 0 takes the dataset's "
+        "vocabulary, the published code has 512",
+    )
+
+
+@dataclass
+class TransformerEncoderConfig(LayersConfig):
+    """Size and regularisation of a Transformer encoder."""
+
+    encoder_ffn_embed_dim: int = option(768, "inner width of the feed-forward network")
+    encoder_attention_heads: int = option(32, "attention heads H")
+    attention_dropout: float = option(0.1, "dropout on attention weights, 0 <= p < 1")
+    act_dropout: float = option(0.0, "dropout after the activation, 0 <= p < 1")
+
+
+@dataclass
+class PairTransformerConfig(TransformerEncoderConfig):
+    """A Transformer encoder with encodings of node pairs."""
+
+    pair_encodings: str = option(
+        "",
+        "further encodings of node pairs, comma-separated: random_walks, or names that "
+        "a module in --user-dir registers",
+    )
+
+
+@dataclass
+class VirtualNodeConfig(PairTransformerConfig):
+    """A Transformer encoder over the nodes and a virtual node."""
+
+    no_virtual_node: bool = option(
+        False, "nodes only; graphs are read out as the mean of their nodes"
+    )
+
+
+def check_layers(config: LayersConfig) -> None:
+    """Raise ValueError where a config has no layer or no width."""
+    for name in ("encoder_layers", "encoder_embed_dim"):
+        size = getattr(config, name)
+        if size < 1:
+            raise ValueError(f"{name} {size}, expected at least 1")
