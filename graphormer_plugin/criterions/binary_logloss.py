@@ -44,12 +44,14 @@ class BinaryLogLoss(GraphCriterion):
         self.keeps_outputs = True
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
+        """See `GraphCriterion`."""
         if self.class_weights is None:
             return None
         low, high = self.class_weights.to(labels.device).unbind(1)
         return torch.where(labels > 0, high, low)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        """Cross-entropy of logits, in the shape of ``labels``."""
         return F.binary_cross_entropy_with_logits(
             output, labels.to(output.dtype), reduction="none"
         )
@@ -67,11 +69,13 @@ class BinaryLogLoss(GraphCriterion):
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
+        """See `GraphCriterion`."""
         log_accuracy(sums["hits"], sums["labelled"])
         if evaluation is not None:
             log_ranking(evaluation)
 
     def known_metrics(self) -> dict[str, bool]:
+        """See `GraphCriterion`."""
         return super().known_metrics() | dict.fromkeys(
             ["accuracy", *RANKING_METRICS], True
         )

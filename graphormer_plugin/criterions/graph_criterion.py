@@ -256,6 +256,7 @@ class RegressionCriterion(GraphCriterion):
         raise NotImplementedError
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
+        """`value_loss` of labels at the scale of training."""
         value = self.targets.standardise(labels).to(output.dtype)
         return self.value_loss(output, value)
 
@@ -274,11 +275,13 @@ class RegressionCriterion(GraphCriterion):
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
+        """See `GraphCriterion`."""
         names, count = self.targets.names, sums["count"]
         log_mean_error("mae", names, sums["abs_error"], count)
         log_mean_error("rmse", names, sums["squared_error"], count, root=True)
 
     def known_metrics(self) -> dict[str, bool]:
+        """See `GraphCriterion`."""
         names = metric_names(self.targets.names) if len(self.targets.names) > 1 else []
         errors = [
             error + end
@@ -307,6 +310,7 @@ class ClassCriterion(GraphCriterion):
         return torch.where(present, target, torch.zeros_like(target)), present
 
     def output_shape(self, labels: Tensor) -> list[int]:
+        """A logit per class for every label."""
         return [*labels.shape, self.targets.num_classes]
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
@@ -335,7 +339,9 @@ class ClassCriterion(GraphCriterion):
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
+        """See `GraphCriterion`."""
         log_accuracy(sums["hits"].sum().view(1), sums["labelled"].sum().view(1))
 
     def known_metrics(self) -> dict[str, bool]:
+        """See `GraphCriterion`."""
         return super().known_metrics() | {"accuracy": True}

@@ -21,4 +21,5 @@ class L1Loss(RegressionCriterion):
     name = "l1_loss"
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
+        """Absolute error."""
         return (output - value).abs()

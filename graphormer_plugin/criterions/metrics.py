@@ -214,10 +214,12 @@ class OutputsMeter(Meter):
         self.reset()
 
     def reset(self) -> None:
+        """Forget all outputs; see fairseq's `Meter`."""
         self.batches: list[EvaluatedGraphs] = []
         self.cache: dict[str, float] = {}
 
     def update(self, evaluation: Evaluation) -> None:
+        """Add the outputs of an evaluation."""
         self.batches += evaluation.batches
         self.cache = {}
 
@@ -230,6 +232,7 @@ class OutputsMeter(Meter):
 
     @property
     def smoothed_value(self) -> float:
+        """Number of graphs, as fairseq logs the value of every meter."""
         return float(len(joined(self.batches).graph_ids)) if self.batches else 0.0
 
 

@@ -21,4 +21,5 @@ class MSELoss(RegressionCriterion):
     name = "mse_loss"
 
     def value_loss(self, output: Tensor, value: Tensor) -> Tensor:
+        """Squared error."""
         return (output - value).square()

@@ -28,6 +28,7 @@ class MulticlassCrossEntropy(ClassCriterion):
         super().__init__(task, class_weights)
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
+        """See `GraphCriterion`."""
         if self.class_weights is None:
             return None
         return self.class_weights[0].to(labels.device)[labels]

@@ -36,6 +36,7 @@ class WeightedCrossEntropy(ClassCriterion):
     name = "weighted_cross_entropy"
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
+        """See `GraphCriterion`."""
         count = self.per_class(labels, present)
         if self.training:
             count = gathered(count).sum(0)
@@ -58,11 +59,13 @@ class WeightedCrossEntropy(ClassCriterion):
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None
     ) -> None:
+        """See `GraphCriterion`."""
         super().log_metrics(sums, evaluation)
         log_weighted_accuracy(
             sums["hits"], sums["labelled"], sums["batch_recall"], sums["batches"]
         )
 
     def known_metrics(self) -> dict[str, bool]:
+        """See `GraphCriterion`."""
         more = {"weighted_accuracy": True, "weighted_accuracy_batch": True}
         return super().known_metrics() | more

@@ -78,6 +78,7 @@ class CGTModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: CGTConfig, task) -> "CGTModel":
+        """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = CGTEncoder(task.schema, cfg)
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         level = task.targets.level
@@ -108,22 +109,26 @@ class CGTModel(GraphModel):
 
 @register_model_architecture("cgt", "cgt_zinc")
 def cgt_zinc(cfg) -> None:
+    """CSA on ZINC."""
     set_defaults(cfg, share_edge_encoding=True)
 
 
 @register_model_architecture("cgt", "cgt_zinc_rings")
 def cgt_zinc_rings(cfg) -> None:
+    """CSA-rings on ZINC."""
     set_defaults(cfg, rings="categorical")
     cgt_zinc(cfg)
 
 
 @register_model_architecture("cgt", "cgt_pattern")
 def cgt_pattern(cfg) -> None:
+    """CSA on PATTERN."""
     set_defaults(cfg, encoder_layers=6, rwse_steps=16, rwse_dim=16, relative_steps=16)
 
 
 @register_model_architecture("cgt", "cgt_cluster")
 def cgt_cluster(cfg) -> None:
+    """CSA on CLUSTER."""
     set_defaults(
         cfg,
         encoder_layers=16,
@@ -138,6 +143,7 @@ def cgt_cluster(cfg) -> None:
 
 @register_model_architecture("cgt", "cgt_small")
 def cgt_small(cfg) -> None:
+    """CSA-small on PCQM4Mv2, with five layers (see above)."""
     set_defaults(
         cfg,
         encoder_layers=5,
@@ -153,6 +159,7 @@ def cgt_small(cfg) -> None:
 
 @register_model_architecture("cgt", "cgt_deep")
 def cgt_deep(cfg) -> None:
+    """CSA-deep on PCQM4Mv2."""
     set_defaults(
         cfg,
         encoder_layers=16,

@@ -83,6 +83,7 @@ class MessagePassingModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: MessagePassingConfig, task) -> "MessagePassingModel":
+        """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         encoder = MessagePassingEncoder(
             cls.convolution(cfg), task.schema, cfg, **cls.conv_options(cfg, task)
@@ -180,6 +181,7 @@ class GINModel(MessagePassingModel):
 
     @staticmethod
     def conv_options(cfg: GINConfig, task) -> dict[str, Any]:
+        """See `MessagePassingModel`."""
         return {"hidden_dim": cfg.encoder_ffn_embed_dim}
 
 
@@ -210,6 +212,7 @@ class GATModel(MayUseBonds):
 
     @staticmethod
     def conv_options(cfg: GATConfig, task) -> dict[str, Any]:
+        """See `MessagePassingModel`."""
         return {
             "num_heads": cfg.encoder_attention_heads,
             "attention_dropout": cfg.attention_dropout,
@@ -267,6 +270,7 @@ class PNAModel(MessagePassingModel):
 
     @staticmethod
     def conv_options(cfg: PNAConfig, task) -> dict[str, Any]:
+        """See `MessagePassingModel`."""
         return {
             "edge_dim": cfg.edge_dim,
             "num_towers": cfg.towers,
@@ -293,6 +297,7 @@ class PNASimpleModel(MessagePassingModel):
 
     @staticmethod
     def conv_options(cfg: PNASimpleConfig, task) -> dict[str, Any]:
+        """See `MessagePassingModel`."""
         return {"mean_log_degree": task.mean_log_degree() or 1.0}
 
 
@@ -309,6 +314,7 @@ class MPNNModel(PNAModel):
 
     @staticmethod
     def conv_options(cfg: MPNNConfig, task) -> dict[str, Any]:
+        """See `MessagePassingModel`."""
         return {
             "edge_dim": cfg.edge_dim,
             "num_towers": cfg.towers,
@@ -335,12 +341,14 @@ def _pcqm4m(cfg) -> None:
 
 @register_model_architecture("gcn", "gcn_pcqm4m")
 def gcn_pcqm4m(cfg) -> None:
+    """OGB's GCN."""
     set_defaults(cfg, edge_features=True)
     _pcqm4m(cfg)
 
 
 @register_model_architecture("gine", "gin_pcqm4m")
 def gin_pcqm4m(cfg) -> None:
+    """OGB's GIN."""
     set_defaults(cfg, encoder_ffn_embed_dim=600)
     _pcqm4m(cfg)
 
@@ -350,4 +358,5 @@ def gin_pcqm4m(cfg) -> None:
 
 @register_model_architecture("pna_simple", "pna_molhiv")
 def pna_molhiv(cfg) -> None:
+    """PNA of OGB's leaderboard."""
     set_defaults(cfg, dropout=0.3, xavier_embeddings=True)

@@ -56,6 +56,7 @@ class GraphTransformerModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GraphTransformerConfig, task) -> "GraphTransformerModel":
+        """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = GraphTransformerEncoder(task.schema, cfg)
         head = MLPHead.halving(cfg.encoder_embed_dim, 2, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level, cfg.readout)
@@ -66,16 +67,19 @@ class GraphTransformerModel(GraphModel):
 
 @register_model_architecture("gt", "gt_zinc")
 def gt_zinc(cfg) -> None:
+    """On ZINC."""
     set_defaults(cfg, encoder_embed_dim=64, lap_pe_dim=8)
 
 
 @register_model_architecture("gt", "gt_sbm")
 def gt_sbm(cfg) -> None:
+    """On PATTERN and CLUSTER."""
     # 2 eigenvectors on PATTERN, 10 on CLUSTER; 100 WL roles on both (Table 3).
     set_defaults(cfg, encoder_embed_dim=80, lap_pe_dim=2, wl_rows=100)
 
 
 @register_model_architecture("gt", "gt_wide")
 def gt_wide(cfg) -> None:
+    """On PCQM4M."""
     # Table 1 and section B.3.1 of Ying et al. 2021 (arXiv:2106.05234), on PCQM4M.
     set_defaults(cfg, encoder_embed_dim=768, lap_pe_dim=4)

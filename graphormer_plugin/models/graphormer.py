@@ -90,6 +90,7 @@ class GraphormerModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GraphormerConfig, task) -> "GraphormerModel":
+        """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         check_choice("head_style", cfg.head_style, HEAD_STYLES)
         for name, reason in WITHOUT_EFFECT.items():
             if getattr(cfg, name):
@@ -127,6 +128,7 @@ def _paper(cfg, layers: int, width: int, heads: int) -> None:
 
 @register_model_architecture("graphormer", "graphormer_paper_slim")
 def graphormer_paper_slim(cfg) -> None:
+    """Graphormer-Slim of the paper, for ZINC."""
     # Tables of the first release for ZINC, without which the model would have more
     # than the 500k parameters that the benchmark allows.
     set_defaults(cfg, num_in_degree=64, num_out_degree=64, num_spatial=40)
@@ -136,17 +138,20 @@ def graphormer_paper_slim(cfg) -> None:
 @register_model_architecture("graphormer", "graphormer_paper_small")
 @register_model_architecture("graphormer", "graphormer_small")
 def graphormer_paper_small(cfg) -> None:
+    """Graphormer-Small of the paper."""
     _paper(cfg, layers=6, width=512, heads=32)
 
 
 @register_model_architecture("graphormer", "graphormer_paper_base")
 def graphormer_paper_base(cfg) -> None:
+    """Graphormer of the paper."""
     _paper(cfg, layers=12, width=768, heads=32)
 
 
 @register_model_architecture("graphormer", "graphormer_paper_deep")
 @register_model_architecture("graphormer", "graphormer_deep")
 def graphormer_paper_deep(cfg) -> None:
+    """The deep network that the paper pre-trains for MolPCBA (section B.2.2)."""
     set_defaults(cfg, attention_dropout=0.3)
     _paper(cfg, layers=18, width=1024, heads=32)
 
@@ -178,14 +183,17 @@ def _released(cfg, layers: int, width: int, heads: int) -> None:
 
 @register_model_architecture("graphormer", "graphormer_slim")
 def graphormer_slim(cfg) -> None:
+    """`graphormer_slim` of the second version."""
     _released(cfg, layers=12, width=80, heads=8)
 
 
 @register_model_architecture("graphormer", "graphormer_base")
 def graphormer_base(cfg) -> None:
+    """`graphormer_base` of the second version."""
     _released(cfg, layers=12, width=768, heads=32)
 
 
 @register_model_architecture("graphormer", "graphormer_large")
 def graphormer_large(cfg) -> None:
+    """`graphormer_large` of the second version."""
     _released(cfg, layers=24, width=1024, heads=32)

@@ -50,6 +50,7 @@ class GRPEModel(GraphModel):
 
     @classmethod
     def build_model(cls, cfg: GRPEConfig, task) -> "GRPEModel":
+        """The model of a config, for a task's schema and targets (see `ModelTask`)."""
         encoder = GRPEEncoder(task.schema, cfg)
         width, outputs = cfg.encoder_embed_dim, task.targets.num_outputs
         head = LinearHead(width, outputs)
@@ -73,19 +74,23 @@ def _sizes(cfg, layers: int, width: int, ffn_width: int, heads: int) -> None:
 
 @register_model_architecture("grpe", "grpe_tiny")
 def grpe_tiny(cfg) -> None:
+    """GRPE-Tiny."""
     _sizes(cfg, layers=4, width=64, ffn_width=64, heads=8)
 
 
 @register_model_architecture("grpe", "grpe_small")
 def grpe_small(cfg) -> None:
+    """GRPE-Small."""
     _sizes(cfg, layers=12, width=80, ffn_width=80, heads=8)
 
 
 @register_model_architecture("grpe", "grpe_standard")
 def grpe_standard(cfg) -> None:
+    """GRPE-Standard."""
     _sizes(cfg, layers=12, width=768, ffn_width=768, heads=32)
 
 
 @register_model_architecture("grpe", "grpe_large")
 def grpe_large(cfg) -> None:
+    """GRPE-Large."""
     _sizes(cfg, layers=18, width=1024, ffn_width=1024, heads=32)

@@ -25,7 +25,9 @@ FORBIDDEN = -30000.0
 
 
 class SpatialEncoding(nn.Module):
-    """A scalar per head and distance, b of Eq. 6 of Ying et al. 2021.
+    """A scalar per head and distance, b_phi(i,j) of Eq. 6 of Ying et al. 2021,
+
+        A_ij = (h_i W_Q)(h_j W_K)^T / sqrt(d) + b_phi(i,j).
 
     Row 0 is unreachable, row h + 1 is h hops; all distances that do not fit share the
     last row.
@@ -55,9 +57,11 @@ class SpatialEncoding(nn.Module):
 class PathEncoding(nn.Module):
     """Mean over the edges of a shortest path, c of Eq. 7 of Ying et al. 2021.
 
+        c_ij = 1/N sum_n x_e_n (w_n)^T over the N edges e_n of the path.
+
     The vector of bond type b at step n is x_b W_n (H scalars), so a table of step x
     bond type x head holds everything, and a pair sums L of its rows. The mean is over
-    min(distance, L) steps, the released code's choice; the paper does not cut paths.
+    N = min(distance, L) steps, the released code's choice; the paper does not cut paths.
     The largest tensor in memory is [B, N, N, L] int32, not [B, N, N, L, H].
 
     Args:
@@ -167,9 +171,10 @@ class AttnBias(nn.Module):
 
     Args:
         num_heads: H.
-        spatial: distances; with it pairs with the virtual node, in both directions, get
-            a scalar per head of their own (section 3.2 of Ying et al. 2021).
-        edges: bonds, along paths or direct.
+        spatial: distances, A_ij + b_phi(i,j) (Eq. 6 of Ying et al. 2021); with it pairs
+            with the virtual node, in both directions, get a scalar per head of their
+            own (section 3.2).
+        edges: bonds, along paths or direct, A_ij + c_ij (Eq. 7).
         distance: 3D positions.
         spatial_pos_max: pairs at this distance or farther do not attend to each other, FAR
             counting as 254 and unreachable as 510 hops; None: all attend.

@@ -153,6 +153,7 @@ class MaskedBatchNorm(nn.Module):
         return self
 
     def extra_repr(self) -> str:
+        """See `nn.Module`."""
         return f"{len(self.weight)}, eps={self.eps}, momentum={self.momentum}"
 
 

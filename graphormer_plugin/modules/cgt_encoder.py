@@ -224,10 +224,12 @@ class CGTEncoder(Encoder):
 
     @property
     def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
         return self.pairs.required_fields | {"x", "node_mask"}
 
     @property
     def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
         options = {"max_hop": self.pairs.max_hop}
         if self.pairs.rings != "none":
             options["max_ring_size"] = self.max_ring_size
@@ -235,14 +237,17 @@ class CGTEncoder(Encoder):
         return joined_options(options, *self.pairs.further.field_options)
 
     def modules_of_layer(self, number: int) -> list[nn.Module]:
+        """See `Encoder`."""
         own = self.projections if len(self.projections) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]
 
     def attention_modules(self) -> list[ChromaticAttention]:
+        """See `Encoder`."""
         return [layer.attention for layer in self.layers]
 
     @property
     def attention_unit(self) -> str:
+        """See `Encoder`."""
         return "head" if self.attention == "mono" else "channel"
 
     def forward(

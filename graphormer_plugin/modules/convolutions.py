@@ -85,6 +85,7 @@ class PyGConvolution(nn.Module):
         self.bonds = bonds
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         if self.bonds is None:
             return self.conv(x, edges.index), edges
         vectors = F.embedding(edges.bond, self.bonds(*edges.features))
@@ -117,6 +118,7 @@ class BondGraphConvolution(nn.Module):
         self.bonds = layer.bonds
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         x = self.linear(x)
         source, target = edges.index
         degree = _count(source, len(x), x.dtype).unsqueeze(1) + 1
@@ -217,6 +219,7 @@ class GatedGraphConvolution(nn.Module):
         self.dropout = Dropout(layer.dropout)
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         source, target = edges.index
         state = self.edge(edges.state) + self.source(x).index_select(0, source)
         state = state + self.target(x).index_select(0, target)
@@ -375,6 +378,7 @@ class PrincipalAggregation(DegreeScaledAggregates):
         nn.init.zeros_(self.mix.bias)
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         nodes = x.unflatten(1, (self.num_towers, -1))  # [S, D] -> [S, towers, width]
         sent, table = _per_tower(nodes, self.source), None
         if self.edge is not None:
@@ -401,6 +405,7 @@ class SimplePrincipalAggregation(DegreeScaledAggregates):
         nn.init.zeros_(self.post.bias)
 
     def forward(self, x: Tensor, edges: Edges) -> tuple[Tensor, Edges]:
+        """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         scaled = self.scaled(x.unsqueeze(1), edges)  # one tower
         return self.post(torch.cat(scaled, -1).squeeze(1)), edges
 

@@ -66,6 +66,7 @@ class Dropout(nn.Module):
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
+        """x of any shape -> x, in training with entries dropped."""
         if not self.training or self.p == 0:
             return x
         if x.device.type != "cpu":
@@ -73,6 +74,7 @@ class Dropout(nn.Module):
         return _Dropout.apply(x, self.p)
 
     def extra_repr(self) -> str:
+        """See `nn.Module`."""
         return f"p={self.p}"
 
 

@@ -33,7 +33,8 @@ class EncoderLayer(nn.Module):
         dropout: after attention and after the feed-forward network.
         act_dropout: inside the feed-forward network, after the activation.
         activation: a key of `ACTIVATIONS`.
-        pre_layernorm: normalise before (True) or after (False) each half.
+        pre_layernorm: normalise before each half, h + A(LN(h)), or after it (False),
+            LN(h + A(h)).
         norm: width -> normalisation; `MaskedBatchNorm` reads the `rows` of `forward`.
 
     Raises:

@@ -54,10 +54,11 @@ class GraphTransformerLayer(nn.Module):
         embed_dim: width D of nodes and edges.
         ffn_dim: inner width of the feed-forward networks.
         num_heads: H, divides D.
-        edge_features: whether edges have vectors, which are updated, too.
+        edge_features: edges have vectors e_ij, which enter the scores, w_ij = (Q h_i .
+            K h_j) / sqrt(D / H) * E e_ij (Eq. 12), and are updated, O_e w_ij (Eq. 10).
         attention_dropout: on the attention weights.
         dropout, act_dropout: see `EncoderLayer`.
-        norm: width -> normalisation.
+        norm: width -> normalisation, h' = norm(h + A(h)); norm(h' + FFN(h')) (Eq. 6-8).
     """
 
     def __init__(
@@ -268,6 +269,7 @@ class GraphTransformerEncoder(SparseEncoder):
 
     @property
     def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
         fields = {"x", "node_mask", "node_graph"}
         if not self.full_graph:
             fields.add("edge_index")
@@ -279,11 +281,13 @@ class GraphTransformerEncoder(SparseEncoder):
 
     @property
     def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
         if "lap_pe" not in self.required_fields:
             return {}
         return {"lap_pe_dim": self.position.num_vectors}
 
     def attention_modules(self) -> list[EdgeAttention]:
+        """See `Encoder`."""
         return [layer.nodes.attention for layer in self.layers]
 
     def forward(

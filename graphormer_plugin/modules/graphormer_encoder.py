@@ -269,6 +269,7 @@ class GraphormerEncoder(Encoder):
 
     @property
     def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
         fields = {"x", "node_mask"} | self.attn_bias.required_fields
         for encoding in self.positions.values():
             fields |= set(encoding.fields)
@@ -276,6 +277,7 @@ class GraphormerEncoder(Encoder):
 
     @property
     def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
         fields, options = self.required_fields, {}
         if "dist" in fields:
             options["max_dist"] = MAX_HOPS
@@ -289,12 +291,15 @@ class GraphormerEncoder(Encoder):
 
     @property
     def has_virtual_node(self) -> bool:
+        """See `Encoder`."""
         return self.virtual_node is not None
 
     def modules_after_layers(self) -> list[nn.Module]:
+        """See `Encoder`."""
         return [self.final_norm]
 
     def attention_modules(self) -> list[BiasedAttention]:
+        """See `Encoder`."""
         return [layer.attention for layer in self.layers]
 
     def forward(

@@ -54,9 +54,12 @@ class RelationEncoding(VocabularyModule):
         num_bond_types: joint bond types, at least 1.
         embed_dim: width D.
         num_heads: H, divides D.
-        topology_attention: distances enter the scores (Eq. 6).
-        edge_attention: bonds enter the scores (Eq. 7).
-        encode_value: distances and bonds enter the values (Eq. 9).
+        topology_attention: distances enter the scores,
+            q_i . P^query[psi(i,j)] + k_j . P^key[psi(i,j)] (Eq. 6).
+        edge_attention: bonds enter the scores,
+            q_i . E^query[e_ij] + k_j . E^key[e_ij] (Eq. 7).
+        encode_value: distances and bonds enter the values,
+            v_j + P^value[psi(i,j)] + E^value[e_ij] in place of v_j (Eq. 9).
         num_edge_features: C, real features of edges. A linear map of them is added to
             the vectors of the one bond type, which is its bias.
     """
@@ -293,6 +296,7 @@ class GRPEEncoder(Encoder):
 
     @property
     def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
         own = {"x", "node_mask", "relation_index", "relations"}
         if self.reads_edge_features:
             own |= PAIR_FIELDS
@@ -300,6 +304,7 @@ class GRPEEncoder(Encoder):
 
     @property
     def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
         own = {"max_hop": self.max_hop}
         return joined_options(own, *self.pair_terms.field_options)
 
@@ -312,16 +317,20 @@ class GRPEEncoder(Encoder):
 
     @property
     def has_virtual_node(self) -> bool:
+        """See `Encoder`."""
         return self.virtual_node is not None
 
     def modules_of_layer(self, number: int) -> list[nn.Module]:
+        """See `Encoder`."""
         own = self.encodings if len(self.encodings) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]
 
     def modules_after_layers(self) -> list[nn.Module]:
+        """See `Encoder`."""
         return [self.final_norm]
 
     def attention_modules(self) -> list[RelativeAttention]:
+        """See `Encoder`."""
         return [layer.attention for layer in self.layers]
 
     def forward(

@@ -144,6 +144,7 @@ class MessagePassingLayer(nn.Module):
         return self.dropout(out) if self.drop_sum else out, virtual, edges
 
     def activate(self, x: Tensor) -> Tensor:
+        """x after the activation, if there is one."""
         return x if self.activation is None else self.activation(x)
 
 
@@ -258,6 +259,7 @@ class MessagePassingEncoder(SparseEncoder):
 
     @property
     def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
         return (
             {} if self.position is None else {"lap_pe_dim": self.position.num_vectors}
         )

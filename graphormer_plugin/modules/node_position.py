@@ -17,8 +17,8 @@ class CentralityEncoding(nn.Module):
 
     Args:
         embed_dim: width D.
-        num_in_degree: rows for in-degrees.
-        num_out_degree: rows for out-degrees; 0: one vector per degree, for undirected
+        num_in_degree: rows for in-degrees, h_i = x_i + z^-[deg^-(i)] + z^+[deg^+(i)].
+        num_out_degree: rows for out-degrees; 0: h_i = x_i + z[deg(i)], for undirected
             graphs, where both degrees are the same number (`in_degree` is read).
     """
 

@@ -47,11 +47,14 @@ class PairEncoder(nn.Module):
     Args:
         vocabularies: of the bonds.
         pair_dim: width of E^(0).
-        encoding: "rwse", "spde", "both" or "none".
+        encoding: E^RPE_ij is W [RW^1_ij, ..., RW^p_ij] with RW = D^-1 A for "rwse" (Eq.
+            12), W[phi(i,j)] with the distance phi for "spde" (Eq. 11); or "both" or
+            "none".
         num_steps: p, at least 1.
         encoding_dim: width of the relative encoding where it is concatenated (halved
             for each of "both"); None: half of `pair_dim`.
-        combine: "concat", or "sum", where all parts are `pair_dim` wide.
+        combine: E^(0) = E^bond || E^RPE for "concat" (Eq. 9), E^bond + E^RPE for "sum",
+            where all parts are `pair_dim` wide.
         rings: "none", "additive" or "categorical".
         neighbours_only: pairs without a bond are forbidden, except of a node with
             itself.
@@ -231,7 +234,7 @@ class PairProjection(nn.Module):
     Args:
         pair_dim: width of E^(0).
         att_dim: of E^att, D or the number of heads.
-        val_dim: of E^val, D; 0: nothing is added to the messages.
+        val_dim: of E^val, D, for messages v_j + E^val_ij (Eq. 7); 0: v_j (Eq. 6).
     """
 
     def __init__(self, pair_dim: int, att_dim: int, val_dim: int) -> None:

@@ -106,6 +106,7 @@ class RandomWalks(PairEncoding):
     num_features = 16
 
     def forward(self, bond: Tensor) -> Tensor:
+        """bond [B, N, N] -> [B, N, N, 16]."""
         return walk_powers(bond, self.num_features, self.dtype)
 
 

@@ -22,9 +22,6 @@ class Vocabularies(Protocol):
         bond_table: columns of each bond type but the last, which is UNKNOWN; None: the
             types are all combinations.
         num_edge_features: real numbers per edge, instead of bond columns.
-        num_bond_types: bond types K, at least 1.
-        bond_columns: -> [K + 1, columns], the columns of each type; row 0, no bond, and
-            the row of UNKNOWN are -1.
     """
 
     num_node_features: int
@@ -34,9 +31,12 @@ class Vocabularies(Protocol):
     num_edge_features: int
 
     @property
-    def num_bond_types(self) -> int: ...
+    def num_bond_types(self) -> int:
+        """Bond types K, at least 1."""
 
-    def bond_columns(self) -> Any: ...
+    def bond_columns(self) -> Any:
+        """-> [K + 1, columns], the columns of each type; row 0, no bond, and the row of
+        UNKNOWN are -1."""
 
 
 class VocabularyModule(nn.Module):
