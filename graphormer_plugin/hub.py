@@ -6,8 +6,9 @@
 (2, 1)
 """
 
-from graphormer_plugin.inference.model_folder import EnsemblePredictor
-from graphormer_plugin.inference.model_folder import load_any as load
+from graphormer_plugin.inference.loading import load
 from graphormer_plugin.inference.predictor import Predictor
+
+EnsemblePredictor = Predictor  # name of a predictor of several models in older code
 
 __all__ = ["EnsemblePredictor", "Predictor", "load"]

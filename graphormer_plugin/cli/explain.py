@@ -15,8 +15,8 @@ from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
-from graphormer_plugin.inference.ensemble import models_named
 from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
+from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import parser_of
 
 MAX_MOLECULES = 200
@@ -101,7 +101,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"{output}: there is no folder {output.parent}")
     if arguments.max_atoms is not None and arguments.max_atoms < 1:
         raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
-    checkpoints, _ = models_named([arguments.checkpoint])
+    checkpoints = models_named([arguments.checkpoint]).checkpoints
     if len(checkpoints) > 1:
         raise ValueError(
             f"{arguments.checkpoint} has {len(checkpoints)} models; name one of them, "

@@ -7,8 +7,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +36,22 @@ from graphormer_plugin.data.table_formats import (
 )
 from graphormer_plugin.inference.complete_output import check_complete
 from graphormer_plugin.inference.domain import domain_file, unlike_warnings
-from graphormer_plugin.inference.ensemble import (
-    BLOCK_ROWS,
-    REASON,
-    Ensemble,
-    PredictedBlock,
-    Vectors,
-    blocks,
-    free_names,
-    load_ensemble,
-    models_named,
+from graphormer_plugin.inference.loading import (
+    BESIDE,
+    head_file,
+    load_models,
+    usable_device,
 )
-from graphormer_plugin.inference.loading import BESIDE, head_file
-from graphormer_plugin.inference.model_folder import ModelFolder
-from graphormer_plugin.inference.pool import can_fork, forked_pool, predicted_blocks
+from graphormer_plugin.inference.model_folder import ModelFolder, models_named
+from graphormer_plugin.inference.pool import can_fork, forked_pool, predicted_rows
 from graphormer_plugin.inference.resumable_writer import ResumableWriter, part_record
+from graphormer_plugin.inference.table_run import (
+    BLOCK_ROWS,
+    TableRun,
+    Vectors,
+    rows_in_blocks,
+)
+from graphormer_plugin.inference.values import describe
 
 RECORD_VERSION = 1
 NO_HEAD = "none"
@@ -187,6 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Options may stand between the checkpoints and the files.
     arguments = build_parser().parse_intermixed_args(argv)
     check_arguments(arguments)
+    models = models_of(arguments)
     rdBase.DisableLog(RDKIT_WARNINGS)
     shard = arguments.shard
     output = shard.path(Path(arguments.output))
@@ -198,12 +199,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         raise ValueError(f"{table.path}: {table.no_rows}")
     begin, end = shard.rows(count)
     total = end - begin
-    model = load_all(arguments)
-    model.check_columns(table)
-    *names, reason = free_names([*model.names, REASON], table.header)
+    run = table_run(arguments, models, table, column)
+    *names, reason = run.names
     if arguments.resume and output.exists() and not part_record(output).exists():
-        new = [*names, reason]
-        check_complete(output, model.arrays(), table, column, (begin, end), new)
+        check_complete(output, run.arrays(), table, column, (begin, end), run.names)
         say(f"{output} is complete, there is no run to resume")
         return 0
     convert = None
@@ -212,19 +211,20 @@ def main(argv: Sequence[str] | None = None) -> int:
             write_table,
             table=table,
             column=column,
-            numbers=set(itertools.compress(names, model.numbers)),
+            numbers=set(itertools.compress(names, run.numbers)),
             first=begin,
             end=end,
         )
-    size, forks = max(BLOCK_ROWS, 4 * arguments.batch_size), can_fork(model.device)
-    more = (size + 1,) if forks else ()
-    workers = num_workers(arguments.workers, total, *more)
-    with forked_pool(model, workers if forks else 0) as pool:
+    size = max(BLOCK_ROWS, 4 * arguments.batch_size)
+    forks = can_fork(run.predictor.device)
+    least = (size + 1,) if forks else ()
+    workers = num_workers(arguments.workers, total, *least)
+    with forked_pool(run, workers if forks else 0) as pool:
         files = ResumableWriter(
             output,
-            [*table.header, *names, reason],
-            model.arrays(),
-            run_key(arguments, column, table.digest(begin, end)),
+            [*table.header, *run.names],
+            run.arrays(),
+            run_key(arguments, models, column, table.digest(begin, end)),
             arguments.resume,
             convert,
         )
@@ -238,10 +238,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         try:
             with bar:
-                rows = (begin + first, end, size)
-                for found in predicted(model, table, column, rows, workers, pool):
+                rows = rows_in_blocks(table, begin + first, end, size)
+                for found in predicted_rows(run, rows, workers, pool):
                     files.append(*found)
-                    bar.update(len(found.rows))
+                    bar.update(len(found.cells))
             files.finish()
         except BaseException:
             if files.rows:
@@ -252,10 +252,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             files.close()
     rate = (total - first) / (time.monotonic() - started)
     failed = f", {files.failed:,} without prediction" if files.failed else ""
-    say(
-        f"{output}: {total:,} rows{failed}; {model.description}; {rate:,.0f} molecules/s"
-    )
-    for line in unlike_warnings(files.unlike, model.domains):
+    targets = describe(run.predictor.targets)
+    say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
+    for line in unlike_warnings(files.unlike, run.predictor.domains):
         warn(line)
     if total and files.failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column
@@ -265,34 +264,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{reason!r}{advice}"
         )
     return 0
-
-
-def predicted(
-    model: Ensemble,
-    table: Table,
-    column: str,
-    rows: tuple[int, int, int],
-    workers: int,
-    pool: ProcessPoolExecutor | None,
-) -> Iterator[PredictedBlock]:
-    """Yield what `Ensemble` returns, block after block.
-
-    Args:
-        model: on its device.
-        table: the input.
-        column: its column of SMILES.
-        rows: first row, row to stop before, and rows of a block.
-        workers: processes.
-        pool: those that predict; None: they read SMILES only.
-    """
-    if pool is not None:
-        yield from predicted_blocks(pool, workers, table, column, *rows)
-        return
-    more = (model.featuriser, workers, model.extra_columns)
-    row = rows[0]
-    for block in blocks(table, column, *rows, *more):
-        yield model(block, row)
-        row += len(block.cells)
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
@@ -322,7 +293,6 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         )
     if isinstance(arguments.shard, str):
         arguments.shard = Shard.parse(arguments.shard)
-    models_of(arguments)
     if arguments.mc_dropout == 1:
         raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
     for name, suffixes in (("output", WRITABLE), ("embeddings", (".npy",))):
@@ -340,11 +310,13 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         arguments.shard.check_output(path)
 
 
-def load_all(arguments: argparse.Namespace) -> Ensemble:
-    """The models of the checkpoints, on their device.
+def table_run(
+    arguments: argparse.Namespace, models: ModelFolder, table: Table, column: str
+) -> TableRun:
+    """The models, on their device, and how they predict the table.
 
     Raises:
-        OSError, ValueError: see `load_ensemble`.
+        OSError, ValueError: see `load_models`, `usable_device` and `TableRun`.
     """
     vectors = None
     if arguments.embeddings:
@@ -352,12 +324,15 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
         vectors = Vectors(
             path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
         )
-    return load_ensemble(
-        arguments.checkpoints,
-        device=arguments.device,
-        head=chosen_head(arguments),
-        user_data_dir=arguments.user_data_dir,
-        bfloat16=arguments.dtype == "bf16",
+    device = usable_device(arguments.device)
+    head = chosen_head(arguments)
+    predictor = load_models(models, arguments.user_data_dir, head).to(device)
+    if arguments.dtype == "bf16":
+        predictor.bfloat16()
+    return TableRun(
+        predictor,
+        table,
+        column,
         batch_size=arguments.batch_size,
         mc_dropout=arguments.mc_dropout,
         seed=arguments.seed,
@@ -366,22 +341,20 @@ def load_all(arguments: argparse.Namespace) -> Ensemble:
     )
 
 
-def models_of(
-    arguments: argparse.Namespace,
-) -> tuple[list[Path], ModelFolder | None]:
-    """Checkpoints that the arguments name, and the folder if they name one.
+def models_of(arguments: argparse.Namespace) -> ModelFolder:
+    """Models that the arguments name.
 
     Raises:
         OSError, ValueError: see `models_named`; or several models are given one head or
             one file of vectors.
     """
-    names, folder = models_named(arguments.checkpoints)
-    if len(names) > 1:
+    models = models_named(arguments.checkpoints)
+    if len(models.checkpoints) > 1:
         if arguments.embeddings is not None:
             raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
         if arguments.head not in (BESIDE, NO_HEAD):
             raise ValueError("--head FILE is for one checkpoint, not for an ensemble")
-    return names, folder
+    return models
 
 
 def chosen_head(arguments: argparse.Namespace) -> str | None:
@@ -389,7 +362,9 @@ def chosen_head(arguments: argparse.Namespace) -> str | None:
     return None if arguments.head == NO_HEAD else arguments.head
 
 
-def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
+def run_key(
+    arguments: argparse.Namespace, models: ModelFolder, column: str, rows: str
+) -> str:
     """Digest of what the rows of a run depend on; resuming needs the same.
 
     ``--max-atoms`` is not part of it: a lower one lets a run go on past a molecule that
@@ -397,17 +372,17 @@ def run_key(arguments: argparse.Namespace, column: str, rows: str) -> str:
 
     Args:
         arguments: of the command.
-        column: that of the SMILES.
+        models: that it names.
+        column: of the SMILES.
         rows: digest of the rows of the input.
     """
     parts: list[Any] = [RECORD_VERSION, column, rows]
     parts += [arguments.shard.number, arguments.shard.count]
-    checkpoints, folder = models_of(arguments)
-    parts.append([file_sha256(path) for path in checkpoints])
-    parts += [folder.spread_scale, folder.spread_floor] if folder else [{}, {}]
-    if folder and folder.weights:
-        parts.append(folder.weights)
-    for path in checkpoints:
+    parts.append([file_sha256(path) for path in models.checkpoints])
+    parts += [models.spread_scale, models.spread_floor]
+    if models.weights:
+        parts.append(models.weights)
+    for path in models.checkpoints:
         beside = [head_file(path, chosen_head(arguments)), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])
     parts += [arguments.dtype, arguments.mc_dropout, arguments.seed]

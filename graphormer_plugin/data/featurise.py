@@ -316,15 +316,20 @@ def _featurise_rows(
                 result.extras[name] = json.loads(json.dumps(values, default=_listed))
             except TypeError as error:  # of keys
                 raise DatasetError(f"extras of the parser: {error}") from None
-        result.chunk = GraphChunk(
-            num_nodes=np.array([len(graph.x) for graph in graphs]),
-            num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
-            x=np.concatenate([graph.x for graph in graphs]),
-            edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1),
-            edge_attr=np.concatenate([graph.edge_attr for graph in graphs]),
-            row=np.array(kept),
-        )
+        result.chunk = joined_graphs(graphs, kept)
     return result
+
+
+def joined_graphs(graphs: Sequence[MoleculeGraph], rows: Sequence[int]) -> GraphChunk:
+    """Joins graphs of a parser, at least one, with the rows of their source."""
+    return GraphChunk(
+        num_nodes=np.array([len(graph.x) for graph in graphs]),
+        num_edges=np.array([graph.edge_index.shape[1] for graph in graphs]),
+        x=np.concatenate([graph.x for graph in graphs]),
+        edge_index=np.concatenate([graph.edge_index for graph in graphs], axis=1),
+        edge_attr=np.concatenate([graph.edge_attr for graph in graphs]),
+        row=np.array(rows),
+    )
 
 
 def _listed(value: Any) -> Any:

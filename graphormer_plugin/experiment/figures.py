@@ -18,7 +18,7 @@ from graphormer_plugin.inference.calibration import (
     calibration_figure,
     panels,
 )
-from graphormer_plugin.inference.classes import class_labels
+from graphormer_plugin.inference.columns import class_labels
 
 # Name of the figure of the test molecules.
 TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}

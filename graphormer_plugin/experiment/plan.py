@@ -38,8 +38,8 @@ from graphormer_plugin.experiment.training import (
     training_line,
 )
 from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
-from graphormer_plugin.inference.ensemble import usable_device
 from graphormer_plugin.inference.kernels import raw_features
+from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import smiles_of
 
 FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)

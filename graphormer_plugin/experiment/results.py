@@ -13,16 +13,17 @@ from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import METRICS, scores, text_table
 from graphormer_plugin.experiment.splits import SPLITS, scored_labels
 from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
-from graphormer_plugin.inference.classes import class_labels
-from graphormer_plugin.inference.domain import IN_DOMAIN
-from graphormer_plugin.inference.ensemble import free_names
+from graphormer_plugin.inference.columns import (
+    COMPARED,
+    free_names,
+    prediction_columns,
+)
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.values import Prediction, SpreadScale, format_value
+from graphormer_plugin.inference.values import Prediction, SpreadScale
 
 RESULTS_FILE = "results.csv"
 
@@ -145,8 +146,8 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write ``predictions_<split>.csv`` for train, valid and test.
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
-    input, the measured targets, what `predicted_columns` has, the likeness to the
-    training molecules, and for test the prediction of the random forest. Names that the
+    input, the measured targets, `prediction_columns`, and for test the prediction of the
+    random forest. Names that the
     input has already get another ending, see `free_names`.
 
     Args:
@@ -165,14 +166,17 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
             )
             if has_std and std is None:
                 std = np.full(values.shape, np.nan)
-            columns = predicted_columns(table.targets, values, std)
-            unknown = np.full(len(rows), np.nan)
-            columns[IN_DOMAIN] = cells_of(unknown if in_domain is None else in_domain)
+            if in_domain is None:
+                in_domain = np.full(len(rows), np.nan)
+            predicted = prediction_columns(
+                table.targets, values, std, in_domain, layout=COMPARED
+            )
+            columns = {column.name: column.cells for column in predicted}
             if split == "test":
                 of_forest = run.predictions[FOREST].values[rows]
-                forest = list(predicted_columns(table.targets, of_forest).values())
-                for name, cells in zip(table.targets.names, forest):
-                    columns[f"{name}_forest"] = cells
+                forest = prediction_columns(table.targets, of_forest)
+                for name, column in zip(table.targets.names, forest):
+                    columns[f"{name}_forest"] = column.cells
             if not lines:
                 given = [table.smiles_column, *table.extra_names, *table.targets.names]
                 number_column, *names = free_names(["replicate", *columns], given)
@@ -181,45 +185,6 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
                 first = [number, table.smiles[row], *table.extras[row]]
                 lines.append([*first, *table.label_cells(row), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
-
-
-def predicted_columns(
-    targets: TargetSchema, values: np.ndarray, std: np.ndarray | None = None
-) -> dict[str, list[str]]:
-    """Cells of predictions by the name of the column.
-
-    Numbers, or the probability of class 1 and the more probable class if it has a name;
-    of a multiclass target the most probable class, and the probability of each. Then
-    the standard deviations, for a multiclass target that of the class's probability.
-
-    Args:
-        targets: What is predicted.
-        values: [n, T], of a multiclass target [n, classes].
-        std: Their standard deviations.
-    """
-    names, columns = targets.names, {}
-    if targets.kind == "multiclass":
-        best, labels = values.argmax(1), class_labels(targets)
-        columns[f"{names[0]}_predicted"] = [labels[one] for one in best]
-        for label, chances in zip(labels, values.T, strict=True):
-            columns[f"{names[0]}_probability_{label}"] = cells_of(chances)
-        if std is not None:
-            std = np.take_along_axis(std, best[:, None], 1)
-    else:
-        for name, column in zip(names, values.T, strict=True):
-            columns[f"{name}_predicted"] = cells_of(column)
-        for target, name in enumerate(names):
-            if words := targets.classes_of(target):
-                likely = (values[:, target] > 0.5).astype(int)
-                columns[f"{name}_class"] = [words[one] for one in likely]
-    for name, column in zip(names, [] if std is None else std.T):
-        columns[f"{name}_std"] = cells_of(column)
-    return columns
-
-
-def cells_of(column: np.ndarray) -> list[str]:
-    """Numbers as text, NaN as an empty cell."""
-    return ["" if x != x else format_value(x) for x in column.tolist()]
 
 
 def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:

@@ -72,7 +72,7 @@ from graphormer_plugin.experiment.training import (
     Start,
     read_curves,
 )
-from graphormer_plugin.inference.ensemble import usable_device
+from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
 from graphormer_plugin.inference.values import Prediction
 

@@ -24,7 +24,7 @@ from graphormer_plugin.data.table import NAMES
 from graphormer_plugin.data.table import Table as InputTable
 from graphormer_plugin.data.table_formats import open_labelled
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.inference.classes import class_word
+from graphormer_plugin.inference.columns import class_word
 
 Split = Mapping[str, np.ndarray]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from rdkit import Chem
 from scipy.linalg import cho_solve
 from sklearn.linear_model import LogisticRegression
 
-from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import marginal_likelihood
 from graphormer_plugin.finetune.classes import (
@@ -32,10 +32,10 @@ from graphormer_plugin.inference.kernels import (
     KERNELS,
     Floats,
     Reference,
+    as_mol,
     raw_features,
 )
 from graphormer_plugin.inference.loading import load
-from graphormer_plugin.inference.molecules import smiles_of
 from graphormer_plugin.inference.predictor import Predictor
 
 logger = logging.getLogger(__name__)
@@ -125,19 +125,19 @@ def fit_head(
     smiles, labels = [smiles[row] for row in kept], labels[kept]
     weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None, domain=False)
-    vectors = predictor.embed(smiles, layers, batch_size=batch_size)
-    smiles = smiles_of(smiles, predictor.featuriser)
+    molecules = predictor.read(smiles)
+    vectors = predictor.embed(molecules, layers, batch_size=batch_size)
     columns = np.empty((len(labels), 0))
     if extra:
         columns = np.array([*extra.values()], np.float64).T[kept]
     raw = {
-        block: raw_features(block, vectors, smiles, columns)
+        block: raw_features(block, vectors, molecules.described, columns)
         for block in sorted({*blocks, "vectors"})
     }
     digest = weights_digest(read_checkpoint(checkpoint).weights)
     return fit_on_features(
         raw,
-        smiles,
+        molecules.described,
         labels,
         schema,
         digest,
@@ -166,19 +166,17 @@ def save_training_domain(
         Path of the file; one of an earlier training is replaced.
     """
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
-    smiles = [smiles[row] for row in rows]
     predictor = load(checkpoint, head=None, domain=False).to(device)
-    smiles = smiles_of(smiles, predictor.featuriser)
-    mols = [mol_of_any_smiles(text) for text in smiles]
+    molecules = predictor.read([smiles[row] for row in rows])
+    domain = Domain.of(predictor.embed(molecules), molecules.described)
     path = domain_file(checkpoint)
-    digest = weights_digest(read_checkpoint(checkpoint).weights)
-    save_domain(Domain.of(predictor.embed(smiles), mols), path, digest)
+    save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
     return path
 
 
 def fit_on_features(
     raw: dict[str, NDArray],
-    smiles: Sequence[str],
+    molecules: Sequence[str | Chem.Mol],
     labels: Floats,
     schema: TargetSchema,
     digest: str = "",
@@ -193,7 +191,7 @@ def fit_on_features(
 
     Args:
         raw: features by block, see `raw_features`; always ``vectors``.
-        smiles: training molecules.
+        molecules: SMILES or RDKit molecules of the training.
         labels: [n, T].
         schema: of the targets.
         digest: `weights_digest` of the checkpoint.
@@ -274,7 +272,7 @@ def fit_on_features(
         "slope": slope,
         "intercept": intercept,
     }
-    mols = [mol_of_any_smiles(text) for text in smiles]
+    mols = [as_mol(molecule) for molecule in molecules]
     return Head(
         schema,
         digest,

@@ -12,15 +12,9 @@ import pandas
 
 from graphormer_plugin.data.parquet_table import array_of, cell, pyarrow_parquet
 from graphormer_plugin.data.table import Table
-from graphormer_plugin.inference.ensemble import (
-    BLOCK_ROWS,
-    REASON,
-    Ensemble,
-    blocks,
-    free_names,
-    load_ensemble,
-)
-from graphormer_plugin.inference.loading import BESIDE
+from graphormer_plugin.inference.loading import BESIDE, load, usable_device
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun
 
 # RDKit has one log per process, from which the reasons come.
 _turn = threading.Lock()
@@ -119,44 +113,32 @@ class TablePredictor:
         header = Table(Path("table"), names)
         column = header.find_smiles(self.smiles_column)
         with _turn:
-            model = _model(self)
-            model.check_columns(header)
-            read = list(dict.fromkeys([column, *model.extra_columns]))
-            table = _Cells({name: cells(name) for name in read})
+            predictor = _loaded(
+                self.checkpoint, self.device, self.head, self.user_data_dir
+            )
+            read = list(dict.fromkeys([column, *predictor.extra_columns]))
+            run = TableRun(
+                predictor,
+                header,
+                column,
+                batch_size=self.batch_size,
+                max_atoms=self.max_atoms,
+            )
             size = max(BLOCK_ROWS, 4 * self.batch_size)
-            rows: list[list[str]] = []
-            for block in blocks(
-                table, column, 0, count, size, model.featuriser, 0, model.extra_columns
-            ):
-                rows += model(block, len(rows))[0]
-        new = free_names([*model.names, REASON], names)
-        columns: Any = list(zip(*rows))[len(read) :] if rows else [()] * len(new)
-        numbers = [*model.numbers, False]
+            unread = [""] * count
+            columns = [cells(name) if name in read else unread for name in names]
+            rows = [list(row) for row in zip(*columns)]
+            blocks = (rows[start : start + size] for start in range(0, count, size))
+            found = [row[len(names) :] for b in blocks for row in run(Rows(0, b)).cells]
+        new = zip(*found) if found else [()] * len(run.names)
         return {
             name: array_of(column, is_number)
-            for name, column, is_number in zip(new, columns, numbers, strict=True)
+            for name, column, is_number in zip(run.names, new, run.numbers, strict=True)
         }
 
 
-class _Cells(Table):
-    """A table in memory."""
-
-    def __init__(self, columns: dict[str, list[str]]) -> None:
-        super().__init__(Path("table"), list(columns))
-        self.columns = columns
-
-    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        for row, cells in enumerate(zip(*(self.columns[name] for name in columns))):
-            yield row, row + 1, list(cells)
-
-
 @functools.lru_cache(maxsize=4)
-def _model(predictor: TablePredictor) -> Ensemble:
-    return load_ensemble(
-        [predictor.checkpoint],
-        device=predictor.device,
-        head=predictor.head,
-        user_data_dir=predictor.user_data_dir,
-        batch_size=predictor.batch_size,
-        max_atoms=predictor.max_atoms,
-    )
+def _loaded(
+    checkpoint: str, device: str | None, head: str | None, user_data_dir: str | None
+) -> Predictor:
+    return load(checkpoint, user_data_dir, head).to(usable_device(device))

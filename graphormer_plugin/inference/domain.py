@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.inference.array_file import (
     ArrayReader,
     check_owner,
     reading,
     write_arrays,
 )
+from graphormer_plugin.inference.columns import IN_DOMAIN
 from graphormer_plugin.inference.kernels import (
     Floats,
     Reference,
@@ -26,7 +26,6 @@ from graphormer_plugin.inference.kernels import (
 
 VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
-IN_DOMAIN = "in_domain"  # column of the scores
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
 FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
 # Distance below which two vectors are those of one molecule: float32 rounds differently
@@ -124,14 +123,14 @@ class Domain:
 
 
 def unlike_training(
-    domains: Sequence[Domain], smiles: Sequence[str], in_domain: Floats
+    domains: Sequence[Domain], mols: Sequence[Chem.Mol], in_domain: Floats
 ) -> Counter[str]:
     """Count molecules that are unlike those of the training.
 
     Args:
         domains: of the models; an element and a size count if none of the models has
             seen them.
-        smiles: the molecules.
+        mols: the molecules.
         in_domain: their scores, mean over the models.
 
     Returns:
@@ -140,7 +139,7 @@ def unlike_training(
     """
     symbol = Chem.GetPeriodicTable().GetElementSymbol
     counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
-    for mol in map(mol_of_any_smiles, smiles):
+    for mol in mols:
         found = [domain.unseen(mol) for domain in domains]
         elements = set.intersection(*({*numbers} for numbers, _ in found))
         counts.update(symbol(number) for number in sorted(elements))

@@ -12,12 +12,13 @@ that its vectors come from; a head beside another checkpoint is refused.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rdkit import Chem
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
@@ -28,6 +29,7 @@ from graphormer_plugin.inference.array_file import (
     write_arrays,
 )
 from graphormer_plugin.inference.domain import Domain
+from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.kernels import (
     KERNELS,
     Floats,
@@ -131,59 +133,57 @@ class Head:
         )
 
     @property
-    def needs_smiles(self) -> bool:
-        """Whether vectors alone are not enough."""
-        return not {*self.blocks} <= {"vectors", "extra", SCORES}
+    def molecule_blocks(self) -> list[str]:
+        """Blocks whose features come from molecules: fingerprint, descriptors."""
+        return [name for name in self.read_blocks if name not in ("vectors", "extra")]
+
+    @property
+    def needs_molecules(self) -> bool:
+        """Whether vectors and columns are not enough."""
+        return bool(self.molecule_blocks)
 
     @property
     def read_blocks(self) -> list[str]:
-        """Those of `blocks` that are not computed by the first stage."""
+        """`blocks` without the scores, which the first stage computes."""
         return [block for block in self.blocks if block != SCORES]
 
     def predict(
         self,
         vectors: NDArray,
-        smiles: Sequence[str] = (),
-        extra: NDArray | None = None,
+        molecules: Sequence[str | Chem.Mol] = (),
+        extra: Extra = None,
     ) -> Prediction:
         """Predict for molecules.
 
         Args:
             vectors: [q, D] of the checkpoint, from its last `layers`.
-            smiles: the molecules; only for `needs_smiles`.
-            extra: numbers of `extra_columns` [q, columns], NaN where missing.
+            molecules: SMILES or RDKit molecules; only for `needs_molecules`.
+            extra: numbers of `extra_columns`, NaN where missing; see `Predictor.predict`.
 
         Raises:
-            ValueError: RDKit refuses a molecule.
+            ValueError: RDKit refuses a molecule, or molecules or numbers are missing.
         """
-        pieces = self._pieces(vectors, smiles, extra)
-        return self._prediction(map(self._compared, pieces))
+        return self.predict_features(self._features(vectors, molecules, extra))
 
     def sample(
         self,
         vectors: NDArray,
-        smiles: Sequence[str] = (),
-        extra: NDArray | None = None,
+        molecules: Sequence[str | Chem.Mol] = (),
+        extra: Extra = None,
     ) -> Floats:
-        """Values [S, q, T] for several vectors of each molecule; see `predict`.
-
-        Args:
-            vectors: [S, q, D].
-            smiles: the molecules; only for `needs_smiles`.
-            extra: numbers of `extra_columns` [q, columns], NaN where missing.
-        """
+        """Values [S, q, T] for several vectors [S, q, D] of each molecule; see `predict`."""
+        raw = self._features(vectors[0], molecules, extra)
         found = []
-        for raw in self._pieces(vectors.swapaxes(0, 1), smiles, extra):
-            samples = raw.pop("vectors").swapaxes(0, 1)
-            compared = self._compared(raw)  # what all samples share
-            found.append(
-                [
-                    self._prediction(
-                        [compared | self._compared({"vectors": sample})]
-                    ).values
-                    for sample in samples
-                ]
+        for part in _parts(vectors.shape[1]):
+            # All samples share the features of a molecule.
+            shared = {name: raw[name][part] for name in raw if name != "vectors"}
+            compared = self._compared(shared)
+            pieces = (
+                compared
+                | self._compared({"vectors": np.asarray(sample[part], np.float32)})
+                for sample in vectors
             )
+            found.append([self._prediction([piece]).values for piece in pieces])
         return np.concatenate(found, 1)
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
@@ -192,12 +192,28 @@ class Head:
         Args:
             raw: features of q molecules by block, see `raw_features`; always ``vectors``.
         """
-        starts = range(0, max(len(raw["vectors"]), 1), QUERY_ROWS)
-        parts = [slice(start, start + QUERY_ROWS) for start in starts]
         blocks = {*self.read_blocks, "vectors"}
         return self._prediction(
-            self._compared({name: raw[name][part] for name in blocks}) for part in parts
+            self._compared({name: raw[name][part] for name in blocks})
+            for part in _parts(len(raw["vectors"]))
         )
+
+    def _features(
+        self,
+        vectors: NDArray,
+        molecules: Sequence[str | Chem.Mol],
+        extra: Extra,
+    ) -> dict[str, NDArray]:
+        """`raw_features` of each block."""
+        if self.needs_molecules and len(molecules) != len(vectors):
+            raise ValueError(
+                f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
+            )
+        numbers = extra_values(self.extra_columns, extra, len(vectors))
+        return {
+            block: raw_features(block, vectors, molecules, numbers)
+            for block in {*self.read_blocks, "vectors"}
+        }
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
         """Prediction for pieces of molecules, of what `_compared` returns for each."""
@@ -226,55 +242,9 @@ class Head:
         values = numbers["offset"] + numbers["scale"] * mean
         return Prediction(values, numbers["scale"] * std, in_domain)
 
-    def latent(
-        self,
-        vectors: NDArray,
-        smiles: Sequence[str] = (),
-        extra: NDArray | None = None,
-    ) -> Floats:
-        """Means of the standardised labels [q, T], before they become probabilities.
-
-        Args:
-            vectors: [q, D] of the checkpoint, from its last `layers`.
-            smiles: the molecules; only for `needs_smiles`.
-            extra: numbers of `extra_columns` [q, columns], NaN where missing.
-
-        Raises:
-            ValueError: RDKit refuses a molecule.
-        """
-        pieces = self._pieces(vectors, smiles, extra)
-        return np.concatenate([self._latent(self._compared(raw))[0] for raw in pieces])
-
     def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
         """Features against those of the training molecules [q, n], by block."""
         return {block: self.references[block].compare(raw[block]) for block in raw}
-
-    def _pieces(
-        self, vectors: NDArray, smiles: Sequence[str], extra: NDArray | None
-    ) -> Iterator[dict[str, NDArray]]:
-        """Features of at most `QUERY_ROWS` molecules, by block."""
-        if self.needs_smiles and len(smiles) != len(vectors):
-            raise ValueError(
-                f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
-            )
-        width = self.domain.vectors.shape[1]
-        if vectors.ndim < 2 or vectors.shape[-1] != width:
-            raise ValueError(
-                f"vectors have shape {list(vectors.shape)}, expected [q, {width}]"
-            )
-        shape = len(vectors), len(self.extra_columns)
-        extra = np.empty((len(vectors), 0)) if extra is None else extra
-        if extra.shape != shape:
-            raise ValueError(
-                f"extra has shape {list(extra.shape)}, expected {list(shape)}"
-            )
-        starts = range(0, max(len(vectors), 1), QUERY_ROWS)
-        for start in starts:
-            part = slice(start, start + QUERY_ROWS)
-            yield {
-                block: raw_features(block, vectors[part], smiles[part], extra[part])
-                for block in {*self.read_blocks, "vectors"}
-            }
 
     def _latent(self, found: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
@@ -356,6 +326,12 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
         head = _taken(reader)
     check_owner(path, head.checkpoint, checkpoint)
     return head
+
+
+def _parts(count: int) -> list[slice]:
+    """Parts of at most `QUERY_ROWS` molecules; an empty one of none."""
+    starts = range(0, max(count, 1), QUERY_ROWS)
+    return [slice(start, start + QUERY_ROWS) for start in starts]
 
 
 def _expit(x: Floats) -> Floats:

@@ -3,15 +3,13 @@
 Special functions and sparse products are torch's: importing scipy's takes half a second.
 """
 
-import contextlib
-from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rdkit import Chem
 
 from cython_ext.columns import ranges
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
@@ -33,14 +31,18 @@ Floats = NDArray[np.float64]
 
 
 def raw_features(
-    block: str, vectors: NDArray, smiles: Sequence[str], extra: NDArray | None = None
+    block: str,
+    vectors: NDArray | None,
+    molecules: Sequence[str | Chem.Mol],
+    extra: NDArray | None = None,
 ) -> NDArray:
     """Features of molecules, as a head stores them.
 
     Args:
         block: key of `KERNELS`.
         vectors: frozen vectors of the molecules [n, D], the features of that block.
-        smiles: the molecules, for fingerprints and descriptors.
+        molecules: SMILES, or molecules that were parsed before, for fingerprints and
+            descriptors.
         extra: numbers of each molecule, the features of that block.
 
     Returns:
@@ -54,38 +56,17 @@ def raw_features(
         return np.asarray(vectors, np.float32)
     if block == "extra":
         return np.asarray(extra, np.float64)
-    kept = _kept.get()
-    if kept is None:
-        return _of_molecules(block, smiles)
-    key = block, tuple(smiles)
-    if key not in kept:
-        kept[key] = _of_molecules(block, smiles)
-        kept[key].flags.writeable = False
-    return kept[key]
-
-
-@contextlib.contextmanager
-def shared_features() -> Iterator[None]:
-    """Within it, `raw_features` computes those of the same molecules once: all members of
-    an ensemble read them."""
-    kept = _kept.get()
-    token = _kept.set({} if kept is None else kept)
-    try:
-        yield
-    finally:
-        _kept.reset(token)
-
-
-_kept: ContextVar[dict[Any, NDArray] | None] = ContextVar("features", default=None)
-
-
-def _of_molecules(block: str, smiles: Sequence[str]) -> NDArray:
     if block == "fingerprint":
-        counts = morgan_counts(smiles, parse=mol_of_any_smiles)
+        counts = morgan_counts(molecules, parse=as_mol)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
     # RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
     # how its molecule is written. Equal values must have one rank.
-    return rdkit_descriptors(smiles, mol_of_any_smiles).astype(np.float32).astype(float)
+    return rdkit_descriptors(molecules, as_mol).astype(np.float32).astype(float)
+
+
+def as_mol(molecule: str | Chem.Mol) -> Chem.Mol:
+    """RDKit's molecule of a SMILES, or one that was parsed before."""
+    return mol_of_any_smiles(molecule) if isinstance(molecule, str) else molecule
 
 
 @dataclass

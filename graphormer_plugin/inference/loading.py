@@ -1,4 +1,4 @@
-"""Make a predictor of a checkpoint and of the files beside it."""
+"""Make a predictor of checkpoints and of the files beside them."""
 
 import os
 from pathlib import Path
@@ -14,12 +14,12 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
-    checkpoint_path,
     invalid_checkpoint_errors,
     read_checkpoint,
 )
 from graphormer_plugin.inference.domain import domain_file, read_domain
 from graphormer_plugin.inference.head import HEAD_FILE, read_head
+from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import (
     GraphModel,
@@ -37,28 +37,53 @@ def load(
     head: str | os.PathLike[str] | None = BESIDE,
     domain: bool = True,
 ) -> Predictor:
-    """Load a checkpoint that was trained or converted with this package.
+    """Load a checkpoint that was trained or converted with this package, or the models of
+    a folder with ``models.json``.
 
-    The model computes in the precision of its weights, float32 at least.
+    A model computes in the precision of its weights, float32 at least.
 
     Args:
-        path: the checkpoint, or the name of one that comes with the package.
-        user_data_dir: folder with modules that register what the model needs: its
-            architecture, pair encodings or substructures. The folder that the checkpoint
+        path: the checkpoint, the folder, or the name of a model that comes with the
+            package.
+        user_data_dir: folder with modules that register what the models need: their
+            architecture, pair encodings or substructures. The folder that a checkpoint
             names is not imported.
-        head: file of a head on its vectors; ``beside`` takes ``head.npz`` beside the
-            checkpoint if there is one, None takes none.
+        head: file of a head on a checkpoint's vectors; ``beside`` takes ``head.npz``
+            beside each checkpoint if there is one, None takes none.
         domain: whether to read the file of `domain_file` beside a checkpoint without
             head, if there is one.
 
     Raises:
         OSError: there is no such file.
-        ValueError: it is not a checkpoint of this package, the head or the domain is not
-            its own, or the folder cannot be imported.
+        ValueError: it is not a checkpoint of this package, ``models.json`` is damaged,
+            the head or the domain is of another checkpoint, or the user's folder cannot
+            be imported.
+    """
+    return load_models(models_named([path]), user_data_dir, head, domain)
+
+
+def load_models(
+    models: ModelFolder,
+    user_data_dir: str | os.PathLike[str] | None = None,
+    head: str | os.PathLike[str] | None = BESIDE,
+    domain: bool = True,
+) -> Predictor:
+    """Load one or several models; see `load`.
+
+    Raises:
+        ValueError: also for models that predict different things.
     """
     if user_data_dir is not None:
         import_user_data(user_data_dir)
-    path = checkpoint_path(path)
+    members = [load_member(path, head, domain) for path in models.checkpoints]
+    scale = models.scale(members[0].targets)
+    return Predictor.together(members, scale, models.weights)
+
+
+def load_member(
+    path: Path, head: str | os.PathLike[str] | None, domain: bool
+) -> Predictor:
+    """Load a checkpoint and the files beside it; see `load`."""
     checkpoint = read_checkpoint(path)
     model = load_model(checkpoint, path)
     featuriser = checkpoint.state["task_state"].get("featuriser", "")
@@ -79,7 +104,24 @@ def load(
         head=None if head is None else read_head(head, owner),
         domain=read_domain(beside, owner) if has_domain else None,
         arch=checkpoint.arch,
+        name=str(path),
     )
+
+
+def usable_device(name: str | None) -> torch.device:
+    """The device of that name. Without a name: a GPU if there is one, else the CPU.
+
+    Raises:
+        ValueError: it cannot be used here.
+    """
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device).item()  # fails on meta, without values
+    except (RuntimeError, AssertionError, ImportError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"--device {name} cannot be used: {reason}") from None
+    return device
 
 
 def head_file(

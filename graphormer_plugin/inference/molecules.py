@@ -1,22 +1,36 @@
-"""Graphs for a trained model out of SMILES, with the featuriser of its training."""
+"""Molecules and graphs that are read once, for all models and kernels that need them."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rdkit import Chem
 
-from graphormer_plugin.data.chunk import MoleculeGraph, Parser
+from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph, Parser
 from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets import FEATURISERS
 from graphormer_plugin.data.datasets.smiles import (
     choose_fragment,
     feature_dims,
+    graph_of_mol,
     mol_of_any_smiles,
+    mol_of_largest_fragment,
     mol_of_smiles,
 )
-from graphormer_plugin.data.featurise import LimitedParser, captured_rdkit_log, parse
+from graphormer_plugin.data.errors import one_line_of
+from graphormer_plugin.data.featurise import (
+    LimitedParser,
+    captured_rdkit_log,
+    joined_graphs,
+    parse,
+)
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.inference.kernels import raw_features
 
 # What the codes of a featuriser are, for messages.
 MEANING = {
@@ -26,8 +40,84 @@ MEANING = {
 }
 
 
+@dataclass
+class Molecules:
+    """Molecules and graphs that were read.
+
+    Attributes:
+        chunk: their graphs; None where there are none.
+        sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each;
+            none where they are not known.
+        featuriser: see `read`.
+        parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
+            None where it was not kept.
+    """
+
+    chunk: GraphChunk | None
+    sources: Sequence[Any]
+    featuriser: str
+    parsed: Sequence[Chem.Mol | None] = ()
+    _features: dict[str, NDArray] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return 0 if self.chunk is None else len(self.chunk)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads a molecule again if it needs one.
+        return {**self.__dict__, "parsed": ()}
+
+    @cached_property
+    def described(self) -> list[Chem.Mol]:
+        """Molecules for descriptors, fingerprints and domains.
+
+        The largest fragment is read again from its own SMILES, as in training: the last
+        bits of a descriptor depend on the order of the atoms.
+
+        Raises:
+            ValueError: a graph does not say which molecule it is.
+        """
+        if len(self.sources) < len(self):
+            raise ValueError(
+                "the model reads descriptors or fingerprints, so it needs SMILES of the "
+                "graphs"
+            )
+        if self.featuriser.endswith("largest_fragment") or not self.parsed:
+            return [mol_of_any_smiles(text) for text in self.texts]
+        return [
+            mol_of_any_smiles(text_of(source, number)) if mol is None else mol
+            for number, (mol, source) in enumerate(zip(self.parsed, self.sources))
+        ]
+
+    @property
+    def texts(self) -> list[str]:
+        """SMILES of the molecules that the graphs show."""
+        if self.featuriser.endswith("largest_fragment") and None not in self.parsed:
+            known = [Chem.MolToSmiles(mol) for mol in self.parsed]
+            return known or smiles_of(self.sources, self.featuriser)
+        return smiles_of(self.sources, self.featuriser)
+
+    def features(self, block: str) -> NDArray:
+        """`raw_features` of a block that reads molecules, computed once."""
+        if block not in self._features:
+            self._features[block] = raw_features(block, None, self.described)
+        return self._features[block]
+
+
+def _with_molecule(read: Callable[[str], Chem.Mol], smiles: str) -> MoleculeGraph:
+    mol = read(smiles)
+    return graph_of_mol(mol)._replace(extras={"mol": mol})
+
+
+# Featurisers that leave RDKit's molecule as it was read.
+_KEEPING = {
+    "ogb": functools.partial(_with_molecule, mol_of_smiles),
+    "ogb_largest_fragment": functools.partial(_with_molecule, mol_of_largest_fragment),
+}
+
+
 def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
-    """The function of `FEATURISERS` that turns a SMILES into a graph.
+    """The function of `FEATURISERS` that turns a SMILES into a graph, whose extras have
+    the molecule ``mol`` where it was kept.
 
     Args:
         featuriser: its key.
@@ -41,12 +131,12 @@ def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
             "the checkpoint does not say how SMILES become the graphs that the model "
             "was trained on; give graphs with the same features"
         )
-    parser = FEATURISERS[featuriser]
+    parser = _KEEPING.get(featuriser, FEATURISERS[featuriser])
     return parser if max_atoms is None else LimitedParser(parser, max_atoms)
 
 
-def parse_all(inputs: Sequence[Any], featuriser: str) -> list[Any]:
-    """Replace the molecules among the inputs by graphs; other inputs are graphs already.
+def read(inputs: Sequence[Any] | GraphChunk, featuriser: str) -> Molecules:
+    """Read molecules and graphs.
 
     Args:
         inputs: SMILES, RDKit molecules and graphs.
@@ -57,31 +147,63 @@ def parse_all(inputs: Sequence[Any], featuriser: str) -> list[Any]:
         ValueError: RDKit refuses a molecule, there is no featuriser, a graph may have
             other codes, or an input is none of these. The message has the input's number.
     """
-    graphs = []
+    if isinstance(inputs, str):
+        raise ValueError("expected a list of SMILES, got one string")
+    if isinstance(inputs, GraphChunk):
+        return Molecules(inputs, (), featuriser)
+    if hasattr(inputs, "edge_index"):
+        raise ValueError("expected a list of graphs, got one graph")
+    graphs, parsed = [], []
     with captured_rdkit_log() as messages:
         for number, item in enumerate(inputs):
-            if isinstance(item, str):
-                try:
-                    item = parse(item, parser_of(featuriser), messages)
-                except ValueError as error:
-                    raise ValueError(f"SMILES {number}, {item!r}: {error}") from None
-            elif isinstance(item, Chem.Mol):
-                try:
-                    item = graph_of_molecule(item, featuriser, messages)
-                except ValueError as error:
-                    raise ValueError(f"molecule {number}: {error}") from None
-            elif hasattr(item, "edge_index"):
-                try:
+            mol = None
+            try:
+                if isinstance(item, str):
+                    kind = f"SMILES {number}, {item!r}"
+                    graph = parse(item, parser_of(featuriser), messages)
+                    mol = graph.extras.get("mol")
+                elif isinstance(item, Chem.Mol):
+                    kind = f"molecule {number}"
+                    graph = graph_of_molecule(item, featuriser, messages)
+                elif hasattr(item, "edge_index"):
+                    kind, graph = f"graph {number}", item
                     check_vocabulary(item, featuriser, messages)
-                except ValueError as error:
-                    raise ValueError(f"graph {number}: {error}") from None
-            else:
-                raise ValueError(
-                    f"input {number}, {item!r}, is neither a SMILES nor a graph nor a "
-                    "molecule of RDKit"
-                )
-            graphs.append(item)
-    return graphs
+                else:
+                    kind = f"input {number}, {item!r}"
+                    raise ValueError("neither a SMILES, a graph nor an RDKit molecule")
+            except ValueError as error:
+                raise ValueError(f"{kind}: {error}") from None
+            graphs.append(graph)
+            parsed.append(mol)
+    chunks = list(chunks_of_graphs(graphs, with_target=False, progress=False))
+    chunk = GraphChunk.joined(chunks) if chunks else None
+    return Molecules(chunk, inputs, featuriser, parsed)
+
+
+def read_rows(
+    reader: "RowReader", smiles: Sequence[str]
+) -> tuple[Molecules, dict[int, str]]:
+    """Read rows of a table, in this process or in a worker.
+
+    Args:
+        reader: turns a SMILES into a graph.
+        smiles: of each row.
+
+    Returns:
+        The molecules of the rows that have a graph, with the row in ``chunk.row``, and
+        for each other row the reason why it has none.
+    """
+    graphs, reasons = {}, {}
+    with captured_rdkit_log() as messages, one_line_of("the parser"):
+        for row, text in enumerate(smiles):
+            try:
+                graphs[row] = parse(text, reader, messages)
+            except ValueError as error:
+                reasons[row] = str(error)
+    chunk = joined_graphs(list(graphs.values()), list(graphs)) if graphs else None
+    parsed = [graph.extras.get("mol") for graph in graphs.values()]
+    sources = [smiles[row] for row in graphs]
+    return Molecules(chunk, sources, reader.name, parsed), reasons
 
 
 def molecule_of(smiles: str, featuriser: str) -> Chem.Mol:
@@ -165,22 +287,25 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
 
     Args:
         inputs: SMILES, RDKit molecules, and graphs with an attribute ``smiles``.
-        featuriser: see `parse_all`.
+        featuriser: see `read`.
 
     Raises:
         ValueError: an input is none of these.
     """
-    found = []
-    for number, item in enumerate(inputs):
-        if isinstance(item, Chem.Mol):
-            item = Chem.MolToSmiles(item)
-        smiles = item if isinstance(item, str) else getattr(item, "smiles", None)
-        if not isinstance(smiles, str):
-            raise ValueError(f"input {number} does not say which molecule it is")
-        if featuriser.endswith("largest_fragment"):
-            smiles = Chem.MolToSmiles(molecule_of(smiles, featuriser))
-        found.append(smiles)
-    return found
+    texts = [text_of(item, number) for number, item in enumerate(inputs)]
+    if featuriser.endswith("largest_fragment"):
+        return [Chem.MolToSmiles(mol_of_largest_fragment(text)) for text in texts]
+    return texts
+
+
+def text_of(item: Any, number: int) -> str:
+    """SMILES of an input; its number is for the message of the ValueError."""
+    if isinstance(item, Chem.Mol):
+        return Chem.MolToSmiles(item)
+    smiles = item if isinstance(item, str) else getattr(item, "smiles", None)
+    if not isinstance(smiles, str):
+        raise ValueError(f"input {number} does not say which molecule it is")
+    return smiles
 
 
 def canonical(inputs: Any) -> Any:
@@ -205,8 +330,8 @@ def _canonical(item: str | Chem.Mol) -> str | Chem.Mol:
     return written
 
 
-class Featuriser:
-    """Parser for worker processes: makes graphs that every model of an ensemble can read.
+class RowReader:
+    """Parser of a table's SMILES: makes graphs that all models of a predictor can read.
 
     Args:
         name: key of `FEATURISERS`.

@@ -1,35 +1,19 @@
-"""Predictions for a table on all cores of a CPU, block after block."""
+"""Rows of a table on all cores: processes that predict, or that read SMILES for a GPU."""
 
 import contextlib
 import itertools
 import multiprocessing
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 import torch
 from threadpoolctl import threadpool_limits
 
-from graphormer_plugin.data.featurise import in_order, start_worker
-from graphormer_plugin.data.table import Table
-from graphormer_plugin.inference.ensemble import Ensemble, PredictedBlock, blocks
-
-BlockRows = list[tuple[int, int, list[str]]]  # as `Table.rows` yields them
-
-
-class _MemoryTable(Table):
-    """Rows of a table that another process has read."""
-
-    def __init__(self, header: list[str], rows: BlockRows) -> None:
-        super().__init__(Path("table"), header)
-        self.content = rows
-
-    def rows_between(
-        self, columns: Sequence[str], first: int, end: int | None
-    ) -> Iterator[tuple[int, int, list[str]]]:
-        return iter(self.content)
+from graphormer_plugin.data.featurise import in_order, in_workers, start_worker
+from graphormer_plugin.inference.molecules import read_rows
+from graphormer_plugin.inference.table_run import PredictedRows, Rows, TableRun
 
 
 def can_fork(device: torch.device) -> bool:
@@ -37,13 +21,11 @@ def can_fork(device: torch.device) -> bool:
     return device.type == "cpu" and sys.platform == "linux"
 
 
-_ensemble: Ensemble | None = None  # of a process of the pool
+_run: TableRun | None = None  # of a process of the pool
 
 
 @contextlib.contextmanager
-def forked_pool(
-    ensemble: Ensemble, workers: int
-) -> Iterator[ProcessPoolExecutor | None]:
+def forked_pool(run: TableRun, workers: int) -> Iterator[ProcessPoolExecutor | None]:
     """Processes that read SMILES and predict, each on one thread.
 
     So no core waits for another. The processes are forks of this one: they start at
@@ -51,14 +33,14 @@ def forked_pool(
     needs none.
 
     Args:
-        ensemble: The models, on a CPU.
+        run: Its models are on a CPU.
         workers: Processes; 0: no pool.
     """
     if not workers:
         yield None
         return
     context = multiprocessing.get_context("fork")
-    pool = ProcessPoolExecutor(workers, context, _start, (ensemble,))
+    pool = ProcessPoolExecutor(workers, context, _start, (run,))
     try:
         # Start them now: they would keep the lock of files that are opened later.
         pool.submit(os.getpid).result()
@@ -67,62 +49,40 @@ def forked_pool(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def predicted_blocks(
-    pool: ProcessPoolExecutor,
+def predicted_rows(
+    run: TableRun,
+    rows: Iterator[Rows],
     workers: int,
-    table: Table,
-    column: str,
-    first: int,
-    end: int,
-    block_rows: int,
-) -> Iterator[PredictedBlock]:
+    pool: ProcessPoolExecutor | None,
+) -> Iterator[PredictedRows]:
     """Yields the predictions for blocks of rows, in their order.
 
     Args:
-        pool: That of `forked_pool`.
-        workers: Its processes.
-        table: The input.
-        column: Its column of SMILES.
-        first: Row to start at.
-        end: Row to stop before.
-        block_rows: Rows of a block.
+        run: Predicts them.
+        rows: Of the input.
+        workers: Processes; 0: this one alone.
+        pool: Of `forked_pool`; None: the processes read SMILES only.
 
     Raises:
         WorkerError: A process died.
-        ValueError: See `Ensemble`.
+        ValueError: See `TableRun`.
     """
-    header = table.header
-
-    def calls() -> Iterator[tuple[list[str], str, int, BlockRows]]:
-        rows = table.rows_between(header, first, end)
-        start = first
-        while block := list(itertools.islice(rows, block_rows)):
-            yield header, column, start, block
-            start += len(block)
-
-    return in_order(pool, workers, _predict, calls())
+    if pool is not None:
+        yield from in_order(pool, workers, _predict, ((block,) for block in rows))
+        return
+    rows, again = itertools.tee(rows)
+    calls = ((run.reader, run.smiles(block)) for block in again)
+    for block, found in zip(rows, in_workers(workers, read_rows, calls), strict=True):
+        yield run.predict(block, *found)
 
 
-def _start(ensemble: Ensemble) -> None:
-    global _ensemble
+def _start(run: TableRun) -> None:
+    global _run
     start_worker()
     torch.set_num_threads(1)
     threadpool_limits(1)
-    _ensemble = ensemble
+    _run = run
 
 
-def _predict(
-    header: list[str], column: str, first: int, rows: BlockRows
-) -> PredictedBlock:
-    ensemble = _ensemble
-    (block,) = blocks(
-        _MemoryTable(header, rows),
-        column,
-        first,
-        first + len(rows),
-        len(rows),
-        ensemble.featuriser,
-        0,
-        ensemble.extra_columns,
-    )
-    return ensemble(block, first)
+def _predict(rows: Rows) -> PredictedRows:
+    return _run(rows)

@@ -1,12 +1,13 @@
-"""Predict, embed and explain with a trained model, from SMILES or graphs."""
+"""Predict, embed and explain with one or several trained models, from SMILES or graphs."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.models import BaseFairseqModel
-from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
@@ -15,7 +16,6 @@ from graphormer_plugin.data.dataset import cut_batches
 from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
-from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
@@ -23,12 +23,19 @@ from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.head import Head
-from graphormer_plugin.inference.molecules import canonical, parse_all, smiles_of
-from graphormer_plugin.inference.values import Prediction, describe, values_of
+from graphormer_plugin.inference.kernels import as_mol
+from graphormer_plugin.inference.molecules import Molecules, canonical, read
+from graphormer_plugin.inference.values import (
+    Prediction,
+    SpreadScale,
+    combined,
+    describe,
+    values_of,
+)
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
-# SMILES, RDKit molecules and PyG `Data`, or graphs in arrays.
-Inputs = Sequence[Any] | GraphChunk
+# SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or what was read before.
+Inputs = Sequence[Any] | GraphChunk | Molecules
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
 Batch = dict[str, torch.Tensor]
@@ -41,11 +48,14 @@ NODES_PER_THREAD = 1024
 
 
 class Predictor:
-    """A trained model with its vocabularies, targets and featuriser.
+    """One or several trained models with their vocabularies, targets and featuriser.
 
     Its methods take SMILES and RDKit molecules, or graphs: PyG `Data` with the features
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
+
+    Several models predict together, see `together`; vectors, samples and explanations
+    are of a single model, one of `members`.
 
     Args:
         model: is put into evaluation mode.
@@ -58,10 +68,14 @@ class Predictor:
         head: predicts from the model's vectors, instead of the model's own head.
         domain: of the training molecules of a model without such a head.
         arch: name of the architecture.
+        name: of the model, for messages.
 
     Attributes:
-        targets: what is predicted: those of the head, if there is one.
+        targets: what is predicted: the targets of the head, if there is one.
         extra_columns: names of numbers that predictions need beside the molecules.
+        members: predictors with one model each.
+        weights: how much each member counts; None where all count the same.
+        scale: calibration of the spread of several members; None: as it is.
     """
 
     def __init__(
@@ -74,6 +88,7 @@ class Predictor:
         head: Head | None = None,
         domain: Domain | None = None,
         arch: str = "",
+        name: str = "the model",
     ) -> None:
         self.model = model.eval()
         self.schema = schema
@@ -83,35 +98,103 @@ class Predictor:
         self.head = head
         self.domain = domain if head is None else head.domain
         self.arch = arch
+        self.name = name
         if head is not None:
             self.extra_columns = head.extra_columns
         else:
             names = schema.graph_features
             self.extra_columns = [one for one in names if not one.startswith(PREFIX)]
+        self.members = [self]
+        self.weights: Sequence[float] | None = None
+        self.scale: SpreadScale | None = None
+
+    @classmethod
+    def together(
+        cls,
+        members: Sequence["Predictor"],
+        scale: SpreadScale | None = None,
+        weights: Sequence[float] | None = None,
+    ) -> "Predictor":
+        """Models that predict together, see `combined`.
+
+        Args:
+            members: with one model each, at least one; they predict the same targets.
+            scale: calibration of the spread; None: as it is.
+            weights: how much each member counts; None: all the same.
+
+        Raises:
+            ValueError: two members predict different things, or from other features.
+        """
+        result = copy.copy(members[0])
+        for other in members[1:]:
+            check_agreement(members[0], other)
+        result.members = list(members)
+        result.scale, result.weights = scale, weights
+        result.max_atoms = min(member.max_atoms for member in members)
+        return result
 
     def __repr__(self) -> str:
-        head = "" if self.head is None else f", head: {self.head}"
-        model = self.arch or type(self.model).__name__
-        return f"<Predictor: {describe(self.targets)}; {model}{head}>"
+        kinds = dict.fromkeys(
+            (member.arch or type(member.model).__name__)
+            + ("" if member.head is None else f", head: {member.head}")
+            for member in self.members
+        )
+        models = " | ".join(kinds)
+        if len(self.members) > 1:
+            models = f"{len(self.members)} models ({models})"
+        return f"<Predictor: {describe(self.targets)}; {models}>"
+
+    @property
+    def device(self) -> torch.device:
+        """Where the models are."""
+        return next(self.model.parameters()).device
+
+    @property
+    def domains(self) -> list[Domain]:
+        """Domains of the members that have one."""
+        return [one.domain for one in self.members if one.domain is not None]
+
+    @property
+    def has_spread(self) -> bool:
+        """Whether predictions have standard deviations."""
+        return len(self.members) > 1 or self.head is not None
 
     def to(self, device: torch.device | str) -> "Predictor":
-        """Move the model; returns this object."""
-        self.model.to(device)
+        """Move the models; returns this object."""
+        for member in self.members:
+            member.model.to(device)
         return self
 
     def double(self) -> "Predictor":
         """Compute in float64; returns this object."""
-        self.model.double()
+        for member in self.members:
+            member.model.double()
         return self
 
     def bfloat16(self) -> "Predictor":
         """Multiply matrices of the layers in bfloat16; returns this object.
 
         Raises:
-            ValueError: the model's device has no instructions for it.
+            ValueError: the models' device has no instructions for it.
         """
-        multiply_in_bfloat16(self.model)
+        for member in self.members:
+            multiply_in_bfloat16(member.model)
         return self
+
+    def read(self, inputs: Inputs, smiles: Sequence[str] | None = None) -> Molecules:
+        """Read molecules or graphs once, for several calls of the other methods.
+
+        Args:
+            inputs: molecules or graphs.
+            smiles: of graphs that do not say which molecules they are.
+
+        Raises:
+            ValueError: as `predict`.
+        """
+        if isinstance(inputs, Molecules):
+            return inputs
+        found = read(inputs, self.featuriser)
+        return found if smiles is None else replace(found, sources=smiles, parsed=())
 
     def predict(
         self, inputs: Inputs, batch_size: int = 128, extra: Extra = None
@@ -135,10 +218,12 @@ class Predictor:
                 a model of other features or of 3D positions, or a model of substructures
                 that are not registered.
         """
-        if self.head is not None:
-            return self.estimate(inputs, batch_size, extra=extra).values
-        columns = self._joined(self._columns(inputs), inputs, None, extra)
-        return self._predict(columns, batch_size)
+        molecules = self.read(inputs)
+        if self.targets.level == "graph":
+            return self._together(molecules, batch_size, extra, False).values
+        numbers = extra_values(self.extra_columns, extra, len(molecules))
+        columns = self._joined(self._single()._columns(molecules), molecules, numbers)
+        return self._values(columns, batch_size)
 
     @torch.no_grad()
     def estimate(
@@ -148,7 +233,8 @@ class Predictor:
         smiles: Sequence[str] | None = None,
         extra: Extra = None,
     ) -> Prediction:
-        """Predict, with the spread of a head, and the likeness to the training molecules.
+        """Predict, with the spread of a head or of several models, and the likeness to the
+        training molecules.
 
         Args:
             inputs: molecules or graphs.
@@ -162,56 +248,70 @@ class Predictor:
         """
         if self.targets.level != "graph":
             raise ValueError("predictions of nodes have neither spread nor domain")
-        columns = self._columns(inputs)
+        molecules = self.read(inputs, smiles)
+        return self._together(molecules, batch_size, extra, True)
+
+    @torch.no_grad()
+    def _together(
+        self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool
+    ) -> Prediction:
+        """Prediction of all members; ``domain``: with the likeness to the training."""
+        numbers = extra_values(self.extra_columns, extra, len(molecules))
+        found = [
+            member._estimate(molecules, batch_size, numbers, domain)
+            for member in self.members
+        ]
+        result = found[0] if len(found) == 1 else combined(found, self.weights)
+        if result.std is None or self.scale is None:
+            return result
+        return result._replace(std=self.scale(result.std))
+
+    def _estimate(
+        self, molecules: Molecules, batch_size: int, numbers: np.ndarray, domain: bool
+    ) -> Prediction:
+        """Prediction of this member's model."""
+        columns, width = self._columns(molecules), self.model.embed_dim
         if self.head is not None:
-            width = self.head.layers * self.model.embed_dim
-            numbers = extra_values(self.extra_columns, extra, len(inputs))
-            vectors = self._collect(columns, batch_size, self._outputs, width, False)
-            return self.head.predict(vectors, self._smiles(inputs, smiles), numbers)
-        columns = self._joined(columns, inputs, smiles, extra)
-        if self.domain is None:
-            return Prediction(self._predict(columns, batch_size))
+            width *= self.head.layers
+            vectors = self._collect(columns, batch_size, self._outputs, width)
+            raw = {name: molecules.features(name) for name in self.head.molecule_blocks}
+            return self.head.predict_features(
+                {**raw, "vectors": np.asarray(vectors, np.float32), "extra": numbers}
+            )
+        columns = self._joined(columns, molecules, numbers)
+        if self.domain is None or not domain:
+            return Prediction(self._values(columns, batch_size))
 
         def both(batch: Batch) -> np.ndarray:
             output, vectors = output_and_vectors(self.model, batch)
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
-        width = self.model.embed_dim
         found = self._collect(
-            columns, batch_size, both, width + self.targets.num_outputs, False
+            columns, batch_size, both, width + self.targets.num_outputs
         )
         return Prediction(found[:, width:], None, self.domain.score(found[:, :width]))
 
-    def _smiles(self, inputs: Inputs, smiles: Sequence[str] | None) -> Sequence[str]:
-        """SMILES of molecules for the head; none where it reads vectors only."""
-        if not self.head.needs_smiles:
-            return ()
-        return self._texts(inputs, smiles)
-
-    def _texts(self, inputs: Inputs, smiles: Sequence[str] | None) -> list[str]:
-        """SMILES of the molecules that the graphs show."""
-        if smiles is None:
-            smiles = () if isinstance(inputs, GraphChunk) else inputs
-        return smiles_of(smiles, self.featuriser)
-
     def _joined(
-        self,
-        columns: dict[str, np.ndarray],
-        inputs: Inputs,
-        smiles: Sequence[str] | None,
-        extra: Extra,
+        self, columns: dict[str, np.ndarray], molecules: Molecules, numbers: np.ndarray
     ) -> dict[str, np.ndarray]:
         """Columns with the numbers that join the output layer, if it reads some."""
         names = self.schema.graph_features
         if not names:
             return columns
-        values, texts = extra_values(self.extra_columns, extra, len(inputs)), []
-        if len(names) > len(self.extra_columns):
-            texts = self._texts(inputs, smiles)
-        values = with_descriptors(names, values, texts)
+        mols = molecules.described if len(names) > len(self.extra_columns) else ()
+        values = with_descriptors(names, numbers, mols, as_mol)
         columns["graph_features"] = self.schema.scale_graph_features(values)
         return columns
+
+    def _single(self) -> "Predictor":
+        """This object; ValueError if it has several models."""
+        if len(self.members) > 1:
+            raise ValueError(
+                f"this is of a single model, not of {len(self.members)}; take one of "
+                "predictor.members"
+            )
+        return self
 
     def sample(
         self, inputs: Inputs, count: int, seed: int = 1, extra: Extra = None
@@ -239,16 +339,16 @@ class Predictor:
             raise ValueError("only predictions of graphs can be sampled")
         if count < 1:
             raise ValueError(f"{count} samples, expected at least 1")
-        inputs = canonical(inputs)
-        columns = self._columns(inputs)
-        smiles, numbers = (), np.empty(0)
+        known = (isinstance(inputs, Molecules) and inputs.sources) or inputs
+        molecules = self._single().read(canonical(known))
+        columns, smiles = self._columns(molecules), []
+        numbers = extra_values(self.extra_columns, extra, len(molecules))
         if self.head is None:
-            columns = self._joined(columns, inputs, None, extra)
-        else:
-            smiles = self._smiles(inputs, None)
-            numbers = extra_values(self.extra_columns, extra, len(inputs))
+            columns = self._joined(columns, molecules, numbers)
+        elif self.head.needs_molecules:
+            smiles = molecules.texts
         collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
-        device = next(self.model.parameters()).device
+        device = self.device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
         found: dict[str, np.ndarray] = {}
         keys = []
@@ -274,8 +374,8 @@ class Predictor:
         rows = zip(keys, smiles or keys, map(bytes, numbers))
         place = [places.setdefault(row, len(places)) for row in rows]
         _, first = np.unique(place, return_index=True)
-        smiles = [smiles[row] for row in first] if smiles else smiles
-        return self.head.sample(samples[:, first], smiles, numbers[first])[:, place]
+        mols = [molecules.described[row] for row in first] if smiles else []
+        return self.head.sample(samples[:, first], mols, numbers[first])[:, place]
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""
@@ -318,8 +418,9 @@ class Predictor:
             found = layer_vectors(self.model, batch, layers, nodes, fingerprint)
             return found.cpu().numpy()
 
+        columns = self._single()._columns(self.read(inputs))
         width = layers * self.model.embed_dim
-        return self._collect(self._columns(inputs), batch_size, vectors, width, nodes)
+        return self._collect(columns, batch_size, vectors, width, nodes)
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:
@@ -333,9 +434,10 @@ class Predictor:
         Raises:
             ValueError: as `predict`, or a model without attention.
         """
+        columns = self._single()._columns(self.read(inputs))
         return [
             attention_maps(self.model, batch).double().cpu().numpy()
-            for _, batch in self._batches(self._columns(inputs), 1)
+            for _, batch in self._batches(columns, 1)
         ]
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
@@ -362,7 +464,7 @@ class Predictor:
             raise ValueError(
                 f"output {output}, expected 0..{self.targets.num_outputs - 1}"
             )
-        scale = 1.0
+        columns, scale = self._single()._columns(self.read(inputs)), 1.0
         if self.targets.kind == "regression":
             ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
             low, high = self.targets.restore(ends.expand(2, self.targets.num_outputs))
@@ -373,11 +475,11 @@ class Predictor:
             .mul(scale)
             .cpu()
             .numpy()
-            for _, batch in self._batches(self._columns(inputs), 1)
+            for _, batch in self._batches(columns, 1)
         ]
 
     @torch.no_grad()
-    def _predict(self, columns: Mapping[str, np.ndarray], batch_size: int) -> PerGraph:
+    def _values(self, columns: Mapping[str, np.ndarray], batch_size: int) -> PerGraph:
         return self._collect(
             columns,
             batch_size,
@@ -386,32 +488,20 @@ class Predictor:
             self.targets.level == "node",
         )
 
-    def _columns(self, inputs: Inputs) -> dict[str, np.ndarray]:
+    def _columns(self, molecules: Molecules) -> dict[str, np.ndarray]:
         """Graphs as flat columns, the format of a store."""
-        if isinstance(inputs, str):
-            raise ValueError("expected a list of SMILES, got one string")
-        if hasattr(inputs, "edge_index") and not isinstance(inputs, GraphChunk):
-            raise ValueError("expected a list of graphs, got one graph")
-        if not len(inputs):
+        chunk = molecules.chunk
+        if not len(molecules):
             return {"node_offset": np.zeros(1, np.int64)}
-        reads_positions = "pos" in self.model.batch_spec.fields
-        if not isinstance(inputs, GraphChunk):
-            if reads_positions and any(
-                isinstance(item, (str, Chem.Mol)) for item in inputs
-            ):
-                raise ValueError(
-                    "the model reads 3D positions, which SMILES do not have"
-                )
-            graphs = parse_all(inputs, self.featuriser)
-            inputs = GraphChunk.joined(
-                list(chunks_of_graphs(graphs, with_target=False, progress=False))
+        if "pos" in self.model.batch_spec.fields and chunk.pos is None:
+            raise ValueError(
+                "the model reads 3D positions, which are not given; SMILES have none"
             )
-        if reads_positions and inputs.pos is None:
-            raise ValueError("the model reads 3D positions, which are not given")
-        columns = columns_of_chunk(inputs, self.schema)
+        columns = columns_of_chunk(chunk, self.schema)
         if self.schema.graph_features:  # those of a typical molecule, until others come
-            shape = len(inputs), len(self.schema.graph_features)
-            columns["graph_features"] = np.zeros(shape)
+            columns["graph_features"] = np.zeros(
+                (len(chunk), len(self.schema.graph_features))
+            )
         return columns | compute_columns(columns, self.model.batch_spec)
 
     def _collator(self, columns: Mapping[str, np.ndarray]) -> GraphCollator:
@@ -430,10 +520,9 @@ class Predictor:
             raise ValueError(f"batch size {batch_size}, expected at least 1")
         sizes = np.diff(columns["node_offset"])
         collator = self._collator(columns)
-        device = next(self.model.parameters()).device
         order = np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes))
         max_nodes = None
-        if device.type == "cpu":
+        if self.device.type == "cpu":
             max_nodes = NODES_PER_THREAD * torch.get_num_threads()
         for graph_ids in cut_batches(
             order,
@@ -443,7 +532,9 @@ class Predictor:
             max_pairs=MAX_PAIRS,
         ):
             batch = collator(graph_ids)["net_input"]["batch"]
-            yield graph_ids, {name: field.to(device) for name, field in batch.items()}
+            yield graph_ids, {
+                name: field.to(self.device) for name, field in batch.items()
+            }
 
     def _collect(
         self,
@@ -451,18 +542,31 @@ class Predictor:
         batch_size: int,
         function: Callable[[Batch], np.ndarray],
         width: int,
-        nodes: bool,
+        nodes: bool = False,
     ) -> PerGraph:
         """Results of a function of batches, in input order: [G, width], or with
         ``nodes`` a list of [N, width]."""
         sizes = np.diff(columns["node_offset"])
         found: list[np.ndarray] = [np.empty(0)] * len(sizes)
-        device = next(self.model.parameters()).device
         # The outermost context of autocast: `bfloat16` converts weights once within it.
-        with torch.autocast(device.type, enabled=False):
+        with torch.autocast(self.device.type, enabled=False):
             for graph_ids, batch in self._batches(columns, batch_size, by_size=True):
                 for graph, values in zip(graph_ids, function(batch), strict=True):
                     found[graph] = values[: sizes[graph]] if nodes else values
         if nodes:
             return found
         return np.stack(found) if found else np.empty((0, width))
+
+
+def check_agreement(one: Predictor, other: Predictor) -> None:
+    """Raise ValueError unless both models predict the same from the same features."""
+    both = f"{other.name} and {one.name}"
+    for name in ("names", "unit", "kind", "num_classes", "class_names"):
+        values = [getattr(predictor.targets, name) for predictor in (other, one)]
+        if values[0] != values[1]:
+            raise ValueError(
+                f"{both} predict different things: {name} {values[0]!r} and "
+                f"{values[1]!r}"
+            )
+    if (one.extra_columns, one.featuriser) != (other.extra_columns, other.featuriser):
+        raise ValueError(f"{both} read different columns or features of molecules")

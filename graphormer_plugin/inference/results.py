@@ -2,10 +2,9 @@
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +13,7 @@ from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.inference.classes import (
-    ClassWords,
-    class_labels,
-    label_cells,
-)
+from graphormer_plugin.inference.columns import VALIDATED, prediction_columns
 from graphormer_plugin.inference.values import values_of
 
 logger = logging.getLogger(__name__)
@@ -68,12 +63,7 @@ def write_predictions(
 
     ``predictions_<split>.csv`` has a line for every graph (at node level for every
     node), in the order of the split. Columns: ``row`` of the source, SMILES and name
-    where the source has them, and ``node`` at node level. Then for regression and binary
-    targets, under the target's name, the value or the probability of class 1, and
-    ``<name>_target``. For classes ``<name>``, the most probable class,
-    ``<name>_target``, and the probabilities ``<name>_0``, ``<name>_1``, ... Where the
-    source has words for classes, so has the file, and ``<name>_class`` is the predicted
-    class of a binary target. A missing target is an empty cell.
+    where the source has them, ``node`` at node level, and `prediction_columns`.
 
     For a split with hidden labels, also writes the file that OGB's website takes, if
     every graph of the split was predicted.
@@ -95,54 +85,42 @@ def write_predictions(
     graphs = [graph for graph in store.splits[split].tolist() if graph in outputs]
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"predictions_{split}.csv"
-    name = targets.names[0]
-    if targets.kind == "multiclass":
-        header = [name, f"{name}_target"]
-        header += [f"{name}_{label}" for label in class_labels(targets)]
-    else:
-        header = [*targets.names, *(f"{name}_target" for name in targets.names)]
-    words = ClassWords(targets)
-    header += words.names
-    at_nodes = targets.level == "node"
     columns, known = identity
-
-    def lines() -> Iterable[list[Any]]:
-        yield ["row", *columns, *(["node"] if at_nodes else []), *header]
-        for row, graph in zip(rows, graphs, strict=True):
-            output, target = outputs[graph]
-            values = values_of(output, targets)
-            first = [row, *(known[row] if columns else [])]
-            if not at_nodes:
-                yield [*first, *_cells(values, target, targets, words)]
-                continue
-            for node, value in enumerate(values):
-                label = target[node : node + 1]
-                yield [*first, node, *_cells(value, label, targets, words)]
-
-    write_csv(path, lines())
+    header, first = ["row", *columns], [
+        [row, *(known[row] if columns else [])] for row in rows
+    ]
+    at_nodes = targets.level == "node"
+    values = [outputs[graph][0].reshape(-1, targets.num_outputs) for graph in graphs]
+    labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
+    if at_nodes:
+        header.append("node")
+        first = [
+            [*cells, node]
+            for cells, of_graph in zip(first, values, strict=True)
+            for node in range(len(of_graph))
+        ]
+    none = np.empty((0, targets.num_outputs))
+    found = values_of(np.concatenate([none, *values]), targets)
+    predicted = prediction_columns(
+        targets,
+        found,
+        labels=np.concatenate(labels) if labels else none[:, : len(targets.names)],
+        layout=VALIDATED,
+    )
+    cells = zip(*(column.cells for column in predicted), strict=True)
+    lines = ([*left, *right] for left, right in zip(first, cells, strict=True))
+    write_csv(path, [[*header, *(column.name for column in predicted)], *lines])
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:
-        values = [values_of(outputs[graph][0], targets)[0] for graph in graphs]
-        files += _submit(folder, submission, values, len(store.splits[split]))
+        files += _submit(folder, submission, found[:, 0], len(store.splits[split]))
     for file in files:
         logger.info("predictions written to %s", file)
     return files
 
 
-def _cells(
-    values: NDArray, target: NDArray, targets: TargetSchema, words: ClassWords
-) -> list[str]:
-    labels = label_cells(target, targets)
-    if targets.kind == "multiclass":
-        best, *cells = words([float(values.argmax()), *values])
-        return [best, *labels, *cells]
-    cells, count = words(values), len(targets.names)
-    return [*cells[:count], *labels, *cells[count:]]
-
-
 def _submit(
-    folder: Path, submission: Submission, values: Sequence[float], graphs: int
+    folder: Path, submission: Submission, values: NDArray, graphs: int
 ) -> list[Path]:
     if len(values) != graphs:
         logger.warning(
@@ -160,5 +138,5 @@ def _submit(
         )
     path = folder / f"{submission.file}.npz"
     with atomic_write(path) as file:
-        np.savez_compressed(file, y_pred=np.array(values, dtype=np.float32))
+        np.savez_compressed(file, y_pred=values.astype(np.float32))
     return [path]

@@ -1,4 +1,4 @@
-"""Model outputs as values in the targets' unit or probabilities, and as text."""
+"""Model outputs as values in the targets' unit, or as probabilities."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -117,12 +117,3 @@ def describe(targets: TargetSchema) -> str:
     if len(targets.names) > 3:
         listed += f" and {len(targets.names) - 3} more"
     return f"{listed} ({meaning})"
-
-
-def format_value(value: float) -> str:
-    """A predicted value as it stands in a file, with the 7 digits of a float32.
-
-    >>> format_value(1 / 3), format_value(2.0)
-    ('0.3333333', '2')
-    """
-    return f"{value:.7g}"

@@ -85,14 +85,14 @@ def test_resume_gets_past_a_molecule_that_is_too_large(
     lines[600] = "C" * 40
     Path(many).write_text("\n".join(lines) + "\n")
     path, out = checkpoint("grpe_tiny"), str(tmp_path / "out.csv")
-    predict_rows = hub.load(path).__class__._predict
+    predict_rows = hub.Predictor._values
 
     def out_of_memory(self, columns, batch_size):
         if np.diff(columns["node_offset"]).max() == 40:
             raise MemoryError
         return predict_rows(self, columns, batch_size)
 
-    monkeypatch.setattr(hub.load(path).__class__, "_predict", out_of_memory)
+    monkeypatch.setattr(hub.Predictor, "_values", out_of_memory)
     assert main([path, many, out, "--quiet"]) == 2
     assert "40 atoms" in capsys.readouterr().err
     assert main([path, many, out, "--quiet", "--resume", "--max-atoms", "30"]) == 0

@@ -13,7 +13,7 @@ from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.table_formats import open_table, write_table
 from graphormer_plugin.inference import bfloat16
-from graphormer_plugin.inference.ensemble import Ensemble
+from graphormer_plugin.inference.table_run import TableRun
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
 from support.training import forked
@@ -163,7 +163,9 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     path = checkpoint("grpe_tiny", *CLASSES.split())
     members = rng.dirichlet(np.ones(3), size=(2, 40))
     answers = iter(members)
-    monkeypatch.setattr(hub.Predictor, "estimate", lambda *_: Prediction(next(answers)))
+    monkeypatch.setattr(
+        hub.Predictor, "_estimate", lambda *_: Prediction(next(answers))
+    )
     assert main([path, path, "classes.csv", "out.csv", "--quiet"]) == 0
     best = members.mean(0).argmax(1)
     assert all((best != member.argmax(1)).any() for member in members)
@@ -295,7 +297,8 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
 
     def key(*arguments, column="SMILES"):
         parsed = predict.build_parser().parse_intermixed_args([*arguments, "out.csv"])
-        return predict.run_key(parsed, column, file_sha256(parsed.input))
+        models = predict.models_of(parsed)
+        return predict.run_key(parsed, models, column, file_sha256(parsed.input))
 
     first = key(one, "in.csv")
     for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):
@@ -496,7 +499,7 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
 
     path = checkpoint("grpe_tiny")
     capsys.readouterr()
-    monkeypatch.setattr(hub.Predictor, "estimate", refuse)
+    monkeypatch.setattr(hub.Predictor, "_estimate", refuse)
     assert main([path, "in.csv", "out.csv", "--quiet"]) == 2
     assert capsys.readouterr().err == (
         "error: rows 0 to 5 do not fit into memory, their largest molecule has 7 atoms; "
@@ -545,6 +548,6 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
 
 def test_a_process_dies(checkpoint, many, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Ensemble, "__call__", lambda *_: os._exit(1))
+    monkeypatch.setattr(TableRun, "__call__", lambda *_: os._exit(1))
     assert main([checkpoint("grpe_tiny"), many, "o.csv", "--workers", "2"]) == 2
     assert "error: a worker process died: out of memory" in capsys.readouterr().err

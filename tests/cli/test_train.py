@@ -27,7 +27,7 @@ from graphormer_plugin.finetune import fit_head
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.model_folder import load_any, read_folder, write_folder
+from graphormer_plugin.inference.model_folder import read_folder, write_folder
 from support.published_weights import random_state
 from support.tables import rows
 from support.training import assert_same_weights, forked, server_environment
@@ -261,7 +261,7 @@ def test_the_better_of_head_and_fine_tuning(folder, checkpoint, tmp_path, capsys
     assert (model / "predictions_test.csv").read_bytes() == before
     # What both say together is what a folder of both predicts.
     write_folder(model, [listed[0], "replicate1/finetune1/checkpoint_best.pt"])
-    errors = load_any(model).predict(smiles)[:, 0]
+    errors = hub.load(model).predict(smiles)[:, 0]
     errors -= [float(line["gap"]) for line in found]
     (together,) = (
         float(line["value"])

@@ -24,7 +24,7 @@ SMILES = ["CCO", "C1CC", None, "c1ccccc1O", "CC(=O)[O-].[Na+]", ""]
 
 @pytest.fixture(scope="module")
 def predictor():
-    arrow._model.cache_clear()
+    arrow._loaded.cache_clear()
     return TablePredictor(MODEL, device="cpu", batch_size=4)
 
 
@@ -109,11 +109,9 @@ def checkpoint(tmp_path_factory):
 def test_one_model_for_a_process(predictor, table, monkeypatch):
     """Loaded at the first call, and shared by threads, which take turns."""
     loads = []
-    load = arrow.load_ensemble
-    monkeypatch.setattr(
-        arrow, "load_ensemble", lambda *a, **k: loads.append(1) or load(*a, **k)
-    )
-    arrow._model.cache_clear()
+    load = arrow.load
+    monkeypatch.setattr(arrow, "load", lambda *a: loads.append(1) or load(*a))
+    arrow._loaded.cache_clear()
     copies = [pickle.loads(pickle.dumps(predictor)) for _ in range(3)]
     assert loads == []
     results = []

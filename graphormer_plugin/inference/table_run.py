@@ -1,0 +1,313 @@
+"""A predictor over the rows of a table: what `graphormer-predict` adds to each row."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from graphormer_plugin.data.datasets.csv_file import number_of
+from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.table import Table
+from graphormer_plugin.inference.columns import free_names, prediction_columns
+from graphormer_plugin.inference.domain import unlike_training
+from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
+from graphormer_plugin.inference.molecules import (
+    Molecules,
+    RowReader,
+    parser_of,
+    read_rows,
+)
+from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.inference.values import Prediction, mean_and_variance
+from graphormer_plugin.modules.dropout import dropout_switched_on
+
+BLOCK_ROWS = 512  # rows that are predicted together, at least
+REASON = "reason"  # column that says why a row has no prediction
+
+
+class Rows(NamedTuple):
+    """Consecutive rows of a table.
+
+    Attributes:
+        first: number of the first of them.
+        cells: of each row.
+    """
+
+    first: int
+    cells: list[list[str]]
+
+
+class PredictedRows(NamedTuple):
+    """Rows of the output.
+
+    Attributes:
+        cells: of each row.
+        arrays: rows for the files of `TableRun.arrays`.
+        failed: number of rows without prediction.
+        unlike: see `unlike_training`.
+    """
+
+    cells: list[list[str]]
+    arrays: list[np.ndarray]
+    failed: int
+    unlike: Counter[str]
+
+
+def rows_in_blocks(table: Table, first: int, end: int, size: int) -> Iterator[Rows]:
+    """Yield rows of a table. Batches do not cross blocks, and an interrupted run goes on
+    at the end of a block."""
+    rows = table.rows_between(table.header, first, end)
+    while block := [cells for _, _, cells in itertools.islice(rows, size)]:
+        yield Rows(first, block)
+        first += len(block)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors to write beside the predictions.
+
+    Attributes:
+        path: a ``.npy`` file.
+        nodes: a vector per atom instead of per molecule. A second file,
+            ``<name>.count.npy``, has the number of atoms of each row.
+        layers: number of last layers whose vectors are concatenated.
+        fingerprint: GRPE's fingerprints (see `layer_vectors`).
+    """
+
+    path: Path
+    nodes: bool = False
+    layers: int = 1
+    fingerprint: bool = False
+
+
+class TableRun:
+    """Predicts rows of a table.
+
+    Args:
+        predictor: its models.
+        table: has the header of the input.
+        smiles_column: name of its column of SMILES.
+        batch_size: graphs per batch.
+        mc_dropout: samples with dropout switched on; 0 for one prediction without.
+        seed: of these samples.
+        max_atoms: atoms of the largest molecule; None for the smallest limit of the
+            models.
+        vectors: vectors to compute too; for a single model.
+
+    Attributes:
+        names: names of the new columns, the last of which is the reason.
+        numbers: whether each of them has numbers.
+
+    Raises:
+        ValueError: a model cannot predict molecules, or the table lacks a column.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        table: Table,
+        smiles_column: str,
+        *,
+        batch_size: int = 128,
+        mc_dropout: int = 0,
+        seed: int = 1,
+        max_atoms: int | None = None,
+        vectors: Vectors | None = None,
+    ) -> None:
+        self.predictor = predictor
+        self.batch_size = batch_size
+        self.mc_dropout = mc_dropout
+        self.seed = seed
+        self.vectors = vectors
+        for member in predictor.members:
+            self._check(member)
+        extra_columns = predictor.extra_columns
+        if lacking := [name for name in extra_columns if name not in table.header]:
+            raise ValueError(
+                f"{table.path}: no column {lacking[0]!r}; the model reads the columns "
+                f"{', '.join(extra_columns)} beside the molecules"
+            )
+        self.place = table.header.index(smiles_column)
+        self.extra_places = [table.header.index(name) for name in extra_columns]
+        self.reader = RowReader(
+            predictor.featuriser,
+            [member.schema for member in predictor.members],
+            max_atoms or predictor.max_atoms,
+        )
+        none = np.empty((0, predictor.targets.num_outputs))
+        columns = prediction_columns(
+            predictor.targets,
+            none,
+            none if predictor.has_spread or mc_dropout else None,
+            none[:, 0] if predictor.domains else None,
+        )
+        self.names = free_names([*(one.name for one in columns), REASON], table.header)
+        self.numbers = [*(one.is_number for one in columns), False]
+
+    def _check(self, member: Predictor) -> None:
+        """Raise ValueError if a model cannot predict molecules as the options ask."""
+        if member.targets.level != "graph":
+            raise ValueError(f"{member.name} predicts nodes, not molecules")
+        if "pos" in member.model.batch_spec.fields:
+            raise ValueError(f"{member.name} reads 3D positions, SMILES have none")
+        try:
+            parser_of(member.featuriser)
+            if self.vectors:
+                check_layers(member.model, self.vectors.layers)
+                if self.vectors.fingerprint:
+                    check_fingerprint(member.model, self.vectors.nodes)
+            if self.mc_dropout:
+                with dropout_switched_on(member.model):
+                    pass
+        except ValueError as error:
+            raise ValueError(f"{member.name}: {error}") from None
+
+    def arrays(self) -> dict[Path, tuple[Any, tuple[int, ...]]]:
+        """Files of vectors, as `ResumableWriter` takes them."""
+        if not self.vectors:
+            return {}
+        path = self.vectors.path
+        result: dict[Path, tuple[Any, tuple[int, ...]]] = {
+            path: (np.float32, (self._width(),))
+        }
+        if self.vectors.nodes:
+            result[path.with_suffix(".count.npy")] = (np.int64, ())
+        return result
+
+    def smiles(self, rows: Rows) -> list[str]:
+        """SMILES of rows."""
+        return [cells[self.place].strip() for cells in rows.cells]
+
+    def __call__(self, rows: Rows) -> PredictedRows:
+        """Read and predict rows.
+
+        Raises:
+            ValueError: not enough memory.
+        """
+        return self.predict(rows, *read_rows(self.reader, self.smiles(rows)))
+
+    def predict(
+        self, rows: Rows, molecules: Molecules, reasons: dict[int, str]
+    ) -> PredictedRows:
+        """Predict rows that were read.
+
+        Args:
+            rows: of the table.
+            molecules: see `read_rows`.
+            reasons: the same; gets further reasons.
+
+        Raises:
+            ValueError: not enough memory.
+        """
+        count = len(rows.cells)
+        extra = self._extra(rows, reasons)
+        predicted: dict[int, tuple[str, ...]] = {}
+        arrays: list[np.ndarray] = []
+        unlike: Counter[str] = Counter()
+        try:
+            if len(molecules):
+                row_of = molecules.chunk.row.tolist()
+                found = self._prediction(molecules, extra[row_of])
+                known = [part for part in found if part is not None]
+                finite = [
+                    np.isfinite(part).reshape(len(part), -1).all(1) for part in known
+                ]
+                for row, is_finite in zip(row_of, np.all(finite, 0)):
+                    if not is_finite:
+                        reasons.setdefault(row, "the prediction is not finite")
+                kept = [at for at, row in enumerate(row_of) if row not in reasons]
+                values = (None if part is None else part[kept] for part in found)
+                columns = prediction_columns(self.predictor.targets, *values)
+                cells = zip(*(column.cells for column in columns), strict=True)
+                predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))
+                if found.in_domain is not None:
+                    mols = [molecules.described[at] for at in kept]
+                    unlike = unlike_training(
+                        self.predictor.domains, mols, found.in_domain[kept]
+                    )
+            if self.vectors:
+                arrays = self._embed(molecules, count, reasons)
+        except (RuntimeError, MemoryError) as error:
+            of_gpu = isinstance(error, torch.OutOfMemoryError)
+            if not of_gpu and not is_out_of_memory(error):
+                raise
+            nodes = int(molecules.chunk.num_nodes.max())
+            raise ValueError(
+                f"rows {rows.first} to {rows.first + count - 1} do not fit into memory, "
+                f"their largest molecule has {nodes:,} atoms; give a --batch-size below "
+                f"{self.batch_size}, or leave out what is too large"
+            ) from None
+        empty = [""] * (len(self.names) - 1)
+        table = [
+            [*cells, *predicted.get(row, empty), reasons.get(row, "")]
+            for row, cells in enumerate(rows.cells)
+        ]
+        return PredictedRows(table, arrays, count - len(predicted), unlike)
+
+    def _extra(self, rows: Rows, reasons: dict[int, str]) -> np.ndarray:
+        """Numbers of the columns that the models need [rows, columns]."""
+        extra = np.full((len(rows.cells), len(self.extra_places)), np.nan)
+        for row, cells in enumerate(rows.cells):
+            try:
+                numbers = [
+                    number_of(cells[at], "regression") for at in self.extra_places
+                ]
+                extra[row] = numbers
+            except ValueError as error:
+                reasons.setdefault(row, str(error))
+        return extra
+
+    def _prediction(self, molecules: Molecules, extra: np.ndarray) -> Prediction:
+        """Prediction as the options ask."""
+        predictor = self.predictor
+        found = Prediction(np.empty(0))
+        if predictor.domains or not self.mc_dropout:
+            found = predictor.estimate(molecules, self.batch_size, extra=extra)
+        if not self.mc_dropout:
+            return found
+        seeds = np.random.SeedSequence(self.seed).generate_state(len(predictor.members))
+        samples = [
+            member.sample(molecules, self.mc_dropout, int(seed), extra)
+            for member, seed in zip(predictor.members, seeds, strict=True)
+        ]
+        weights = predictor.weights
+        if weights is not None:
+            weights = np.repeat(weights, self.mc_dropout)
+        mean, variance = mean_and_variance(np.concatenate(samples), weights)
+        # The calibration of the members' spread does not hold for samples.
+        return Prediction(mean, np.sqrt(variance), found.in_domain)
+
+    def _width(self) -> int:
+        return self.vectors.layers * self.predictor.model.embed_dim
+
+    def _embed(
+        self, molecules: Molecules, count: int, reasons: dict[int, str]
+    ) -> list[np.ndarray]:
+        """Rows for each file of `arrays`."""
+        vectors, width = self.vectors, self._width()
+        rows: np.ndarray = np.zeros(0, np.int64)
+        found: list[np.ndarray] = []
+        if len(molecules):
+            kept = [row not in reasons for row in molecules.chunk.row.tolist()]
+            rows = molecules.chunk.row[kept]
+            embedded = self.predictor.embed(
+                molecules,
+                vectors.layers,
+                vectors.nodes,
+                self.batch_size,
+                vectors.fingerprint,
+            )
+            found = list(itertools.compress(embedded, kept))
+        if vectors.nodes:
+            counts = np.zeros(count, np.int64)
+            counts[rows] = [len(one) for one in found]
+            return [np.concatenate([np.empty((0, width)), *found]), counts]
+        result = np.full((count, width), np.nan, np.float32)
+        if len(rows):
+            result[rows] = found
+        return [result]
