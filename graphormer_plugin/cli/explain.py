@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -10,14 +10,12 @@ from typing import NamedTuple
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command, not_empty, say, warn
 from graphormer_plugin.data.cells import shown
-from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.featurise import captured_rdkit_log, parse
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
 from graphormer_plugin.inference.drawing import Section, draw, page
 from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.model_folder import models_named
-from graphormer_plugin.inference.molecules import parser_of
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
 
 MAX_MOLECULES = 200
 FEW = 10  # largest number of molecules whose channels are drawn by default
@@ -110,12 +108,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     predictor = hub.load(checkpoints[0], arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
-    molecules, refused = read_molecules(
-        arguments.molecules,
-        arguments.smiles_column,
-        parser_of(predictor.featuriser, arguments.max_atoms or predictor.max_atoms),
+    reader = RowReader(
+        predictor.featuriser,
+        [predictor.schema],
+        arguments.max_atoms or predictor.max_atoms,
     )
+    written = written_molecules(arguments.molecules, arguments.smiles_column)
+    molecules, refused = read_molecules(written, reader)
     count = len(molecules) + len(refused)
+    if not count:
+        raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
     if kind != "html" and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
     explain = Explainer(
@@ -126,17 +128,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         numbers(arguments.atoms, "--atoms"),
         few=len(molecules) <= FEW,
     )
-    explain.check_atoms([molecule.smiles for molecule in molecules])
+    for _, found in molecules:
+        explain.check_atoms(found)
     sections = []
-    for molecule in molecules:
+    for molecule, found in molecules:
         try:
-            section = explain(molecule.smiles)
+            sections.append(replace(explain(found), title=molecule.title))
         except NoPredictionError as error:
-            if count == 1:
-                raise
             refused.append(Section(molecule.title, str(error), []))
-            continue
-        sections.append(replace(section, title=molecule.title))
     if not sections:
         raise ValueError("; ".join(section.text for section in refused))
     if kind == "html":
@@ -178,28 +177,25 @@ class WrittenMolecule(NamedTuple):
 
 
 def read_molecules(
-    arguments: Sequence[str], column: str, parser: Parser
-) -> tuple[list[WrittenMolecule], list[Section]]:
-    """Molecules from the command line and from the files that it names.
+    written: Iterable[WrittenMolecule], reader: RowReader
+) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
+    """Read molecules, each by itself.
 
     Returns:
         The molecules, and a section without pictures, which says why, for each that the
-        parser refuses.
+        reader refuses.
 
     Raises:
-        ValueError: no molecule that can be read, or too many.
+        ValueError: all are refused, or there are too many.
     """
-    molecules: list[WrittenMolecule] = []
-    refused: list[Section] = []
-    for molecule in written_molecules(arguments, column):
-        try:
-            with captured_rdkit_log() as messages:
-                parse(molecule.smiles, parser, messages)
-        except ValueError as error:
-            text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {error}"
+    molecules, refused = [], []
+    for molecule in written:
+        found, reasons = read_rows(reader, [molecule.smiles])
+        if reasons:
+            text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))
         else:
-            molecules.append(molecule)
+            molecules.append((molecule, found))
         if len(molecules) + len(refused) > MAX_MOLECULES:
             file = molecule.place.rpartition(", line")[0] or molecule.smiles
             raise ValueError(
@@ -207,8 +203,6 @@ def read_molecules(
             )
     if refused and not molecules:
         raise ValueError(refused[0].text)
-    if not molecules:
-        raise ValueError(f"no molecule in {', '.join(arguments)}")
     return molecules, refused
 
 

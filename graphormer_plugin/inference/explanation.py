@@ -14,7 +14,7 @@ from graphormer_plugin.inference.drawing import (
     Panel,
     Section,
 )
-from graphormer_plugin.inference.molecules import molecule_of
+from graphormer_plugin.inference.molecules import Molecules
 from graphormer_plugin.inference.predictor import Predictor
 
 
@@ -95,27 +95,27 @@ class Explainer:
             f"columns; of a layer, the mean over its {self.unit}s.{first}"
         )
 
-    def check_atoms(self, smiles: Sequence[str]) -> None:
+    def check_atoms(self, molecules: Molecules) -> None:
         """Raise ValueError if a molecule does not have one of the chosen atoms."""
-        for string in smiles:
-            count = molecule_of(string, self.predictor.featuriser).GetNumAtoms()
-            for atom in self.atoms:
-                if atom > count:
-                    has = f"{count} atom{'s' * (count > 1)}"
-                    raise ValueError(
-                        f"--atoms {atom}: {string} has {has}, numbered from 1"
-                    )
+        (count,) = molecules.chunk.num_nodes.tolist()
+        if self.atoms and max(self.atoms) > count:
+            has = f"{count} atom{'s' * (count > 1)}"
+            (smiles,) = molecules.sources
+            raise ValueError(
+                f"--atoms {max(self.atoms)}: {smiles} has {has}, numbered from 1"
+            )
 
-    def __call__(self, smiles: str) -> Section:
-        """Explain the prediction for a molecule.
+    def __call__(self, molecules: Molecules) -> Section:
+        """Explain the prediction for a single molecule.
 
         Raises:
             NoPredictionError: it is not finite.
             ValueError: the layer has no such channel.
         """
         predictor, targets = self.predictor, self.predictor.targets
+        (smiles,) = molecules.sources
         typical = np.full((1, len(predictor.extra_columns)), np.nan)
-        (row,) = predictor.predict([smiles], extra=typical)
+        (row,) = predictor.predict(molecules, extra=typical)
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
         output, unit = self.output, "logit"
@@ -129,15 +129,15 @@ class Explainer:
         else:
             unit = targets.unit.replace("dimensionless", "")
             text = f"{self.name}: {row[output]:.4g} {unit}".rstrip()
-        (dependence,) = predictor.gradient_times_input([smiles], output)
-        mol = molecule_of(smiles, predictor.featuriser)
+        (dependence,) = predictor.gradient_times_input(molecules, output)
+        mol = molecules.nodes(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         title = f"gradient x input, {unit}" if unit else "gradient x input"
-        molecules: list[Panel] = [Molecule(title, mol, dependence, signed=True)]
-        groups: list[Group] = [("", molecules)]
+        panels: list[Panel] = [Molecule(title, mol, dependence, signed=True)]
+        groups: list[Group] = [("", panels)]
         if self.has_attention:
-            (attention,) = predictor.attention([smiles])
-            molecules.insert(0, received(mol, attention, self.virtual))
+            (attention,) = predictor.attention(molecules)
+            panels.insert(0, received(mol, attention, self.virtual))
             atoms = [atom - 1 for atom in self.atoms]
             if self.choose_atom:
                 atoms = [int(np.abs(dependence).argmax())]

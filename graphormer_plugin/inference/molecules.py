@@ -96,6 +96,11 @@ class Molecules:
             return known or smiles_of(self.sources, self.featuriser)
         return smiles_of(self.sources, self.featuriser)
 
+    def nodes(self, number: int) -> Chem.Mol:
+        """Copy of the molecule whose atoms are the nodes of a graph, in their order."""
+        mol = self.parsed[number] if self.parsed else None
+        return Chem.Mol(mol or molecule_of(self.sources[number], self.featuriser))
+
     def features(self, block: str) -> NDArray:
         """`raw_features` of a block that reads molecules, computed once."""
         if block not in self._features:
@@ -343,7 +348,7 @@ class RowReader:
         self, name: str, schemas: Sequence[FeatureSchema], max_atoms: int
     ) -> None:
         self.name = name
-        self.max_atoms = max_atoms
+        self.parser = parser_of(name, max_atoms)
         # OGB's codes are within OGB's vocabularies: there is nothing to check.
         own = feature_dims() if name.startswith("ogb") else None
         self.schemas = [one for one in schemas if (one.node_dims, one.bond_dims) != own]
@@ -352,7 +357,7 @@ class RowReader:
         """Raises ValueError with the reason why there is no graph."""
         if not smiles:
             raise ValueError("no SMILES")
-        graph = parser_of(self.name, self.max_atoms)(smiles)
+        graph = self.parser(smiles)
         for schema in self.schemas:
             edges = graph.edge_index.shape[1]
             check_features(graph.x, graph.edge_attr, edges, schema)
