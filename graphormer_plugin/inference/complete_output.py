@@ -1,10 +1,9 @@
 """Whether files are the complete output of ``graphormer-predict``, which was run before."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.lib.format import open_memmap
 
 from graphormer_plugin.data.cells import shown
@@ -37,61 +36,59 @@ def check_complete(
     Raises:
         ValueError: they are something else.
     """
+    expected = rows[1] - rows[0]
     try:
-        other = _other_table(output, table, column, rows, names)
+        difference = next(_differences(output, table, column, rows, names), "")
     except DatasetError as error:  # of the output: all rows of the input were counted
-        other = str(error)
-    other = other or _other_array(arrays, rows[1] - rows[0])
-    if other:
+        difference = str(error)
+    for path, (dtype, tail) in reversed([*arrays.items()]):
+        if difference:
+            break
+        try:
+            found = open_memmap(path, mode="r")
+        except (OSError, ValueError) as error:
+            reason = " ".join(str(getattr(error, "strerror", error)).split())
+            difference = f"{path} cannot be read: {reason}"
+            break
+        if found.shape != (expected, *tail) or found.dtype != dtype:
+            shape = [expected, *tail]
+            difference = (
+                f"{path} has {[*found.shape]} of {found.dtype}, expected {shape}"
+            )
+        if not tail:  # numbers of atoms, which say how many vectors there are
+            expected = int(found.sum())
+    if difference:
         raise ValueError(
-            f"{output} is not the complete output of this run: {other}; remove {output}, "
-            "or name another file"
+            f"{output} is not the complete output of this run: {difference}; remove "
+            f"{output}, or name another file"
         )
 
 
-def _other_table(
+def _differences(
     output: Path,
     table: Table,
     column: str,
     rows: tuple[int, int],
     names: Sequence[str],
-) -> str:
-    """What differs in the table; empty if nothing does."""
+) -> Iterator[str]:
+    """How a table differs from the expected output."""
     if output.is_dir():
-        return "it is a folder"
+        yield "it is a folder"
     found = open_table(output)
     header = [*table.header, *(name.strip() for name in names)]
     expected = rows[1] - rows[0]
     if isinstance(found, SdfTable):
         if expected and not {" ".join(n.split()) for n in names} & {*found.header}:
-            return "no record has a prediction, or a reason for none"
+            yield "no record has a prediction, or a reason for none"
     elif found.header != header:
-        lacking = [name for name in header if name not in found.header]
-        if lacking:
-            return f"it has no column {shown(lacking[0])}"
-        return "it has more columns, or in another order"
+        for name in (name for name in header if name not in found.header):
+            yield f"it has no column {shown(name)}"
+        yield "it has more columns, or in another order"
     if (count := found.count()) != expected:
-        return f"it has {count:,} rows, expected {expected:,}"
+        yield f"it has {count:,} rows, expected {expected:,}"
     if isinstance(found, SdfTable) or isinstance(table, SdfTable):
-        return ""
+        return
     pairs = zip(found.rows([column]), table.rows_between([column], *rows))
     for (row, _, (smiles,)), (_, _, (wanted,)) in pairs:
         if smiles != wanted:
-            return f"row {row} has {shown(smiles)}, expected {shown(wanted)}"
-    return ""
-
-
-def _other_array(arrays: Mapping[Path, tuple[Any, tuple[int, ...]]], rows: int) -> str:
-    """What differs in the arrays; empty if nothing does."""
-    for path, (dtype, tail) in reversed([*arrays.items()]):
-        try:
-            found = open_memmap(path, mode="r")
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(getattr(error, "strerror", error)).split())
-            return f"{path} cannot be read: {reason}"
-        if found.shape != (rows, *tail) or found.dtype != dtype:
-            wanted = f"{[rows, *tail]} of {np.dtype(dtype)}"
-            return f"{path} has {[*found.shape]} of {found.dtype}, expected {wanted}"
-        if not tail:  # numbers of atoms, which say how many vectors there are
-            rows = int(found.sum())
-    return ""
+            yield f"row {row} has {shown(smiles)}, expected {shown(wanted)}"

@@ -155,7 +155,7 @@ class ResumableWriter:
             self.rows, self.failed = int(state["rows"]), int(state["failed"])
             unlike = {name: int(count) for name, count in state["unlike"].items()}
             self.unlike = Counter(unlike)
-            finished = bool(state.get("finished", True))  # older versions do not say
+            finished = bool(state["finished"])
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ValueError(
                 f"{self.record} is damaged; remove it to start again"
@@ -177,25 +177,19 @@ class ResumableWriter:
                     )
                 if not part.exists():
                     continue
-            if not part.exists() or part.stat().st_size < size:
+            is_own = part.exists() and part.stat().st_size >= size
+            if is_own and path in self.arrays:
+                with open(part, "rb") as file:
+                    start = file.read(NPY_HEADER_BYTES)
+                # The end of a run puts the array's header in the place of the mark.
+                has_header = finished and start.startswith(MAGIC_PREFIX)
+                is_own = has_header or start.startswith(self._mark()[0])
+            if not is_own:
                 raise ValueError(
-                    f"{part} is missing or too short; remove {self.record} to start "
-                    "again"
-                )
-            if path in self.arrays and not self._owns(part, finished):
-                raise ValueError(
-                    f"{part} is not of the run of {self.record}; name another file, and "
+                    f"{part} is missing, too short or not of the run of {self.record}; "
                     "remove that record to start again"
                 )
             self._open(path, size)
-
-    def _owns(self, part: Path, finished: bool) -> bool:
-        """Whether an unfinished array is of this run, as far as its first bytes say."""
-        with open(part, "rb") as file:
-            start = file.read(NPY_HEADER_BYTES)
-        if start.startswith(MAGIC_PREFIX):
-            return finished
-        return start.startswith(self._mark()[0]) or not any(start)  # by older versions
 
     def _mark(self) -> tuple[bytes, bytes]:
         """What an array of this run begins with: digests of the key and of the table."""
