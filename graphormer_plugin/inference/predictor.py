@@ -1,7 +1,7 @@
 """Predict, embed and explain with one or several trained models, from SMILES or graphs."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,10 +10,7 @@ import torch
 from fairseq.models import BaseFairseqModel
 
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import columns_of_chunk, graph_digest
-from graphormer_plugin.data.dataset import cut_batches
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.columns import graph_digest
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -22,6 +19,7 @@ from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
 from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
+from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.kernels import as_mol
 from graphormer_plugin.inference.molecules import Molecules, canonical, read
@@ -36,15 +34,6 @@ from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or what was read before.
 Inputs = Sequence[Any] | GraphChunk | Molecules
-# [G, C] with a row per graph, or an array [N, C] per graph.
-PerGraph = np.ndarray | list[np.ndarray]
-Batch = dict[str, torch.Tensor]
-
-# Largest number of padded node pairs per batch: 256 molecules of 64 atoms.
-MAX_PAIRS = 256 * 64 * 64
-# Padded nodes of a batch per thread of a CPU: the activations stay in its cache, and
-# molecules of a batch are of about equal size.
-NODES_PER_THREAD = 1024
 
 
 class Predictor:
@@ -222,8 +211,8 @@ class Predictor:
         if self.targets.level == "graph":
             return self._together(molecules, batch_size, extra, False).values
         numbers = extra_values(self.extra_columns, extra, len(molecules))
-        columns = self._joined(self._single()._columns(molecules), molecules, numbers)
-        return self._values(columns, batch_size)
+        graphs = self._joined(self._single()._graphs(molecules), molecules, numbers)
+        return self._values(graphs, batch_size)
 
     @torch.no_grad()
     def estimate(
@@ -270,39 +259,37 @@ class Predictor:
         self, molecules: Molecules, batch_size: int, numbers: np.ndarray, domain: bool
     ) -> Prediction:
         """Prediction of this member's model."""
-        columns, width = self._columns(molecules), self.model.embed_dim
+        graphs, width = self._graphs(molecules), self.model.embed_dim
         if self.head is not None:
             width *= self.head.layers
-            vectors = self._collect(columns, batch_size, self._outputs, width)
+            vectors = graphs.collect(self._outputs, width, batch_size)
             raw = {name: molecules.features(name) for name in self.head.molecule_blocks}
             return self.head.predict_features(
                 {**raw, "vectors": np.asarray(vectors, np.float32), "extra": numbers}
             )
-        columns = self._joined(columns, molecules, numbers)
+        graphs = self._joined(graphs, molecules, numbers)
         if self.domain is None or not domain:
-            return Prediction(self._values(columns, batch_size))
+            return Prediction(self._values(graphs, batch_size))
 
         def both(batch: Batch) -> np.ndarray:
             output, vectors = output_and_vectors(self.model, batch)
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
-        found = self._collect(
-            columns, batch_size, both, width + self.targets.num_outputs
-        )
+        found = graphs.collect(both, width + self.targets.num_outputs, batch_size)
         return Prediction(found[:, width:], None, self.domain.score(found[:, :width]))
 
     def _joined(
-        self, columns: dict[str, np.ndarray], molecules: Molecules, numbers: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Columns with the numbers that join the output layer, if it reads some."""
+        self, graphs: ModelGraphs, molecules: Molecules, numbers: np.ndarray
+    ) -> ModelGraphs:
+        """Graphs with the numbers that join the output layer, if it reads some."""
         names = self.schema.graph_features
         if not names:
-            return columns
+            return graphs
         mols = molecules.described if len(names) > len(self.extra_columns) else ()
         values = with_descriptors(names, numbers, mols, as_mol)
-        columns["graph_features"] = self.schema.scale_graph_features(values)
-        return columns
+        graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
+        return graphs
 
     def _single(self) -> "Predictor":
         """This object; ValueError if it has several models."""
@@ -341,27 +328,25 @@ class Predictor:
             raise ValueError(f"{count} samples, expected at least 1")
         known = (isinstance(inputs, Molecules) and inputs.sources) or inputs
         molecules = self._single().read(canonical(known))
-        columns, smiles = self._columns(molecules), []
+        graphs, smiles = self._graphs(molecules), []
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         if self.head is None:
-            columns = self._joined(columns, molecules, numbers)
+            graphs = self._joined(graphs, molecules, numbers)
         elif self.head.needs_molecules:
             smiles = molecules.texts
-        collator, sizes = self._collator(columns), np.diff(columns["node_offset"])
         device = self.device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
         found: dict[str, np.ndarray] = {}
         keys = []
         with dropout_switched_on(self.model), forked, torch.no_grad():
-            for graph, size in enumerate(sizes.tolist()):
-                key = graph_digest(columns, graph)
+            for graph, size in enumerate(graphs.sizes.tolist()):
+                key = graph_digest(graphs.columns, graph)
                 keys.append(key)
                 if key in found:
                     continue
                 copies = max(1, min(count, MAX_PAIRS // size**2))
-                batch = collator(np.full(copies, graph))["net_input"]["batch"]
+                batch = graphs.batch(np.full(copies, graph))
                 torch.manual_seed(int(key[:15], 16) ^ seed)
-                batch = {name: field.to(device) for name, field in batch.items()}
                 parts = [self._outputs(batch) for _ in range(-(-count // copies))]
                 found[key] = np.concatenate(parts)[:count]
         if not keys:
@@ -418,9 +403,9 @@ class Predictor:
             found = layer_vectors(self.model, batch, layers, nodes, fingerprint)
             return found.cpu().numpy()
 
-        columns = self._single()._columns(self.read(inputs))
+        graphs = self._single()._graphs(self.read(inputs))
         width = layers * self.model.embed_dim
-        return self._collect(columns, batch_size, vectors, width, nodes)
+        return graphs.collect(vectors, width, batch_size, nodes)
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:
@@ -434,10 +419,10 @@ class Predictor:
         Raises:
             ValueError: as `predict`, or a model without attention.
         """
-        columns = self._single()._columns(self.read(inputs))
+        graphs = self._single()._graphs(self.read(inputs))
         return [
             attention_maps(self.model, batch).double().cpu().numpy()
-            for _, batch in self._batches(columns, 1)
+            for _, batch in graphs.batches(1)
         ]
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
@@ -464,7 +449,7 @@ class Predictor:
             raise ValueError(
                 f"output {output}, expected 0..{self.targets.num_outputs - 1}"
             )
-        columns, scale = self._single()._columns(self.read(inputs)), 1.0
+        graphs, scale = self._single()._graphs(self.read(inputs)), 1.0
         if self.targets.kind == "regression":
             ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
             low, high = self.targets.restore(ends.expand(2, self.targets.num_outputs))
@@ -475,87 +460,20 @@ class Predictor:
             .mul(scale)
             .cpu()
             .numpy()
-            for _, batch in self._batches(columns, 1)
+            for _, batch in graphs.batches(1)
         ]
 
     @torch.no_grad()
-    def _values(self, columns: Mapping[str, np.ndarray], batch_size: int) -> PerGraph:
-        return self._collect(
-            columns,
-            batch_size,
+    def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
+        return graphs.collect(
             lambda batch: values_of(self.model(batch), self.targets),
             self.targets.num_outputs,
+            batch_size,
             self.targets.level == "node",
         )
 
-    def _columns(self, molecules: Molecules) -> dict[str, np.ndarray]:
-        """Graphs as flat columns, the format of a store."""
-        chunk = molecules.chunk
-        if not len(molecules):
-            return {"node_offset": np.zeros(1, np.int64)}
-        if "pos" in self.model.batch_spec.fields and chunk.pos is None:
-            raise ValueError(
-                "the model reads 3D positions, which are not given; SMILES have none"
-            )
-        columns = columns_of_chunk(chunk, self.schema)
-        if self.schema.graph_features:  # those of a typical molecule, until others come
-            columns["graph_features"] = np.zeros(
-                (len(chunk), len(self.schema.graph_features))
-            )
-        return columns | compute_columns(columns, self.model.batch_spec)
-
-    def _collator(self, columns: Mapping[str, np.ndarray]) -> GraphCollator:
-        return GraphCollator(
-            dict(columns),
-            np.full((len(columns["node_offset"]) - 1, 1), np.nan),
-            num_bond_types=self.schema.num_bond_types,
-            spec=self.model.batch_spec,
-        )
-
-    def _batches(
-        self, columns: Mapping[str, np.ndarray], batch_size: int, by_size: bool = False
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Yield graph ids, and the fields that the model reads, on its device."""
-        if batch_size < 1:
-            raise ValueError(f"batch size {batch_size}, expected at least 1")
-        sizes = np.diff(columns["node_offset"])
-        collator = self._collator(columns)
-        order = np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes))
-        max_nodes = None
-        if self.device.type == "cpu":
-            max_nodes = NODES_PER_THREAD * torch.get_num_threads()
-        for graph_ids in cut_batches(
-            order,
-            sizes,
-            max_graphs=batch_size,
-            max_nodes=max_nodes,
-            max_pairs=MAX_PAIRS,
-        ):
-            batch = collator(graph_ids)["net_input"]["batch"]
-            yield graph_ids, {
-                name: field.to(self.device) for name, field in batch.items()
-            }
-
-    def _collect(
-        self,
-        columns: Mapping[str, np.ndarray],
-        batch_size: int,
-        function: Callable[[Batch], np.ndarray],
-        width: int,
-        nodes: bool = False,
-    ) -> PerGraph:
-        """Results of a function of batches, in input order: [G, width], or with
-        ``nodes`` a list of [N, width]."""
-        sizes = np.diff(columns["node_offset"])
-        found: list[np.ndarray] = [np.empty(0)] * len(sizes)
-        # The outermost context of autocast: `bfloat16` converts weights once within it.
-        with torch.autocast(self.device.type, enabled=False):
-            for graph_ids, batch in self._batches(columns, batch_size, by_size=True):
-                for graph, values in zip(graph_ids, function(batch), strict=True):
-                    found[graph] = values[: sizes[graph]] if nodes else values
-        if nodes:
-            return found
-        return np.stack(found) if found else np.empty((0, width))
+    def _graphs(self, molecules: Molecules) -> ModelGraphs:
+        return ModelGraphs(self.model, self.schema, molecules.chunk)
 
 
 def check_agreement(one: Predictor, other: Predictor) -> None:

@@ -17,6 +17,7 @@ from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.inference import graphs
 from graphormer_plugin.inference import predictor as predictor_module
 from graphormer_plugin.inference.domain import (
     Domain,
@@ -276,13 +277,13 @@ def test_large_graphs_make_small_batches(monkeypatch):
     one.model.register_forward_pre_hook(
         lambda _, args: seen.append(tuple(args[0]["x"].shape[:2]))
     )
-    monkeypatch.setattr(predictor_module, "MAX_PAIRS", 80)
+    monkeypatch.setattr(graphs, "MAX_PAIRS", 80)
     found = one.predict(SMILES)
     np.testing.assert_allclose(found, expected, atol=1e-9)
     assert seen == [(2, 3), (1, 6), (1, 10)]
     seen.clear()
     monkeypatch.undo()
-    monkeypatch.setattr(predictor_module, "NODES_PER_THREAD", 12)
+    monkeypatch.setattr(graphs, "NODES_PER_THREAD", 12)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     np.testing.assert_allclose(one.predict(SMILES), expected, atol=1e-9)
     assert seen == [(3, 6), (1, 10)]
@@ -303,10 +304,10 @@ def test_samples_are_those_of_training_mode():
     backwards = one.sample([*SMILES[::-1], "OCC"], 3, seed=7)
     np.testing.assert_array_equal(samples, backwards[:, 3::-1])
     np.testing.assert_array_equal(samples[:, 0], backwards[:, 4])
-    columns = one._columns(one.read([SMILES[2]]))
-    batch = one._collator(columns)(np.zeros(3, int))["net_input"]["batch"]
+    made = one._graphs(one.read([SMILES[2]]))
+    batch = made.batch(np.zeros(3, int))
     one.model.train()
-    torch.manual_seed(int(predictor_module.graph_digest(columns, 0)[:15], 16) ^ 7)
+    torch.manual_seed(int(predictor_module.graph_digest(made.columns, 0)[:15], 16) ^ 7)
     with torch.no_grad():
         first = TARGETS.restore(one.model(batch)).numpy()
     np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)

@@ -1,0 +1,124 @@
+"""Graphs in batches for a model, and results of batches in the order of the graphs."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from fairseq.models import BaseFairseqModel
+
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.columns import columns_of_chunk
+from graphormer_plugin.data.dataset import cut_batches
+from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.schema import FeatureSchema
+
+# [G, C] with a row per graph, or an array [N, C] per graph.
+PerGraph = np.ndarray | list[np.ndarray]
+Batch = dict[str, torch.Tensor]
+
+# Largest number of padded node pairs per batch: 256 molecules of 64 atoms.
+MAX_PAIRS = 256 * 64 * 64
+# Padded nodes of a batch per thread of a CPU: the activations stay in its cache, and
+# molecules of a batch are of about equal size.
+NODES_PER_THREAD = 1024
+
+
+class ModelGraphs:
+    """G graphs with the fields that a model reads.
+
+    Args:
+        model: on its device.
+        schema: vocabularies that it was trained on.
+        chunk: the graphs; None for none.
+
+    Attributes:
+        columns: flat columns of the graphs, the format of a store. Features that join
+            the output layer are the values of a typical molecule, until others come.
+        sizes: nodes of each graph [G].
+
+    Raises:
+        ValueError: features outside the vocabularies, or no positions for a model that
+            reads them.
+    """
+
+    def __init__(
+        self,
+        model: BaseFairseqModel,
+        schema: FeatureSchema,
+        chunk: GraphChunk | None,
+    ) -> None:
+        self.device = next(model.parameters()).device
+        self.columns: dict[str, np.ndarray] = {"node_offset": np.zeros(1, np.int64)}
+        if chunk is not None and len(chunk):
+            if "pos" in model.batch_spec.fields and chunk.pos is None:
+                raise ValueError(
+                    "the model reads 3D positions, which are not given; SMILES have none"
+                )
+            self.columns = columns_of_chunk(chunk, schema)
+            if schema.graph_features:
+                shape = len(chunk), len(schema.graph_features)
+                self.columns["graph_features"] = np.zeros(shape)
+            self.columns |= compute_columns(self.columns, model.batch_spec)
+        self.sizes = np.diff(self.columns["node_offset"])
+        self._schema, self._spec = schema, model.batch_spec
+        self._collator: GraphCollator | None = None
+
+    def batch(self, graph_ids: np.ndarray) -> Batch:
+        """Fields of some graphs, on the model's device."""
+        if self._collator is None:  # when the columns are complete
+            self._collator = GraphCollator(
+                self.columns,
+                np.full((len(self.sizes), 1), np.nan),
+                num_bond_types=self._schema.num_bond_types,
+                spec=self._spec,
+            )
+        batch = self._collator(graph_ids)["net_input"]["batch"]
+        return {name: field.to(self.device) for name, field in batch.items()}
+
+    def batches(
+        self, batch_size: int, by_size: bool = False
+    ) -> Iterator[tuple[np.ndarray, Batch]]:
+        """Yield graph ids, and the fields of these graphs."""
+        if batch_size < 1:
+            raise ValueError(f"batch size {batch_size}, expected at least 1")
+        sizes = self.sizes
+        max_nodes = None
+        if self.device.type == "cpu":
+            max_nodes = NODES_PER_THREAD * torch.get_num_threads()
+        for graph_ids in cut_batches(
+            np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes)),
+            sizes,
+            max_graphs=batch_size,
+            max_nodes=max_nodes,
+            max_pairs=MAX_PAIRS,
+        ):
+            yield graph_ids, self.batch(graph_ids)
+
+    def collect(
+        self,
+        function: Callable[[Batch], np.ndarray],
+        width: int,
+        batch_size: int,
+        nodes: bool = False,
+    ) -> PerGraph:
+        """Results of a function of batches, in the order of the graphs.
+
+        Args:
+            function: fields of a batch to an array [B, width] or [B, N, width].
+            width: of its results.
+            batch_size: graphs per batch, >= 1.
+            nodes: whether there is a result per node.
+
+        Returns:
+            [G, width], or with ``nodes`` a list of [N, width].
+        """
+        found: list[np.ndarray] = [np.empty(0)] * len(self.sizes)
+        # The outermost context of autocast: `bfloat16` converts weights once within it.
+        with torch.autocast(self.device.type, enabled=False):
+            for graph_ids, batch in self.batches(batch_size, by_size=True):
+                for graph, values in zip(graph_ids, function(batch), strict=True):
+                    found[graph] = values[: self.sizes[graph]] if nodes else values
+        if nodes:
+            return found
+        return np.stack(found) if found else np.empty((0, width))
