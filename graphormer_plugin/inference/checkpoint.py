@@ -225,8 +225,7 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
     archive = start == ZIP_START
     try:
         if archive:
-            with no_wrong_place():
-                check_archive(path)
+            check_archive(path)
         # torch warns about files of other programs, which are refused below.
         with (
             warnings.catch_warnings(action="ignore"),
@@ -235,24 +234,14 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
             return torch.load(
                 path, map_location="cpu", weights_only=True, mmap=mmap and archive
             )
-    except (OSError, UnreadableFileError):
-        raise
     except Exception as error:  # torch has no class of its own for a bad file
+        # EINVAL: a negative place in a damaged archive, not the disk.
+        is_disk = isinstance(error, OSError) and error.errno != errno.EINVAL
+        if is_disk or isinstance(error, UnreadableFileError):
+            raise
         # Not torch's message: it suggests to turn the safe loader off.
         text = f"{path} {_defect(path, archive, str(error))}"
         raise UnreadableFileError(text) from error
-
-
-@contextlib.contextmanager
-def no_wrong_place() -> Iterator[None]:
-    """Turn the error of a negative place in a damaged archive into a ValueError; it looks
-    as if the disk could not be read."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno != errno.EINVAL:
-            raise
-        raise ValueError("wrong place in the archive") from error
 
 
 def check_archive(path: Path) -> None:

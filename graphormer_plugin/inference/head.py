@@ -349,13 +349,13 @@ def _taken(reader: ArrayReader) -> Head:
     if meta["version"] != VERSION:
         raise ValueError(f"version {meta['version']}, expected {VERSION}")
     targets = TargetSchema.from_dict(meta["targets"])
-    blocks, digest, layers = meta["blocks"], meta["checkpoint"], meta["layers"]
+    blocks, digest, layers = meta["blocks"], meta["checkpoint"], int(meta["layers"])
     if not blocks or len({*blocks}) != len(blocks) or not {*blocks} <= {*KERNELS}:
         raise ValueError(f"blocks {blocks}, expected some of {', '.join(KERNELS)}")
-    if targets.level != "graph" or not targets.num_outputs:
-        raise ValueError(f"targets of kind {targets.kind}, level {targets.level}")
-    if not isinstance(digest, str) or not isinstance(layers, int) or layers < 1:
-        raise ValueError("no checkpoint or layers")
+    columns = list(meta["extra_columns"])
+    text = all(isinstance(name, str) for name in (digest, *columns))
+    if not text or layers < 1 or targets.level != "graph":
+        raise ValueError("wrong checkpoint, columns, layers or level")
     domain = Domain.taken(reader)
     rows, count = len(domain.vectors), targets.num_outputs
     raw = {}
@@ -366,11 +366,8 @@ def _taken(reader: ArrayReader) -> Head:
         raw["fingerprint"] = raw["fingerprint"].reshape(rows, MORGAN_BITS)
     if "descriptors" in blocks:
         raw["descriptors"] = take("descriptors", (rows, None), finite=False)
-    extra_columns = list(meta["extra_columns"])
-    if not all(isinstance(name, str) for name in extra_columns):
-        raise ValueError(f"extra_columns {extra_columns}")
     if "extra" in blocks:
-        raw["extra"] = take("extra", (rows, len(extra_columns)), finite=False)
+        raw["extra"] = take("extra", (rows, len(columns)), finite=False)
     first = None
     if SCORES in blocks:
         raw[SCORES] = take(SCORES, (rows, count))
@@ -404,6 +401,6 @@ def _taken(reader: ArrayReader) -> Head:
         spread_of_target,
         take("curve_at", (count, None), 0),
         take("curve", (count, None), 0),
-        extra_columns,
+        columns,
         first,
     )

@@ -16,7 +16,7 @@ from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference import head as head_file
-from graphormer_plugin.inference import kernels
+from graphormer_plugin.inference import kernels, model_folder
 from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.kernels import Reference
@@ -141,22 +141,29 @@ def test_samples_compare_molecules_once(folder, monkeypatch):
     assert Counter(blocks) == {"fingerprint": 3, "vectors": 9}  # in 3 pieces
 
 
-def test_members_share_features(folder, monkeypatch):
-    """And nothing keeps them afterwards."""
+def test_a_molecule_is_parsed_once(folder, monkeypatch):
+    """For the graph, the fingerprint and the domain, of all members."""
     write_folder(".", ["member1/checkpoint_best.pt"] * 3)
+    seen = {"parsed": [], "fingerprints": [], "folders": []}
+
+    def count(owner, function, name, items):
+        called = getattr(owner, function)
+
+        def counted(argument, *more, **options):
+            seen[name].extend(items(argument))
+            return called(argument, *more, **options)
+
+        monkeypatch.setattr(owner, function, counted)
+
+    count(Chem, "MolFromSmiles", "parsed", lambda text: [text])
+    count(kernels, "morgan_counts", "fingerprints", list)
+    count(model_folder, "read_folder", "folders", lambda path: [str(path)])
+    assert main([".", "in.csv", "out.csv", "--quiet", "--workers", "0"]) == 0
+    assert seen["parsed"] == NEW and seen["folders"] == ["."]
+    assert len(seen["fingerprints"]) == len(NEW) - 1  # one is refused
     ensemble = hub.load(".")
-    monkeypatch.setattr(head_file, "QUERY_ROWS", 2)
-    morgan_counts, computed = kernels.morgan_counts, []
-
-    def counted(mols, **more):
-        computed.extend(map(Chem.MolToSmiles, mols))
-        return morgan_counts(mols, **more)
-
-    monkeypatch.setattr(kernels, "morgan_counts", counted)
     ensemble.predict(TRAIN)
-    assert computed == TRAIN
-    ensemble.predict(TRAIN[:2])
-    assert computed == TRAIN + TRAIN[:2]
+    assert seen["parsed"] == NEW + TRAIN
 
 
 def test_resume_needs_the_same_head(folder, capsys):
@@ -322,7 +329,7 @@ def set_at(place, value):
         ({"meta": change("version", 1)}, "version 1, expected 2"),
         ({"meta": change("blocks", ["pixels"])}, "blocks ['pixels'], expected"),
         ({"meta": change("blocks", ["vectors"])}, "weights has shape (2, 2)"),
-        ({"meta": change("layers", 0)}, "no checkpoint or layers"),
+        ({"meta": change("layers", 0)}, "wrong checkpoint"),
         ({"meta": change("targets", {"names": ["a"]})}, "has shape"),
         ({"meta": change("targets", {"nom": ["a"]})}, "TypeError"),
         ({"meta": change("atoms", [1])}, "not enough values"),
