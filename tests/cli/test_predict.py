@@ -526,24 +526,27 @@ def test_two_runs_into_one_file(checkpoint, many, tmp_path, monkeypatch, capsys)
 
 
 def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
-    """Processes that read and predict write what one process does."""
+    """Processes that predict, or read SMILES for a GPU, write what one process does."""
     monkeypatch.chdir(tmp_path)
     path = checkpoint("grpe_tiny")
+    capsys.readouterr()  # of its training
     written = []
-    for workers in ("0", "2"):
+    for workers, forks in (("0", True), ("2", True), ("2", False)):
+        monkeypatch.setattr(predict, "can_fork", lambda device, forks=forks: forks)
         command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]
         assert main([*command, "--workers", workers]) == 0
         printed = capsys.readouterr()
         assert "1,100 rows" in printed.out
         written.append((rows("out.csv"), np.load("e.npy"), printed.err))
         os.remove("out.csv"), os.remove("e.npy")
-    (one, vectors, warned), (other, others, also) = written
-    assert [row["smiles"] for row in one] == [row["smiles"] for row in other]
-    assert [row["reason"] for row in one] == [row["reason"] for row in other]
-    gaps = [[float(row["gap"] or "nan") for row in out] for out in (one, other)]
-    np.testing.assert_allclose(*gaps, rtol=1e-5)
-    np.testing.assert_allclose(vectors, others, rtol=1e-4, atol=1e-5)
-    assert warned == also
+    (one, vectors, warned), *more = written
+    for other, others, also in more:
+        assert [row["smiles"] for row in one] == [row["smiles"] for row in other]
+        assert [row["reason"] for row in one] == [row["reason"] for row in other]
+        gaps = [[float(row["gap"] or "nan") for row in out] for out in (one, other)]
+        np.testing.assert_allclose(*gaps, rtol=1e-5)
+        np.testing.assert_allclose(vectors, others, rtol=1e-4, atol=1e-5)
+        assert warned == also
 
 
 def test_a_process_dies(checkpoint, many, tmp_path, monkeypatch, capsys):
