@@ -159,7 +159,7 @@ def test_an_empty_shard(checkpoint, table, tmp_path):
 def test_a_shard_goes_on(checkpoint, table, monkeypatch, capsys, suffix):
     """Stopped after a block, it continues and has the bytes of an unstopped one."""
     model = checkpoint("grpe_tiny")
-    blocks, seen = predict.blocks, []
+    blocks, seen = predict.rows_in_blocks, []
 
     def stopping(*arguments):
         for block in blocks(*arguments):
@@ -170,10 +170,10 @@ def test_a_shard_goes_on(checkpoint, table, monkeypatch, capsys, suffix):
 
     arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
     arguments += ["--workers", "0", "--batch-size", "32", "--shard", "2/2"]
-    monkeypatch.setattr(predict, "blocks", stopping)
+    monkeypatch.setattr(predict, "rows_in_blocks", stopping)
     assert main(arguments) == 130
     assert "the first 256 rows are kept" in capsys.readouterr().err
-    monkeypatch.setattr(predict, "blocks", blocks)
+    monkeypatch.setattr(predict, "rows_in_blocks", blocks)
     assert main([*arguments, "--resume"]) == 0
     Path(f"out-00002-of-00002.{suffix}").rename("stopped")
     assert main(arguments) == 0
