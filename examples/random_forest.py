@@ -28,7 +28,6 @@ from rdkit import rdBase
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.cli.preprocess import kind_of_argument
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.build import hash_of_rows
 from graphormer_plugin.data.datasets.csv_file import column_of_split, csv_dataset
@@ -37,7 +36,11 @@ from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles, murcko_sca
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.options import (
+    DatasetConfig,
+    DatasetOptions,
+    add_flag,
+)
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.table_formats import open_table
@@ -126,9 +129,7 @@ def scores(forest, bits: np.ndarray) -> np.ndarray:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = CommandParser(description=__doc__.splitlines()[0])
     for option in dataclasses.fields(DatasetConfig):
-        flag = "--" + option.name.removeprefix("prepare_").replace("_", "-")
-        settings = {"dest": option.name, "help": option.metadata["help"]}
-        parser.add_argument(flag, **settings, **kind_of_argument(option))
+        add_flag(parser, option, option.name.removeprefix("prepare_"))
     parser.add_argument("--seed", type=int, default=1, help="of forest and split")
     parser.add_argument("--trees", type=int, default=TREES)
     parser.add_argument("--metric", help="instead of AP (molpcba), ROC-AUC or RMSE")

@@ -5,10 +5,13 @@ import dataclasses
 import logging
 import sys
 from collections.abc import Sequence
-from typing import Any, Optional
 
 from graphormer_plugin.cli import CommandParser, command, say, warn
-from graphormer_plugin.data.options import DatasetConfig, DatasetOptions
+from graphormer_plugin.data.options import (
+    DatasetConfig,
+    DatasetOptions,
+    add_flag,
+)
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store_shards import open_stores
@@ -22,13 +25,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add = result.add_argument
     for option in dataclasses.fields(DatasetConfig):
-        name = option.name.removeprefix("prepare_")
-        add(
-            "--" + name.replace("_", "-"),
-            dest=option.name,
-            help=option.metadata["help"],
-            **kind_of_argument(option),
-        )
+        add_flag(result, option, option.name.removeprefix("prepare_"))
     add("--seed", type=int, default=1, help="seed of the random split (default: 1)")
     add(
         "--shard",
@@ -49,17 +46,6 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--quiet", action="store_true", help="no progress bar")
     return result
-
-
-def kind_of_argument(option: dataclasses.Field) -> dict[str, Any]:
-    """Arguments of argparse for a field of `DatasetConfig`."""
-    if option.type is bool:
-        return {"action": "store_true"}
-    return {
-        "type": int if option.type in (int, Optional[int]) else str,
-        "default": option.default,
-        "required": option.name == "dataset_name",
-    }
 
 
 @command

@@ -9,7 +9,7 @@ from graphormer_plugin.data.datasets import csv_file
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import (
-    LATER_TABLE_OPTIONS,
+    LATER,
     MAX_ATOMS,
     TABLE_OPTIONS,
     DatasetOptions,
@@ -37,7 +37,7 @@ def locate(
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
-        if value or name not in LATER_TABLE_OPTIONS:
+        if value or name not in LATER:
             used[name] = list(value) if isinstance(value, tuple) else value
     content = dataset.content(options)
     by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)

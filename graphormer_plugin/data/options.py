@@ -4,45 +4,187 @@
 
 import dataclasses
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any, Optional, get_args
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.shards import Shard
 
-# Options of tables, which other datasets and prepared stores refuse. A store records the
-# later ones only where they are given, so that older stores stay valid.
-LATER_TABLE_OPTIONS = (
-    *("class_names", "weight_column", "largest_fragment"),
-    *("extra_columns", "descriptors", "missing_labels"),
-)
-TABLE_OPTIONS = (
-    *("split", "smiles_column", "target_columns", "target_kind", "target_unit"),
-    *LATER_TABLE_OPTIONS,
-)
-LISTS = ("target_columns", "missing_labels", "class_names", "extra_columns")
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
 
 
-@dataclass
-class DatasetConfig:
-    """Flags that say which data to use, of the tasks and of ``graphormer-preprocess``.
+def option(
+    default: Any,
+    help: str,
+    *,
+    flag: bool = True,
+    everywhere: bool = False,
+    always: bool = False,
+    **more: Any,
+) -> Any:
+    """Field of a dataclass of options, from which parsers make a flag.
 
-    The names are Graphormer v2's where it has one.
+    Args:
+        default: Also says the type; ``()`` is a list of names, separated by commas.
+        help: Of the flag.
+        flag: Whether it is a flag of `DatasetConfig`.
+        everywhere: Whether datasets that are no tables take it, too.
+        always: Whether a store records the default. Older stores stay valid only if a
+            new option is recorded where it is given.
+        **more: ``metavar``; ``choices``, where NAME stands for any text; ``words``, choices
+            that argparse checks; ``least``, the smallest number.
+    """
+    marks = {"help": help, "flag": flag, "everywhere": everywhere, "always": always}
+    return field(default=default, kw_only=True, metadata={**marks, **more})
+
+
+class CheckedOptions:
+    """Base of dataclasses whose fields are made by `option`.
+
+    Raises:
+        DatasetError: A value is not one of its choices, or too small.
     """
 
+    def __post_init__(self) -> None:
+        for one in dataclasses.fields(self):  # type: ignore[arg-type]
+            value, marks = getattr(self, one.name), one.metadata
+            if one.default == () and isinstance(value, str):
+                value = names_of(value, one.name)
+            if one.default in ("", ()):
+                value = value or one.default
+            if one.default == ():
+                value = tuple(value)
+            object.__setattr__(self, one.name, value)
+            if value == one.default:
+                continue
+            if "choices" in marks and not _is_choice(value, marks["choices"]):
+                raise DatasetError(
+                    f"{flag_of(one.name)} {value}: expected {'|'.join(marks['choices'])}"
+                )
+            if "least" in marks and value < marks["least"]:
+                raise DatasetError(
+                    f"{flag_of(one.name)} {value}: expected {marks['least']} or more"
+                )
+
+
+@dataclass(frozen=True)
+class TableOptions(CheckedOptions):
+    """How a table of molecules is read; the help of each field says what it means.
+
+    The flags of all commands, and of fairseq, are made from these fields, in the order
+    in which a store records them.
+    """
+
+    smiles_column: str = option(
+        "",
+        "column of the SMILES strings (default: the column called smiles, or the only "
+        "one with smiles in its name)",
+        always=True,
+    )
+    target_columns: Sequence[str] = option(
+        (),
+        "target columns, comma-separated; a pattern such as 'NR-*' stands for the "
+        "columns that it fits, all for those of numbers (default: the only column that "
+        "is left, unless it is called id or the like); an empty cell is a missing target",
+        always=True,
+    )
+    split: str = option(
+        "",
+        "random (80/10/10 by --seed), scaffold (Bemis-Murcko), or column:NAME, a column "
+        "with train, valid and test (default: column:split if there is one, else random)",
+        always=True,
+        choices=("random", "scaffold", "column:NAME"),
+    )
+    seed: int = option(
+        1, "of the random split", flag=False, everywhere=True, always=True
+    )
+    target_kind: str = option(
+        "regression",
+        f"{', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}",
+        always=True,
+        choices=TARGET_KINDS,
+    )
+    target_unit: str = option(
+        "", "unit of the targets, for messages, e.g. eV", always=True
+    )
+    class_names: Sequence[str] = option(
+        (),
+        "words that name the classes, comma-separated, class 0 first, e.g. "
+        "inactive,active (default: by their meaning for two words, such as yes and no; "
+        "alphabetical for more)",
+    )
+    weight_column: str = option(
+        "",
+        "column with the weight of each row in the loss, >= 0 (default: equal weights)",
+    )
+    largest_fragment: bool = option(
+        False,
+        "keep the largest organic fragment of each molecule, without salts and "
+        "solvents; predictions with the checkpoint do the same",
+    )
+    extra_columns: Sequence[str] = option(
+        (),
+        "columns of numbers, comma-separated, that the model reads beside the "
+        "graph, such as pH,temperature; predictions need them too",
+    )
+    descriptors: bool = option(
+        False, "the output layer reads RDKit's descriptors beside the graph"
+    )
+    missing_labels: Sequence[str] = option(
+        (),
+        "further cells of targets that are missing, comma-separated, in any case, or "
+        "numbers; * stands for any text, as in 'ND,>*,<*'",
+    )
+    skip_invalid: bool = option(
+        False,
+        "leave out molecules that RDKit cannot parse; otherwise preparation stops and "
+        "says how many and where",
+        everywhere=True,
+    )
+    max_atoms: int = option(
+        MAX_ATOMS,
+        "atoms of the largest molecule that is read from SMILES, >= 1 (default: "
+        f"{MAX_ATOMS}); a larger one counts as one that cannot be parsed",
+        everywhere=True,
+        least=1,
+    )
+
+
+_FIELDS = dataclasses.fields(TableOptions)
+# Those that datasets which are no tables, and prepared stores, refuse.
+TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata["everywhere"])
+# Those that a table's store records; the seed is among them.
+RECORDED = tuple(n.name for n in _FIELDS if n.name not in ("skip_invalid", "max_atoms"))
+# Recorded only where they are given.
+LATER = frozenset(n.name for n in _FIELDS if not n.metadata["always"])
+
+
+def _flag_field(one: dataclasses.Field) -> tuple[str, Any, Any]:
+    """Name, type and field of `DatasetConfig` for a field of `TableOptions`."""
+    text = one.default in ("", ())
+    help = (
+        one.metadata["help"]
+        if one.metadata["everywhere"]
+        else (f"table: {one.metadata['help']}")
+    )
+    flag = field(default=None if text else one.default, metadata={"help": help})
+    return one.name, Optional[str] if text else type(one.default), flag
+
+
+@dataclass
+class _SourceFlags:
     dataset_name: Optional[str] = field(
         default=None,
         metadata={
             "help": "name of a registered dataset, e.g. nci, or path of a .csv, "
             ".tsv, .sdf (also with .gz) or .parquet file, of a prepared store or of a "
-            "folder of stores; or several of these, separated by commas"
+            "folder of stores; or several of these, separated by commas",
+            "required": True,  # on the command line of graphormer-preprocess
         },
     )
     dataset_source: Optional[str] = field(
@@ -65,95 +207,23 @@ class DatasetConfig:
             "help": "folder with Python files that register datasets or substructures"
         },
     )
-    smiles_column: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: column of the SMILES strings (default: the one called smiles)"
-        },
-    )
-    target_columns: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: target columns, comma-separated; a pattern such as 'NR-*' "
-            "stands for the columns that it fits, all for those of numbers (default: "
-            "the only column that is left, unless it is called id or the like); an empty "
-            "cell is a missing target"
-        },
-    )
-    missing_labels: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: further cells of targets that are missing, comma-separated, "
-            "in any case, or numbers; * stands for any text, as in 'ND,>*,<*'"
-        },
-    )
-    target_kind: str = field(
-        default="regression",
-        metadata={
-            "help": f"table: {', '.join(TARGET_KINDS[:-1])} or {TARGET_KINDS[-1]}"
-        },
-    )
-    class_names: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: words that name the classes, comma-separated, class 0 first, "
-            "e.g. inactive,active (default: by their meaning for two words, such as yes "
-            "and no; alphabetical for more)"
-        },
-    )
-    weight_column: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: column with the weight of each row in the loss, >= 0 "
-            "(default: equal weights)"
-        },
-    )
-    largest_fragment: bool = field(
-        default=False,
-        metadata={
-            "help": "table: keep the largest organic fragment of each molecule, without "
-            "salts and solvents; predictions with the checkpoint do the same"
-        },
-    )
-    extra_columns: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: columns of numbers, comma-separated, that the output layer "
-            "reads beside the graph, such as pH,temperature; predictions need them too"
-        },
-    )
-    descriptors: bool = field(
-        default=False,
-        metadata={
-            "help": "table: the output layer reads RDKit's descriptors beside the graph"
-        },
-    )
-    target_unit: Optional[str] = field(
-        default=None,
-        metadata={"help": "table: unit of the targets, for messages, e.g. eV"},
-    )
-    split: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "table: random (80/10/10 by --seed), scaffold (Bemis-Murcko), or "
-            "column:NAME, a column with train, valid and test (default: "
-            "column:split if there is one, else random)"
-        },
-    )
-    skip_invalid: bool = field(
-        default=False,
-        metadata={
-            "help": "leave out molecules that RDKit cannot parse; otherwise "
-            "preparation stops and says how many and where"
-        },
-    )
-    max_atoms: int = field(
-        default=MAX_ATOMS,
-        metadata={
-            "help": "atoms of the largest molecule that is read from SMILES, >= 1 "
-            f"(default: {MAX_ATOMS}); a larger one counts as one that cannot be parsed"
-        },
-    )
+
+
+_TableFlags: Any = dataclasses.make_dataclass(
+    "_TableFlags",
+    [_flag_field(one) for one in _FIELDS if one.metadata["flag"]],
+    bases=(_SourceFlags,),
+)
+
+
+@dataclass
+class DatasetConfig(_TableFlags):
+    """Flags that say which data to use, of the tasks and of ``graphormer-preprocess``.
+
+    The names are Graphormer v2's where it has one. Those of tables are the fields of
+    `TableOptions`.
+    """
+
     prepare_workers: Optional[int] = field(
         default=None,
         metadata={
@@ -164,15 +234,14 @@ class DatasetConfig:
 
 
 @dataclass(frozen=True)
-class DatasetOptions:
-    """What a user says about a dataset, checked.
+class DatasetOptions(TableOptions):
+    """Options of a dataset as a user gives them, checked.
 
     The help texts of `DatasetConfig` explain the fields, which have the names of its
     flags without the prefixes ``dataset_`` and ``prepare_``. Empty or None selects the
     default that is named there.
 
     Attributes:
-        seed: Of the random split.
         shard: Part of a table to prepare.
         rebuild: Prepare again even if a valid store exists.
         progress: Show a progress bar.
@@ -184,20 +253,6 @@ class DatasetOptions:
     name: str = "nci"
     source: str = ""
     data_root: str | None = None
-    split: str = ""
-    seed: int = 1
-    smiles_column: str = ""
-    target_columns: Sequence[str] = ()
-    missing_labels: Sequence[str] = ()
-    target_kind: str = "regression"
-    target_unit: str = ""
-    class_names: Sequence[str] = ()
-    weight_column: str = ""
-    largest_fragment: bool = False
-    extra_columns: Sequence[str] = ()
-    descriptors: bool = False
-    skip_invalid: bool = False
-    max_atoms: int = MAX_ATOMS
     workers: int | None = None
     user_data_dir: str | None = None
     shard: Shard = Shard()
@@ -205,31 +260,7 @@ class DatasetOptions:
     progress: bool = True
 
     def __post_init__(self) -> None:
-        for name in LISTS:
-            names = getattr(self, name)
-            if isinstance(names, str):
-                names = names_of(names, name)
-            object.__setattr__(self, name, tuple(names or ()))
-        for name in (
-            "source",
-            "split",
-            "smiles_column",
-            "target_unit",
-            "weight_column",
-        ):
-            object.__setattr__(self, name, getattr(self, name) or "")
-        known = ("", "random", "scaffold")
-        if self.split not in known and not re.fullmatch(r"column:.+", self.split):
-            raise DatasetError(
-                f"unknown split {self.split!r}, expected random|scaffold|column:NAME"
-            )
-        if self.target_kind not in TARGET_KINDS:
-            raise DatasetError(
-                f"unknown target kind {self.target_kind!r}, "
-                f"expected {'|'.join(TARGET_KINDS)}"
-            )
-        if self.max_atoms < 1:
-            raise DatasetError(f"--max-atoms {self.max_atoms}: expected 1 or more")
+        super().__post_init__()
         if not self.name:
             raise DatasetError("no dataset name is given")
 
@@ -255,8 +286,9 @@ def names_of(text: str, option: str) -> tuple[str, ...]:
     """
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     if text and not names:
-        flag = option.replace("_", "-")
-        raise DatasetError(f"--{flag} {text!r}: expected names, separated by commas")
+        raise DatasetError(
+            f"{flag_of(option)} {text!r}: expected names, separated by commas"
+        )
     return names
 
 
@@ -266,7 +298,41 @@ def data_root_folder(options: DatasetOptions) -> Path:
     return home_path(root or "~/.cache/graphormer_plugin")
 
 
-def help_of(name: str) -> str:
-    """Help text of a flag of `DatasetConfig`, for other commands that have it."""
-    (flag,) = (one for one in dataclasses.fields(DatasetConfig) if one.name == name)
-    return flag.metadata["help"].removeprefix("table: ")
+def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:
+    """Values of the fields of `TableOptions`, but for changed ones."""
+    return {one.name: getattr(options, one.name) for one in _FIELDS} | changed
+
+
+def flag_of(name: str) -> str:
+    """The flag of an option."""
+    return "--" + name.replace("_", "-")
+
+
+def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
+    """Give a parser, or a group of its arguments, the flag of a field.
+
+    Args:
+        parser: Of argparse.
+        one: Made by `option`, or a field of `DatasetConfig`.
+        name: Of the flag, if it is not that of the field.
+    """
+    kind: dict[str, Any] = {"action": "store_true"}
+    if one.type is not bool:
+        kinds = [k for k in (int, float) if k in (one.type, *get_args(one.type))]
+        kind = {"type": (*kinds, str)[0], "metavar": one.metadata.get("metavar")}
+        kind["required"] = one.metadata.get("required", False)
+        kind["choices"] = one.metadata.get("words")
+        kind["default"] = "" if one.default == () else one.default
+        if one.default == () and not kind["metavar"]:
+            kind["metavar"] = "A,B,..."
+    flag = flag_of(name or one.name)
+    parser.add_argument(flag, dest=one.name, help=one.metadata["help"], **kind)
+
+
+def _is_choice(value: str, choices: Sequence[str]) -> bool:
+    starts = [one.removesuffix("NAME") for one in choices if one.endswith("NAME")]
+    return (
+        value in choices
+        or value != ""
+        and any(value.startswith(start) and value != start for start in starts)
+    )

@@ -3,14 +3,15 @@
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.options import TableOptions, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
@@ -60,46 +61,121 @@ TRAININGS = {
 
 
 @dataclass(frozen=True)
-class Settings:
-    """An experiment as a user describes it; see the help of ``graphormer-train``.
+class Places:
+    """Where an experiment reads and writes."""
+
+    table: str
+    folder: str
+
+
+@dataclass(frozen=True)
+class Settings(TableOptions, Places):
+    """An experiment as a user describes it; the help of each field says what it means.
+
+    The fields are the flags of ``graphormer-train``, in groups.
 
     Raises:
         DatasetError: A value is out of range, or two contradict each other.
     """
 
-    table: str
-    folder: str
-    smiles_column: str = ""
-    target_columns: tuple[str, ...] = ()
-    missing_labels: tuple[str, ...] = ()
-    target_kind: str = ""
-    target_unit: str = ""
-    class_names: tuple[str, ...] = ()
-    class_weights: str = ""
-    weight_column: str = ""
-    largest_fragment: bool = False
-    extra_columns: tuple[str, ...] = ()
-    descriptors: bool = False
-    skip_invalid: bool = False
-    max_atoms: int = MAX_ATOMS
-    split: str = ""  # the column split if there is one, else by scaffold
-    ratios: Ratios | None = None
-    folds: int = 0
-    replicates: int = 1
-    seed: int = 1
-    model: str = AUTO
-    start: str = ""
-    arch: str = "grpe_small"
-    ensemble: int = 1
-    epochs: int | None = None
-    patience: int | None = None
-    lr: float | None = None
-    batch_size: int | None = None
-    trials: int = 0
-    trees: int = 500
-    device: str = ""
+    target_columns: Sequence[str] = option(
+        (),
+        "columns to predict, also patterns such as 'NR-*', or all (default: the only "
+        "other column, or the only one of numbers, unless it is called id or the like); "
+        "an empty cell is a missing label",
+    )
+    split: str = option(
+        "",
+        "scaffold (Bemis-Murcko), random, or column:NAME, a column with train, valid and "
+        "test (default: the column called split if there is one and neither --folds nor "
+        "--ratios is given, else scaffold)",
+        choices=("scaffold", "random", "column:NAME"),
+        group="split",
+    )
+    seed: int = option(1, "of splits and models (default: 1)", least=0, group="split")
+    target_kind: str = option(
+        "",
+        "what the targets are: regression, binary or multiclass (default: binary if all "
+        "labels are 0 or 1 or one of two words, multiclass if --class-names has more "
+        "than two)",
+        choices=TARGET_KINDS,
+    )
+    class_weights: str = option("", CLASS_WEIGHTS, metavar="A,B,...")
+    descriptors: bool = option(
+        False,
+        "RDKit's descriptors join the output layer of trainings; heads and the random "
+        "forest always read them",
+    )
+    ratios: Ratios | None = option(
+        None,
+        "shares of train, valid and test (default: 80,10,10); not with --folds",
+        metavar="A,B,C",
+        group="split",
+    )
+    folds: int = option(0, "cross-validation, K >= 3", metavar="K", group="split")
+    replicates: int = option(
+        1,
+        "repeat with K splits and seeds, or if a column has the split with K seeds "
+        "(default: 1)",
+        metavar="K",
+        least=1,
+        group="split",
+    )
+    model: str = option(
+        AUTO,
+        "head: a Gaussian process on the frozen vectors of --start; finetune: train its "
+        "weights; scratch: start from random weights; auto: head, and from "
+        f"{MANY_MOLECULES:,} training molecules on, or with options of a training such "
+        "as --epochs, the head or its mean with finetune, whichever is better in "
+        "validation (default)",
+        words=MODELS,
+        group="model",
+    )
+    start: str = option(
+        "",
+        "pre-trained checkpoint, or name of a published one",
+        metavar="NAME_OR_FILE",
+        group="model",
+    )
+    arch: str = option(
+        "grpe_small",
+        "architecture of --model scratch (default: grpe_small)",
+        group="model",
+    )
+    ensemble: int = option(
+        1,
+        "models per split, whose mean counts (default: 1)",
+        metavar="K",
+        least=1,
+        group="model",
+    )
+    epochs: int | None = option(
+        None, "most epochs of a training", least=1, group="model"
+    )
+    patience: int | None = option(
+        None, "epochs without improvement before it stops", least=1, group="model"
+    )
+    lr: float | None = option(None, "peak of the learning rate", group="model")
+    batch_size: int | None = option(
+        None, "molecules per update", least=1, group="model"
+    )
+    trials: int = option(
+        0,
+        "search learning rate, dropout and depth of freezing in N trainings on the first "
+        "split, with Optuna; test molecules of other splits take part in it",
+        metavar="N",
+        least=0,
+        group="model",
+    )
+    trees: int = option(
+        500, "of the random forest (default: 500)", least=1, group="model"
+    )
+    device: str = option(
+        "", "default: a GPU if any", words=("cpu", "cuda"), group="model"
+    )
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for path in (self.table, self.folder):
             try:
                 path.encode()
@@ -107,13 +183,6 @@ class Settings:
                 raise DatasetError(
                     f"{path!r} is not a name in UTF-8; rename it"
                 ) from None
-        low = {"replicates": 1, "ensemble": 1, "trials": 0, "trees": 1, "seed": 0}
-        low |= {"epochs": 1, "patience": 1, "batch_size": 1, "max_atoms": 1}
-        for name, least in low.items():
-            value = getattr(self, name)
-            if value is not None and value < least:
-                flag = "--" + name.replace("_", "-")
-                raise DatasetError(f"{flag} {value}: expected {least} or more")
         if self.seed > MOST_SEED:
             raise DatasetError(f"--seed {self.seed}: expected {MOST_SEED} or less")
         if self.folds and self.folds < 3:
@@ -130,15 +199,7 @@ class Settings:
             )
         if self.lr is not None and not self.lr > 0:
             raise DatasetError(f"--lr {self.lr}: expected a number above 0")
-        if self.target_kind not in ("", *TARGET_KINDS):
-            raise DatasetError(
-                f"--target-kind {self.target_kind}, expected {'|'.join(TARGET_KINDS)}"
-            )
-        named = self.split.startswith("column:") and self.split != "column:"
-        if self.split not in ("", "scaffold", "random") and not named:
-            raise DatasetError(
-                f"--split {self.split}, expected scaffold|random|column:NAME"
-            )
+        named = self.split.startswith("column:")
         if named and (self.folds or self.ratios):
             raise DatasetError(
                 f"--split {self.split} is one split: --folds and --ratios do not go "

@@ -17,7 +17,7 @@ from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import splits_of_graphs
 from graphormer_plugin.data.table import NAMES
@@ -94,17 +94,11 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     source_table = open_labelled(home_path(settings.table))
     options = DatasetOptions(
         name=settings.table,
-        smiles_column=source_table.find_smiles(settings.smiles_column),
-        target_columns=settings.target_columns,
-        missing_labels=settings.missing_labels,
-        target_kind=settings.target_kind or "regression",
-        target_unit=settings.target_unit,
-        class_names=settings.class_names,
-        weight_column=settings.weight_column,
-        extra_columns=settings.extra_columns,
-        split=settings.split,
-        skip_invalid=settings.skip_invalid,
-        max_atoms=settings.max_atoms,
+        **table_options(
+            settings,
+            smiles_column=source_table.find_smiles(settings.smiles_column),
+            target_kind=settings.target_kind or "regression",
+        ),
     )
     given_column = None
     if not settings.folds and not settings.ratios:

@@ -27,18 +27,18 @@ from graphormer_plugin.experiment.settings import (
             "--folds and --ratios cannot be com",
         ),
         ({"lr": 0.0}, "--lr 0.0: expected a number above 0"),
-        ({"split": "time"}, "--split time, expected scaffold|random|column:NAME"),
+        ({"split": "time"}, "--split time: .*column:NAME"),
         ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
         ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
         (
             {"model": "head", "ensemble": 2, "descriptors": True},
             "--ensemble, --descriptors: of a training, --model head has none",
         ),
-        ({"target_kind": "text"}, "--target-kind text, expected regression|binary"),
+        ({"target_kind": "text"}, "--target-kind text: .*binary"),
     ],
 )
 def test_refused(options, message):
-    with pytest.raises(DatasetError, match=message.replace("|", r"\|")):
+    with pytest.raises(DatasetError, match=message):
         Settings("a.csv", "out", **options)
 
 

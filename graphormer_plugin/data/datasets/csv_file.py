@@ -14,7 +14,7 @@ from graphormer_plugin.data.cells import is_missing, is_number, number_in, shown
 from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
-from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
 from graphormer_plugin.data.table import Table, readable
@@ -208,20 +208,7 @@ CSV = RegisteredDataset(
     name="csv",
     function=csv_dataset,
     source="csv",
-    options=(
-        "smiles_column",
-        "target_columns",
-        "split",
-        "seed",
-        "target_kind",
-        "target_unit",
-        "class_names",
-        "weight_column",
-        "largest_fragment",
-        "extra_columns",
-        "descriptors",
-        "missing_labels",
-    ),
+    options=RECORDED,
     content=_csv_content,
 )
 

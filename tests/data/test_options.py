@@ -1,0 +1,58 @@
+"""Options of tables, from which flags of all commands are made."""
+
+import dataclasses
+
+import pytest
+
+from graphormer_plugin.cli import preprocess, train
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import (
+    LATER,
+    RECORDED,
+    DatasetConfig,
+    DatasetOptions,
+    TableOptions,
+    flag_of,
+)
+from graphormer_plugin.experiment.settings import Settings
+
+NAMES = [one.name for one in dataclasses.fields(TableOptions)]
+
+
+def test_each_option_is_a_flag_of_each_command():
+    config = {one.name for one in dataclasses.fields(DatasetConfig)}
+    assert {*NAMES} - config == {"seed"}
+    for command in (train, preprocess):
+        text = command.build_parser().format_help()
+        assert [name for name in NAMES if flag_of(name) not in text] == []
+
+
+def test_none_and_text_become_values():
+    options = DatasetOptions(target_columns="a, b", split=None, missing_labels=["ND"])
+    assert options.target_columns == ("a", "b") and options.split == ""
+    assert options.missing_labels == ("ND",)
+    assert Settings("a.csv", "out", class_names="no,yes").class_names == ("no", "yes")
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"split": "column:"}, "--split column:: .*scaffold"),
+        ({"target_kind": "text"}, "--target-kind text: .*multiclass"),
+        ({"max_atoms": 0}, "--max-atoms 0: .*1 or more"),
+        ({"class_names": ",,"}, "--class-names ',,': .*commas"),
+        ({"name": ""}, "no dataset name"),
+    ],
+)
+def test_refused(options, message):
+    with pytest.raises(DatasetError, match=message):
+        DatasetOptions(**options)
+
+
+def test_records_of_older_stores_stay():
+    """The order and the options of a fingerprint; a new option joins the second line."""
+    first = ["smiles_column", "target_columns", "split", "seed", "target_kind"]
+    assert [n for n in RECORDED if n not in LATER] == [*first, "target_unit"]
+    assert [n for n in RECORDED if n in LATER][:3] == [
+        *("class_names", "weight_column", "largest_fragment")
+    ]
