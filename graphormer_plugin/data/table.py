@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from graphormer_plugin.data.cells import is_missing, is_number, matches, shown
-from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.cells import is_missing, is_number, shown
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
@@ -252,40 +251,20 @@ class Table:
                 break
         return list(dict.fromkeys(columns[at] for at, _ in left)) if row >= 0 else []
 
-    def warnings(
-        self,
-        targets: Sequence[str],
-        asked: Sequence[str],
-        taken: Sequence[str | None],
-        missing: Sequence[str],
-    ) -> list[str]:
-        """What options of the table leave out, or do not do, one line each.
+    def warnings(self, asked: Sequence[str], taken: Sequence[str | None]) -> list[str]:
+        """Warning of a column that ``all`` leaves out.
 
         Args:
-            targets: The columns that were found.
             asked: See `select`.
             taken: Columns that are used.
-            missing: See `is_missing`.
         """
-        found = []
-        if ALL in asked and ALL not in self.places:
-            if numbering := self.row_numbers(self.free(taken)):
-                found.append(
-                    f"--target-columns all leaves out {_listed(numbering)}, which only "
-                    "numbers the rows; name it to predict it"
-                )
-        without = [*missing]
-        for _, _, cells in self.rows(targets) if missing else ():
-            without = [
-                w for w in without if not any(matches(cell, (w,)) for cell in cells)
-            ]
-            if not without:
-                break
-        found += [
-            f"--missing-labels {word!r} fits no cell of {listed(targets)}"
-            for word in without
+        if ALL not in asked or ALL in self.places:
+            return []
+        numbering = self.row_numbers(self.free(taken))
+        return numbering and [
+            f"--target-columns all leaves out {_listed(numbering)}, which only "
+            "numbers the rows; name it to predict it"
         ]
-        return found
 
 
 class CsvTable(Table):

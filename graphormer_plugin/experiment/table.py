@@ -12,7 +12,7 @@ from graphormer_plugin.criterions.class_weights import given_weights
 from graphormer_plugin.data.cells import is_missing, is_number, shown
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.classes import check_case, check_numbers
-from graphormer_plugin.data.datasets.csv_file import column_of_split, csv_dataset
+from graphormer_plugin.data.datasets.csv_file import column_of_split, read_labels
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
@@ -49,7 +49,7 @@ class Table:
         split: How it is split: ``scaffold``, ``random`` or ``column:NAME``.
         given_split: Split that a column of the input has, or None.
         failures: (row, SMILES, reason) of the rows that were left out.
-        warned: What `InputTable.warnings` says.
+        warned: Warnings of `read_labels`.
     """
 
     smiles: list[str]
@@ -110,7 +110,8 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     if not settings.target_kind:
         kind = kind_of_words(source_table, options)
         options = dataclasses.replace(options, target_kind=kind)
-    source = csv_dataset(options)
+    read = read_labels(source_table, options, keep_others=True)
+    source = read.source
     labels = np.asarray(source.targets, np.float64)
     kind = options.target_kind
     if not settings.target_kind and kind == "regression":
@@ -145,12 +146,6 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
             f"{settings.table}: {what} be parsed (first: row {row}, {shown(smiles)}: "
             f"{reason}); correct the source{advice}"
         )
-    used = {options.smiles_column, *source.target_names}
-    if given_column:
-        used.add(given_column)
-    extra_names = [name for name in source_table.header if name not in used]
-    cells = [row for _, _, row in source_table.rows(extra_names)]
-    taken = [*used, *filter(None, (settings.weight_column, *settings.extra_columns))]
     given = source.splits if given_column else None
     targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
     if any(source.class_names):
@@ -177,16 +172,14 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         extra_columns=list(settings.extra_columns),
         extra=np.asarray(source.graph_values)[kept],
         featuriser="ogb_largest_fragment" if settings.largest_fragment else "ogb",
-        extra_names=extra_names,
-        extras=[cells[row] for row in kept],
+        extra_names=read.others,
+        extras=[read.cells[row] for row in kept],
         scaffolds=scaffolds,
         keys=keys,
         split=options.split,
         given_split=given and splits_of_graphs(given, graph_of_row, options.name),
         failures=failures,
-        warned=source_table.warnings(
-            targets.names, settings.target_columns, taken, settings.missing_labels
-        ),
+        warned=read.warnings,
     )
 
 

@@ -5,12 +5,20 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.cells import is_missing, is_number, number_in, shown
+from graphormer_plugin.data.cells import (
+    is_missing,
+    is_number,
+    matches,
+    number_in,
+    shown,
+)
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.files import file_sha256, home_path
@@ -79,19 +87,56 @@ def has_split_column(options: DatasetOptions) -> bool:
     return column_of_split(open_table(path), options) is not None
 
 
+@dataclass(frozen=True)
+class Labels:
+    """Rows of a table, read in one pass.
+
+    Attributes:
+        source: Molecules, targets, weights, extra columns and splits.
+        warnings: Options that leave something out, or have no effect, one line each.
+        others: Names of the columns that no option uses.
+        cells: Their cells, a list per row; empty if they are not asked for.
+    """
+
+    source: DatasetSource
+    warnings: list[str]
+    others: list[str]
+    cells: list[list[str]]
+
+
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
     """Molecules and targets from a table with a header: CSV, TSV, SDF or Parquet.
 
-    Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row
-    numbers count data rows from 0, as in predictions; errors also give the line of the
-    file, from 1. With a shard, only its rows are read.
+    Raises:
+        DatasetError: see `read_labels`.
+    """
+    path = home_path(options.name)
+    labels = read_labels(open_labelled(path), options)
+    for text in labels.warnings:
+        logger.warning("%s: %s", path, text)
+    return labels.source
+
+
+def read_labels(
+    table: Table, options: DatasetOptions, keep_others: bool = False
+) -> Labels:
+    """Read the rows of a table once.
+
+    Only the columns of ``all`` and the rows of a shard are counted before. Missing
+    targets are empty cells, nan, na, n/a, null or none (in any case). Row numbers count
+    data rows from 0, as in predictions; errors also give the line of the file, from 1.
+    With a shard, only its rows are read.
+
+    Args:
+        table: An open table.
+        options: Which columns are read, and how.
+        keep_others: Keep the cells of columns that no option uses.
 
     Raises:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; one
             line that names file, row and column.
     """
-    path = home_path(options.name)
-    table = open_labelled(path)
+    path = table.path
     smiles_column = table.find_smiles(options.smiles_column)
     split_column = column_of_split(table, options)
     weight_column = None
@@ -105,37 +150,52 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         targets = table.remaining(special)
     if len(set(targets)) != len(targets):
         raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
-    taken = [*filter(None, special), *targets]
-    for text in table.warnings(targets, options.target_columns, taken, missing):
-        logger.warning("%s: %s", path, text)
     columns = [_Column(name, options.target_kind) for name in targets]
     if both := {*targets} & {*extras}:
         raise DatasetError(f"{path}: {min(both)!r} is a target and in --extra-columns")
-    more = [name for name in (*extras, split_column, weight_column) if name]
+    used = {smiles_column, split_column, *targets}
+    others = [name for name in table.header if name not in used]
+    marks = [name for name in (split_column, weight_column) if name]
+    read = [smiles_column, *targets, *extras, *marks]
+    width = len(read)
     smiles: list[str] = []
+    kept: list[list[str]] = []
     values, weights, numbers = (array.array("d") for _ in range(3))
     rows_of: dict[str, list[int]] = {}
+    unmatched = [*missing] if options.shard.is_whole else []
+    problem: _WrongLabels | None = None
     first, end = 0, None
     if not options.shard.is_whole:
         first, end = options.shard.rows(table.count())
-    read = [smiles_column, *targets, *more]
+    read += others if keep_others else []
     for row, line, cells in table.rows_between(read, first, end):
 
         def fail(name: str, text: object) -> DatasetError:
             where = f"{path}: row {row} (line {line}), column {name!r}"  # noqa: B023
             return DatasetError(f"{where}: {text}")
 
+        if problem is not None:  # only the other wrong cells of its column count
+            problem.add(cells[problem.place])
+            continue
         if not cells[0].strip() and not options.skip_invalid:
             text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
             raise fail(smiles_column, text)
         smiles.append(cells[0].strip())
-        for column, cell in zip(columns, cells[1:]):
+        for place, column in enumerate(columns, 1):
+            cell = cells[place]
+            unmatched = [word for word in unmatched if not matches(cell, (word,))]
             try:
                 gone = missing and is_missing(cell, missing)
                 values.append(math.nan if gone else column.value(cell))
             except ValueError as error:
-                more = "" if is_number(cell) else _wrong_labels(table, column, missing)
-                raise fail(column.name, f"{error}{more}") from None
+                wrong = fail(column.name, error)
+                if is_number(cell):
+                    raise wrong from None
+                problem = _WrongLabels(wrong, place, missing)
+                problem.add(cell)
+                break
+        if problem is not None:
+            continue
         for name, cell in zip(extras, cells[1 + len(targets) :]):
             try:
                 numbers.append(number_of(cell, "regression"))
@@ -153,9 +213,12 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             rows_of.setdefault(split, []).append(row - first)
         if weight_column:
             try:
-                weights.append(_weight(cells[-1]))
+                weights.append(_weight(cells[width - 1]))
             except ValueError as error:
                 raise fail(weight_column, error) from None
+        kept.append(cells[width:])
+    if problem is not None:
+        raise problem.error()
     if not smiles:
         whole = options.shard.is_whole
         text = table.no_rows if whole else "there are no rows in this shard"
@@ -176,7 +239,7 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
             raise DatasetError(f"{path}: column {column.name!r}: {error}") from None
     if options.class_names and not any(column.classes for column in columns):
         raise DatasetError(f"{path}: --class-names is for targets that are words")
-    return DatasetSource(
+    source = DatasetSource(
         smiles=smiles,
         targets=target,
         splits=_splits(path, first, len(smiles), options, split_column, rows_of),
@@ -190,6 +253,13 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         label=stem(path),
         first_row=first,
     )
+    taken = [*filter(None, special), *targets]
+    warnings = table.warnings(options.target_columns, taken)
+    warnings += [
+        f"--missing-labels {word!r} fits no cell of {listed(targets)}"
+        for word in unmatched
+    ]
+    return Labels(source, warnings, others, kept)
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
@@ -241,17 +311,32 @@ def _splits(
         raise DatasetError(f"{path}: {error}") from None
 
 
-def _wrong_labels(table: Table, column: "_Column", missing: Sequence[str]) -> str:
-    """How many cells of a target are no numbers, and what to do about them."""
-    wrong: Counter[str] = Counter()
-    for _, _, (cell,) in table.rows([column.name]):
-        if not is_number(cell) and not is_missing(cell, missing):
-            wrong[cell.strip()] += 1
-    words = ", ".join(shown(word, 20) for word, _ in wrong.most_common(4))
-    return (
-        f" ({counted(wrong.total(), 'such cell')}: {words}{', ...' * (len(wrong) > 4)}); "
-        "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
-    )
+class _WrongLabels:
+    """Cells of a target that are no numbers.
+
+    Args:
+        first: The error of the first of them.
+        place: Of the column among those that are read.
+        missing: See `is_missing`.
+    """
+
+    def __init__(self, first: DatasetError, place: int, missing: Sequence[str]) -> None:
+        self.first, self.place, self.missing = first, place, missing
+        self.words: Counter[str] = Counter()
+
+    def add(self, cell: str) -> None:
+        """Count a cell of the column."""
+        if not is_number(cell) and not is_missing(cell, self.missing):
+            self.words[cell.strip()] += 1
+
+    def error(self) -> DatasetError:
+        """The first error, how many such cells there are, and what to do about them."""
+        words = ", ".join(shown(word, 20) for word, _ in self.words.most_common(4))
+        dots = ", ..." * (len(self.words) > 4)
+        return DatasetError(
+            f"{self.first} ({counted(self.words.total(), 'such cell')}: {words}{dots}); "
+            "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
+        )
 
 
 class _Column:
