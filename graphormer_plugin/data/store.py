@@ -407,19 +407,16 @@ def _map_array(path: Path, entry: Mapping[str, Any]) -> np.ndarray:
 
 
 def _check_offsets(path: Path, columns: Mapping[str, np.ndarray]) -> None:
-    try:
-        pairs = [("node_offset", "x"), ("edge_offset", "edge_src")]
-        pairs += [("edge_offset", "edge_dst"), ("edge_offset", "edge_bond")]
-        if "edge_attr" in columns:
-            pairs.append(("edge_offset", "edge_attr"))
-        for offset, column in pairs:
-            first, last = int(columns[offset][0]), int(columns[offset][-1])
-            if first != 0 or last != len(columns[column]):
-                raise StoreError(
-                    f"{path}: {offset} runs from {first} to {last}, expected 0 to "
-                    f"{len(columns[column])} ({column})"
-                )
-        if len(columns["node_offset"]) != len(columns["edge_offset"]):
-            raise StoreError(f"{path}: node_offset and edge_offset differ in length")
-    except KeyError as error:
-        raise StoreError(f"{path}: column {error} is missing") from None
+    pairs = [("node_offset", "x"), ("edge_offset", "edge_src")]
+    pairs += [("edge_offset", "edge_dst"), ("edge_offset", "edge_bond")]
+    if "edge_attr" in columns:
+        pairs.append(("edge_offset", "edge_attr"))
+    for offset, column in pairs:
+        first, last = int(columns[offset][0]), int(columns[offset][-1])
+        if first != 0 or last != len(columns[column]):
+            raise StoreError(
+                f"{path}: {offset} runs from {first} to {last}, expected 0 to "
+                f"{len(columns[column])} ({column})"
+            )
+    if len(columns["node_offset"]) != len(columns["edge_offset"]):
+        raise StoreError(f"{path}: node_offset and edge_offset differ in length")

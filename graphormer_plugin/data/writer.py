@@ -220,50 +220,28 @@ class StoreWriter:
         if self.num_graphs == 0:
             raise ValueError(f"{dataset} has no graphs")
         if target is not None:
-            target = as_float32(target)
-            if len(target) != self.num_graphs:
-                raise ValueError(
-                    f"target has {len(target)} rows, expected {self.num_graphs} graphs"
-                )
-            self._column("target", ("<f4",)).append(target)
+            self._column("target", ("<f4",)).append(as_float32(target))
         if weights is not None:
             self._append("weight", checked_weights(weights, self.num_graphs))
         schema = self._schema()
+        splits = checked_splits(splits, self.num_graphs)
         if graph_features:
             graph_values = as_float32(np.asarray(graph_values))
             self._append("graph_features", graph_values)
-        types = self._bonds.types(schema)
-        for name, column in self._columns.items():
-            expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
-            expected |= {"pos": self._num_nodes, "edge_attr": self._num_edges}
-            if name in expected and column.rows != expected[name]:
-                raise ValueError(
-                    f"{name} is given for {column.rows} of {expected[name]} entries"
-                )
-            column.close(types if name == "edge_bond" else None)
-        if "row" in self._columns and not self._rows_differ:
-            self._columns.pop("row").path.unlink()
-        splits = checked_splits(splits, self.num_graphs)
-        if graph_features:
             mean, std = target_statistics(
                 graph_values, splits.get("train", np.arange(self.num_graphs))
             )
+            names = list(graph_features)
             schema = dataclasses.replace(
-                schema,
-                graph_features=list(graph_features),
-                graph_mean=mean,
-                graph_std=std,
+                schema, graph_features=names, graph_mean=mean, graph_std=std
             )
         covered = np.zeros(self.num_graphs, dtype=bool)
         for name, graph_ids in splits.items():
-            column = self._column(f"split_{name}", ("<i8",))
-            column.append(graph_ids)
-            column.close()
+            self._column(f"split_{name}", ("<i8",)).append(graph_ids)
             covered[graph_ids] = True
-
-        labels = self._array("target") if "target" in self._columns else None
+        self._close_columns(schema)
         targets, missing = describe_targets(
-            labels,
+            self._array("target") if "target" in self._columns else None,
             list(target_names),
             unit,
             kind,
@@ -273,9 +251,15 @@ class StoreWriter:
         )
         if any(class_names):
             targets = targets.with_classes(class_names)
-        files = {
-            f"{name}.npy": _file_entry(self.folder / f"{name}.npy")
-            for name in sorted(self._columns)
+        counts = {
+            "rows": self.num_graphs + skipped if rows is None else rows,
+            "graphs": self.num_graphs,
+            "nodes": self._num_nodes,
+            "edges": self._num_edges,
+            "skipped": skipped,
+            "missing_labels": missing,
+            "graphs_in_no_split": int((~covered).sum()),
+            **{f"split_{name}": len(splits[name]) for name in splits},
         }
         manifest = {
             "format": FORMAT,
@@ -283,25 +267,41 @@ class StoreWriter:
             "dataset": dataset,
             "source": dict(source or {}),
             "options": dict(options or {}),
-            "counts": {
-                "rows": self.num_graphs + skipped if rows is None else rows,
-                "graphs": self.num_graphs,
-                "nodes": self._num_nodes,
-                "edges": self._num_edges,
-                "skipped": skipped,
-                "missing_labels": missing,
-                "graphs_in_no_split": int((~covered).sum()),
-                **{f"split_{name}": len(splits[name]) for name in splits},
-            },
+            "counts": counts,
             "featuriser": featuriser,
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
-            "files": files,
+            "files": {
+                f"{name}.npy": _file_entry(self.folder / f"{name}.npy")
+                for name in sorted(self._columns)
+            },
         }
         if molecules is not None and target is not None:
             manifest["warnings"] = warnings_about(
                 targets, target, splits, molecules, graph_values
             )
+        self._publish(manifest)
+        return self.path
+
+    def _close_columns(self, schema: FeatureSchema) -> None:
+        """Writes the files of all columns, each with as many rows as it describes.
+
+        Bonds get their types by ``schema``; ``row`` goes where it only counts graphs.
+        """
+        expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
+        expected |= {"pos": self._num_nodes, "edge_attr": self._num_edges}
+        types = self._bonds.types(schema)
+        for name, column in self._columns.items():
+            if column.rows != expected.get(name, column.rows):
+                raise ValueError(
+                    f"{name} is given for {column.rows} of {expected[name]} entries"
+                )
+            column.close(types if name == "edge_bond" else None)
+        if "row" in self._columns and not self._rows_differ:
+            self._columns.pop("row").path.unlink()
+
+    def _publish(self, manifest: dict[str, Any]) -> None:
+        """Seals the manifest and puts the folder in place."""
         manifest["fingerprint"] = fingerprint_of(manifest)
         manifest["checksum"] = manifest_checksum(manifest)
         with atomic_write(self.folder / MANIFEST, "w", encoding="utf-8") as file:
@@ -309,7 +309,6 @@ class StoreWriter:
         fsync_folder(self.folder)
         _replace_folder(self.folder, self.path)
         remember_verified(self.path, manifest, check_sizes(self.path, manifest))
-        return self.path
 
     def _column(self, name: str, dtypes: tuple[str, ...] = ()) -> ColumnFile:
         if name not in self._columns:

@@ -233,6 +233,7 @@ class TestBadGraphs:
             (dict(splits={"train": [0, 6]}), "split train names graph 6"),
             (dict(splits={"train": [0, 0]}), "split train names a graph twice"),
             (dict(splits={"../train": [0]}), "must be a plain word"),
+            (dict(target=np.zeros((2, 1))), "given for 2 of 6 graphs"),
             (dict(target_names=["a", "b"]), "2 target names"),
             (dict(kind="binary"), "a label is .*, expected an integer 0..1"),
             (dict(kind="multiclass"), "a label is .*, expected an integer"),

@@ -24,6 +24,7 @@ import torch
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.table import readable
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +111,9 @@ class BenchmarkFiles:
                     self._fetch(root)
         for name in self.files:
             if name.endswith(".gz"):
-                _check_gzip(folder / name)
+                with readable(folder / name), gzip.open(folder / name) as file:
+                    while file.read(1 << 20):
+                        pass
         return folder
 
     def check_count(self, count: int) -> None:
@@ -233,15 +236,4 @@ def _unzip(archive: Path, to: Path, source: str, remedy: str) -> None:
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise DatasetError(
             f"{source}: the archive is damaged or incomplete ({error}); {remedy}"
-        ) from None
-
-
-def _check_gzip(path: Path) -> None:
-    try:
-        with gzip.open(path) as file:
-            while file.read(1 << 20):
-                pass
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DatasetError(
-            f"{path}: the gzip file is damaged or incomplete: {error}"
         ) from None
