@@ -98,7 +98,7 @@ test-fallback: setup
 	test -d $(FALLBACK) || "$(BIN)/python" -m pip install --quiet --no-deps \
 	    --no-build-isolation --target $(FALLBACK) "$$(grep ^fairseq-fixed constraints.txt)"
 	PYTHONPATH=$(FALLBACK) $(PYTEST) tests/tasks tests/optim tests/finetune/test_training.py \
-	    tests/test_checkpoint_files.py $(PYTEST_ARGS)
+	    tests/compat $(PYTEST_ARGS)
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1
 LIBRARIES = $$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libstdc++.so)

@@ -2,12 +2,14 @@
 
 import csv
 import gzip
+import hashlib
 import os
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
-from pretraining import prepare
+from pretraining import blocks, prepare
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
@@ -123,3 +125,88 @@ def test_the_order_of_fragments_does_not_count(smiles):
         for text in (smiles, f"{other}.{one}")
     )
     assert found == turned
+
+
+def test_keys_leave_molecules_out(tmp_path, sources):
+    """Whole or by the largest fragment; with --leave-out beside them."""
+    salt = "CCCCN.OS(=O)(=O)O"  # in the source; one key of the whole, one of the amine
+    sources.found[1].write_text(f"{salt}\nCCCCCN.Cl\n")
+    whole = prepare.first_block(Chem.MolFromSmiles(salt))
+    amine = prepare.first_block(Chem.MolFromSmiles("CCCCCN"))
+    keys = tmp_path / "keys.txt.gz"
+    for key, left in {whole: salt, amine: "CCCCCN.Cl"}.items():
+        keys.write_bytes(gzip.compress(f"{key}\n".encode()))
+        sources.found = sources.found[1:]
+        folder = tmp_path / key
+        prepare.main(
+            [
+                str(folder),
+                str(tmp_path / "repeats.smi"),
+                str(tmp_path / "molecules.csv"),
+            ]
+            + ["--leave-out-keys", str(keys), "--valid-fraction", "0.3"]
+        )
+        with gzip.open(folder / "molecules.csv.gz", "rt") as file:
+            found = [row["smiles"] for row in csv.DictReader(file)]
+        assert left not in found
+        assert {salt, "CCCCCN.Cl"} - {left} < set(found)
+    keys.write_bytes(gzip.compress(b"CCO\n"))
+    with pytest.raises(ValueError, match="'CCO' is not the first block"):
+        prepare.read_keys(keys)
+
+
+class TestBlocks:
+    @pytest.fixture
+    def folder(self, tmp_path, sources, monkeypatch):
+        """A table, what a teacher would have written beside it, and its labels."""
+        monkeypatch.setattr(blocks, "FEWEST", 10)
+        folder = tmp_path / "table"
+        make(folder, sources, "--valid-fraction", 0.3)
+        with gzip.open(folder / "molecules.csv.gz", "rt") as file:
+            self.smiles = [row["smiles"] for row in csv.DictReader(file)]
+        self.numbers = np.random.default_rng(1).normal(size=(len(self.smiles), 512))
+        self.numbers[3] = np.nan  # refused by the teacher
+        name = hashlib.blake2b("\n".join(self.smiles).encode(), digest_size=12)
+        (folder / "teacher").mkdir()
+        path = folder / "teacher" / f"{name.hexdigest()}.npy"
+        np.save(path, self.numbers.astype(np.float16))
+        rows = ["source,endpoint,smiles,value"]
+        rows += [f"a,ppb_reg,{s},{0.9 + at / 1000}" for at, s in enumerate(self.smiles)]
+        rows += [f"a,rare,{self.smiles[0]},1", f"a,ppb_reg,{self.smiles[0]},0.91"]
+        (tmp_path / "labels.csv").write_text("\n".join(rows))
+        return folder
+
+    def test_shares_of_the_loss(self, tmp_path, folder):
+        """The sum of a block's squared targets is its share, as a model that predicts 0
+        sees it."""
+        assert blocks.main([str(folder), "--labels", str(tmp_path / "labels.csv")]) == 0
+        table = pd.read_parquet(folder / "targets.parquet")
+        names = (folder / "blocks.txt").read_text().strip().split(",")
+        assert [*table.columns] == ["smiles", "split", *names]
+        assert table.smiles.tolist() == self.smiles
+        values = table[table.split == "train"]
+        minimol = values.filter(like="minimol_").to_numpy()
+        assert np.nansum(minimol**2) / len(values) == pytest.approx(300, rel=1e-4)
+        label = values["a_ppb_reg"].to_numpy()
+        assert (label**2).mean() == pytest.approx(150, rel=1e-4)
+        assert "a_rare" not in names
+        assert table.filter(like="minimol_").iloc[3].isna().all()
+        options = DatasetOptions(
+            name=str(folder / "targets.parquet"), target_columns=tuple(names)
+        )
+        read = csv_dataset(options).targets
+        np.testing.assert_array_equal(read, table[names].to_numpy())
+
+    def test_labels_become_logits(self, tmp_path, folder):
+        train = np.ones(len(self.smiles), bool)
+        names, values = blocks.labels(tmp_path / "labels.csv", self.smiles, train)
+        fractions = 0.9 + np.arange(len(self.smiles)) / 1000
+        fractions[0] = 0.905  # the median of two
+        logits = np.log(fractions / (1 - fractions))
+        expected = (logits - logits.mean()) / logits.std()
+        assert names == ["a_ppb_reg"]
+        np.testing.assert_allclose(values[:, 0], expected)
+
+    def test_a_teacher_that_has_not_finished(self, folder):
+        with pytest.raises(ValueError, match="run teacher.py to its end"):
+            blocks.teacher(folder, self.smiles[:-1])

@@ -12,7 +12,7 @@ Our choices:
 - Two molecules are the same if their largest fragments (`choose_fragment`) have the same
   constitution: the first block of the InChIKey, which does not depend on stereo,
   isotopes, counter-ions or protonation. The first of equal molecules is kept. Those of
-  --leave-out are not.
+  --leave-out are not, nor those that --leave-out-keys names, whole or as a fragment.
 - Descriptors become normal scores: the standard normal quantile of the share of
   training rows with a smaller value, plus half of the rows with the same value.
   (scikit-learn's ``QuantileTransformer`` would put the lowest value at -5.2, even if
@@ -33,6 +33,7 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 import sys
 import time
 from collections import Counter, deque
@@ -62,7 +63,7 @@ MAX_MISSING = 0.05  # share of rows where a descriptor is not finite
 MAX_CORRELATION = 0.999  # of ranks with an earlier descriptor, in absolute value
 COMPARED = 20_000  # training rows, the first ones, for that correlation
 PART = 1000  # molecules that a process computes at a time
-KEYS = "2"  # version of `constitution`; a part of another version is computed again
+KEYS = "3"  # version of `key` and `whole`; a part of another version is computed again
 
 
 # ----------------------------------------------------------------- molecules
@@ -84,9 +85,12 @@ def constitution(mol: Chem.Mol) -> str:
 
     Where InChI refuses the fragment: its canonical SMILES without stereo and isotopes.
     """
-    largest = choose_fragment(mol)
-    key = Chem.MolToInchiKey(largest)
-    return key[:14] or Chem.MolToSmiles(largest, isomericSmiles=False)
+    return first_block(choose_fragment(mol))
+
+
+def first_block(mol: Chem.Mol) -> str:
+    """That of the InChIKey; where InChI refuses the molecule, see `constitution`."""
+    return Chem.MolToInchiKey(mol)[:14] or Chem.MolToSmiles(mol, isomericSmiles=False)
 
 
 def constitutions(paths: Sequence[Path]) -> set[str]:
@@ -100,6 +104,21 @@ def constitutions(paths: Sequence[Path]) -> set[str]:
     return found
 
 
+def read_keys(path: Path) -> set[str]:
+    """First blocks of InChIKeys of a file.
+
+    Raises:
+        ValueError: a line is not one.
+    """
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt") as file:
+        keys = file.read().split()
+    for key in keys:
+        if not re.fullmatch("[A-Z]{14}", key):
+            raise ValueError(f"{path}: {key!r} is not the first block of an InChIKey")
+    return set(keys)
+
+
 def target_names(bits: int) -> list[str]:
     """Descriptors, then the bits of a fingerprint of that length."""
     return [*DESCRIPTORS, *(f"morgan_{bit}" for bit in range(bits))]
@@ -109,7 +128,8 @@ def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
     """Descriptors and fingerprints of some molecules as a file, which is named after them.
 
     Returns:
-        Path of arrays smiles [n], key [n] (`constitution`), value float64
+        Path of arrays smiles [n], key [n] (`constitution`), whole [n] (`first_block` of the
+        molecule with all its fragments), value float64
         [n, descriptors and bits], without the molecules that RDKit refuses (their number is
         ``refused``), and the seconds that it took.
     """
@@ -121,7 +141,7 @@ def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
     if path.exists():
         return path
     started = time.perf_counter()
-    kept, keys, values = [], [], []
+    kept, keys, wholes, values = [], [], [], []
     for text in smiles:
         try:
             mol = mol_of_smiles(text)
@@ -129,6 +149,7 @@ def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
             continue
         kept.append(text)
         keys.append(constitution(mol))
+        wholes.append(first_block(mol) if "." in text else keys[-1])
         values.append(descriptors_of_mols([mol])[0])
         if bits:
             values[-1] = np.append(values[-1], morgan_counts([text], bits)[0] > 0)
@@ -137,6 +158,7 @@ def compute(smiles: list[str], folder: Path, bits: int = 0) -> Path:
             file,
             smiles=np.array(kept, str),
             key=np.array(keys, str),
+            whole=np.array(wholes, str),
             value=np.array(values, np.float64).reshape(len(kept), len(names)),
             refused=len(smiles) - len(kept),
             seconds=time.perf_counter() - started,
@@ -231,8 +253,9 @@ def select(
     for path in paths:
         part = np.load(path)
         chosen = []
-        for row, key in enumerate(part["key"].tolist()):
-            if key in leave_out:
+        both = zip(part["key"].tolist(), part["whole"].tolist(), strict=True)
+        for row, (key, whole) in enumerate(both):
+            if key in leave_out or whole in leave_out:
                 counts["left out"] += 1
             elif key in seen:
                 counts["repeated"] += 1
@@ -329,6 +352,13 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="files of molecules that the table must not hold",
     )
+    found.add_argument(
+        "--leave-out-keys",
+        type=Path,
+        metavar="FILE",
+        help="first blocks of InChIKeys, one in each line, of further such molecules, "
+        "whole or their largest fragment; also with .gz",
+    )
     found.add_argument("--valid-fraction", type=float, default=0.02, help="0.02")
     found.add_argument("--seed", type=int, default=1, help="of the split")
     found.add_argument(
@@ -352,6 +382,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         next(molecules(path), None)  # or an error, before hours of work
     RDLogger.DisableLog("rdApp.*")
     leave_out = constitutions(args.leave_out)
+    if args.leave_out_keys:
+        leave_out |= read_keys(args.leave_out_keys)
     paths = compute_all(args.sources, args.folder / "parts", args.processes, bits)
     counts = write_table(
         paths,
