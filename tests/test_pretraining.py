@@ -155,6 +155,28 @@ def test_keys_leave_molecules_out(tmp_path, sources):
         prepare.read_keys(keys)
 
 
+def test_mixture(tmp_path, monkeypatch):
+    """Any first part has the shares; a repeat counts for the first source."""
+    monkeypatch.syspath_prepend("examples/pretraining")
+    import mixture
+
+    names = {"a": "C", "b": "N", "c": "O"}
+    for name, start in names.items():
+        lines = [start + "C" * more for more in range(400)]
+        (tmp_path / f"{name}.smi").write_text("\n".join([*lines, "", "CC"]))
+    files = [f"{tmp_path}/{name}.smi" for name in names]
+    sources = [f"0.75={files[0]}", f"0.25={files[1]},{files[2]}"]
+    for most in (40, 200, 5000):
+        words = [f"{tmp_path}/{most}.smi", *sources, "--most", str(most)]
+        assert mixture.main(words) == 0
+    few, some, everything = (
+        (tmp_path / f"{most}.smi").read_text().split() for most in (40, 200, 5000)
+    )
+    assert some[:40] == few and everything[:200] == some
+    assert len(everything) == len(set(everything)) == 1200
+    assert 130 < sum(smiles.startswith("C") for smiles in some) < 170
+
+
 class TestBlocks:
     @pytest.fixture
     def folder(self, tmp_path, sources, monkeypatch):
