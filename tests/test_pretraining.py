@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from pretraining import blocks, prepare
+from pretraining import blocks, judge, prepare
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
@@ -17,6 +17,7 @@ from scipy.stats import norm, rankdata
 
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.inference.kernels import Reference, weighted_sum
 
 STARTS = ["C", "NC", "CC(=O)O", "c1ccccc1", "N#CC", "O=C(N)C", "FC(F)(F)C", "BrC"]
 SMILES = [start + "C" * more for start in STARTS for more in range(8)]
@@ -232,3 +233,73 @@ class TestBlocks:
     def test_a_teacher_that_has_not_finished(self, folder):
         with pytest.raises(ValueError, match="run teacher.py to its end"):
             blocks.teacher(folder, self.smiles[:-1])
+
+
+class TestJudge:
+    @pytest.fixture
+    def files(self, tmp_path):
+        """Sets whose labels are the first of the vectors and a little noise; test rows
+        have absurd ones."""
+        rng = np.random.default_rng(1)
+        self.vectors = []
+        molecules = ["C" * size + end for size in range(1, 16) for end in "ONFS"]
+
+        def labelled():
+            self.vectors.append(rng.normal(size=(len(molecules), 3)))
+            return self.vectors[-1][:, 0] + 0.05 * rng.normal(size=len(molecules))
+
+        for name in judge.DEVELOPMENT:
+            rows = [
+                f"{s},{y},train" for s, y in zip(molecules, labelled(), strict=True)
+            ]
+            text = "\n".join(["smiles,y,split", *rows, "CCCCCCN,1e9,test"])
+            (tmp_path / f"{name}.csv").write_text(text)
+        rows = ["endpoint,split,smiles,y"]
+        for name in judge.BIOGEN:
+            pairs = zip(molecules, labelled(), strict=True)
+            rows += [f"{name},train,{s},{y}" for s, y in pairs]
+            rows += [f"{name},test,CCCCCCN,1e9", "other,train,CCCCCCN,1e9"]
+        (tmp_path / "biogen.csv").write_text("\n".join(rows))
+        np.save(tmp_path / "good.npy", np.concatenate(self.vectors))
+        noise = rng.normal(size=(len(molecules) * len(self.vectors), 3))
+        np.save(tmp_path / "noise.npy", noise)
+        return ["--sets", str(tmp_path), "--biogen", str(tmp_path / "biogen.csv")]
+
+    def test_better_vectors_have_smaller_errors(self, tmp_path, files):
+        results = tmp_path / "results.tsv"
+        for name in ("good", "noise"):
+            words = [str(tmp_path / f"{name}.npy"), "--name", name, *files]
+            assert judge.main([*words, "--results", str(results)]) == 0
+        table = pd.read_csv(results, sep="\t")
+        assert len(table) == 2 * 13 * 3
+        means = table.groupby(["name", "blocks"]).rmse.mean()
+        assert means["good"].max() < 0.5 < means["noise"].min() < 1.5
+
+    def test_the_errors_of_fixed_hyperparameters(self):
+        """A twin that inverts the kernel's matrix of each fold."""
+        rng = np.random.default_rng(2)
+        labels, raw = rng.normal(size=40), rng.normal(size=(40, 2)).astype("f4")
+        compared = Reference("vectors", raw).compare(raw)
+        found = judge.cross_validated(["vectors"], [compared], labels)
+        fixed = judge.marginal_likelihood.fit(
+            ["vectors"],
+            [compared],
+            [(np.arange(40), (labels - labels.mean()) / labels.std(), np.ones(40))],
+            [True],
+        )
+        matrix = weighted_sum(["vectors"], [compared], fixed.weights, fixed.lengths)
+        fold = np.random.default_rng(1).permutation(40) % 5
+        errors = []
+        for number in range(5):
+            train, test = fold != number, fold == number
+            mean, spread = labels[train].mean(), labels[train].std()
+            noisy = matrix[train][:, train] + fixed.noise * np.eye(train.sum())
+            weights = np.linalg.inv(noisy) @ ((labels[train] - mean) / spread)
+            predicted = mean + spread * matrix[test][:, train] @ weights
+            errors += [*(predicted - labels[test])]
+        assert found == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-5)
+
+    def test_vectors_of_other_molecules(self, tmp_path, files, capsys):
+        np.save(tmp_path / "few.npy", np.zeros((3, 2)))
+        assert judge.main([str(tmp_path / "few.npy"), *files]) == 2
+        assert "3 vectors of 780 molecules" in capsys.readouterr().err

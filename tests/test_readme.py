@@ -370,7 +370,7 @@ def test_every_flag_exists(monkeypatch):
         "plot_training",
         "gap_table",
         *(ROOT / "examples/speed").glob("*.py"),
-        "pretraining/prepare",
+        *(ROOT / "examples/pretraining").glob("*.py"),
         "small_data/measure",
         "small_data/tables",
     ):
