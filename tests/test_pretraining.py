@@ -4,6 +4,7 @@ import csv
 import gzip
 import hashlib
 import os
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -158,8 +159,8 @@ def test_keys_leave_molecules_out(tmp_path, sources):
 
 def test_mixture(tmp_path, monkeypatch):
     """Any first part has the shares; a repeat counts for the first source."""
-    monkeypatch.syspath_prepend("examples/pretraining")
-    import mixture
+    monkeypatch.setitem(sys.modules, "prepare", prepare)
+    from pretraining import mixture
 
     names = {"a": "C", "b": "N", "c": "O"}
     for name, start in names.items():

@@ -19,6 +19,7 @@ from scipy import stats
 import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.hub import Predictor
+from graphormer_plugin.inference.graphs import ModelGraphs
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.init import init_transformer
 
@@ -155,8 +156,9 @@ def batch(shared_data):
     predictor = Predictor(
         build_model("grpe_small", ZINC, TARGETS), ZINC, TARGETS, "zinc"
     )
-    columns = predictor._columns([row["smiles"] for row in rows])
-    return predictor._collator(columns)(np.arange(len(rows)))["net_input"]["batch"]
+    molecules = predictor.read([row["smiles"] for row in rows])
+    graphs = ModelGraphs(predictor.model, ZINC, molecules.chunk)
+    return graphs.batch(np.arange(len(rows)))
 
 
 @torch.no_grad()

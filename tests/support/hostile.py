@@ -24,8 +24,8 @@ from omegaconf import DictConfig
 
 from cython_ext import build_batch
 from graphormer_plugin import hub
-from graphormer_plugin.checkpoint_files import load_checkpoint
 from graphormer_plugin.cli import convert
+from graphormer_plugin.compat.checkpoint_files import load_checkpoint
 from graphormer_plugin.data import DatasetOptions, describe
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError, StoreError
