@@ -1,8 +1,8 @@
-"""The command line of ``fairseq-train`` and ``fairseq-validate``, checked before fairseq
-reads the data.
+"""Check the command line of ``fairseq-train`` and ``fairseq-validate``, before fairseq reads
+the data.
 
-fairseq has defaults for text (the task translation, the loss cross_entropy), or ends in a
-traceback, where a flag is missing; its parser prints a page of usage with every message.
+Without a flag fairseq takes defaults for text (the task translation, the loss cross_entropy)
+or ends in a traceback; its parser prints a page of usage with every message.
 """
 
 import argparse
@@ -41,31 +41,25 @@ TRAINING = (
     BATCHES,
 )
 VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
-# Lowest values. fairseq divides by an interval after the first update or epoch, and without a
-# word makes no step, trains nothing, or trains away from the minimum, below the others.
-LOWEST = {
-    **dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1),
-    **dict.fromkeys(("update_freq", "distributed_world_size"), 1),
-    "lr": 0,
-}
-# Options that fairseq evaluates as Python, with an example. Here they are literals, and no
-# code of a command line runs.
-EVALUATED = {
-    "adam_betas": "(0.9, 0.98)",
-    "adamax_betas": "(0.9, 0.98)",
-    "lamb_betas": "(0.9, 0.98)",
-    "adafactor_eps": "(1e-30, 1e-3)",
-    "optimizer_overrides": "{'lr': 1e-4}",
-    "model_overrides": "{'dropout': 0.1}",
-}
-# Options that fairseq refuses beside --finetune-from-model.
+# Lowest values. fairseq divides by an interval after the first update or epoch; below the others
+# it trains nothing, or away from the minimum, without a word.
+LOWEST = {"lr": 0, "update_freq": 1, "distributed_world_size": 1}
+LOWEST |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1)
+# Options that fairseq evaluates as Python. Here they are literals, and no code of a command
+# line runs.
+EVALUATED = (
+    *("adam_betas", "adamax_betas", "lamb_betas", "adafactor_eps"),
+    *("optimizer_overrides", "model_overrides"),
+)
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 # Texts that Hydra, which gets them from fairseq in quotes, changes.
 MISREAD = re.compile(r"\$\{(?!\w+\.\w+\})|\\('|\Z)|\A\?\?\?\Z")
 
 # argparse's message about a word that is not among the choices, which Python 3.11 quotes.
 CHOICES = re.compile(r"(invalid choice: '.*') \(choose from '?(.*?)'?\)$")
-MOST_CHOICES = 20  # of more, such as fairseq's hundreds of names, the nearest are shown
+MOST_CHOICES = (
+    20  # a message with more, such as fairseq's hundreds, has the nearest only
+)
 
 _fairseq_parse = options.parse_args_and_arch
 
@@ -74,29 +68,29 @@ _fairseq_parse = options.parse_args_and_arch
 def parse(
     parser: argparse.ArgumentParser,
     input_args: Sequence[str] | None = None,
-    *more: Any,
+    *arguments: Any,
     **options: Any,
 ) -> Any:
-    """fairseq's function; a program's own ``input_args`` are not checked.
+    """fairseq's `parse_args_and_arch`; a program's own ``input_args`` are not checked.
 
     Raises:
         SystemExit: an argument is missing or wrong.
     """
     if input_args is not None:
-        return _fairseq_parse(parser, input_args, *more, **options)
+        return _fairseq_parse(parser, input_args, *arguments, **options)
     parser.error = wrong_argument
     with one_line_errors():
         if not {"-h", "--help"} & {*sys.argv}:
             check_flags(parser, sys.argv[1:])
-        arguments = _fairseq_parse(parser, input_args, *more, **options)
-        parsed = arguments[0] if isinstance(arguments, tuple) else arguments
+        result = _fairseq_parse(parser, input_args, *arguments, **options)
+        parsed = result[0] if isinstance(result, tuple) else result
         check_texts(vars(parsed))
         check_values(parsed)
         if hasattr(parsed, "arch"):
             check_device(parsed)
             check_optimizer(parsed)
         check_paths(parsed)
-    return arguments
+    return result
 
 
 def wrong_argument(message: str) -> NoReturn:
@@ -143,11 +137,11 @@ def check_flags(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> No
 
 
 def check_texts(texts: Mapping[str, Any]) -> None:
-    """Check that fairseq reads texts, such as names of files and columns, as they are,
-    but for ``${checkpoint.save_dir}`` and the like, which it replaces.
+    """Check that fairseq reads texts, such as names of files and columns, as they are.
 
     Args:
-        texts: values of options by their names; others than texts are not checked.
+        texts: values of options by their names, of which the strings are checked; fairseq
+            may replace ``${checkpoint.save_dir}`` and the like.
 
     Raises:
         ValueError: the message names the flag and the text.
@@ -161,29 +155,28 @@ def check_texts(texts: Mapping[str, Any]) -> None:
 
 
 def check_values(arguments: argparse.Namespace) -> None:
-    """Check the lowest values, and texts that fairseq evaluates as Python.
-
-    Args:
-        arguments: of a command of fairseq.
+    """Check the lowest values, and that no text is a program for fairseq to run.
 
     Raises:
-        ValueError: the message names the flag, its value and an example.
+        ValueError: the message names the flag and its value.
     """
     given = vars(arguments)
     for name, low in LOWEST.items():
         value = given.get(name)
-        numbers = value if isinstance(value, list) else [value]
-        if value is not None and min(numbers, default=low) < low:
+        values = value if isinstance(value, list) else [value]
+        if value is not None and min(values, default=low) < low:
             raise _wrong_value(name, value, f"{low} or more")
-    for name, example in EVALUATED.items():
-        text = given.get(name)
-        kind = dict if example.startswith("{") else (tuple, list)
-        if isinstance(text, str) and not isinstance(_literal(text), kind):
-            raise _wrong_value(name, text, f"Python such as {example}")
+    for name in EVALUATED:
+        try:
+            if isinstance(given.get(name), str):  # a default may be a tuple
+                ast.literal_eval(given[name])
+        except (ValueError, SyntaxError, TypeError):
+            expected = "numbers such as (0.9, 0.98), or names such as {'lr': 1e-4}"
+            raise _wrong_value(name, given[name], expected) from None
 
 
 def check_device(arguments: argparse.Namespace) -> None:
-    """Check that this machine has what the type of the weights needs in training.
+    """Check that this machine can train with the type of the weights.
 
     Args:
         arguments: of ``fairseq-train``, which sets ``tpu`` for ``--bf16``.
@@ -207,17 +200,14 @@ def check_device(arguments: argparse.Namespace) -> None:
 
 
 def check_optimizer(arguments: argparse.Namespace) -> None:
-    """Make the optimizer and its schedule, for weights that do not train.
+    """Make the optimizer and its schedule for two weights, and do a step.
 
-    Components of another ``--user-dir`` may need weights of a shape that is not known here,
-    so they are left to the training.
-
-    Args:
-        arguments: of ``fairseq-train``.
+    Components of another ``--user-dir`` may need weights of another shape, so they are left
+    to the training.
 
     Raises:
-        ValueError: fairseq would fail over them after it has read the data; the message
-            has the options that differ from fairseq's defaults.
+        ValueError: fairseq would fail after it has read the data; the message has the
+            options that differ from fairseq's defaults.
     """
     failed, component = "fairseq cannot read the options", None
     # Without an error, which lists all options, before the exception.
@@ -233,6 +223,8 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
         half = arguments.memory_efficient_fp16 or arguments.memory_efficient_bf16
         if half and not optimizer.supports_memory_efficient_fp16:
             raise ValueError("it has no --memory-efficient-fp16; adam has")
+        sum(weights).backward()
+        optimizer.step()
         failed = f"--lr-scheduler {arguments.lr_scheduler}: fairseq cannot make it"
         component = LR_SCHEDULER_REGISTRY[arguments.lr_scheduler]
         if not _is_known(component):
@@ -269,14 +261,6 @@ def _changed_options(component: type | None, arguments: argparse.Namespace) -> s
     return f" with {' '.join(changed)}" if changed else ""
 
 
-def _literal(text: str) -> Any:
-    """The value of a Python literal; the text itself if it is not one."""
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError):  # TypeError: of unhashable keys
-        return text
-
-
 def _flag(name: str, value: Any) -> str:
     """An option and its value as on the command line."""
     text = ",".join(map(str, value)) if isinstance(value, list) else value
@@ -288,11 +272,10 @@ def _wrong_value(name: str, value: Any, expected: str) -> ValueError:
 
 
 def check_paths(arguments: argparse.Namespace) -> None:
-    """Check the files and folders that fairseq uses before it asks the task.
+    """Make the folders that fairseq writes to, and check the files that it reads.
 
     Args:
-        arguments: of a command of fairseq. The name of a model of the package becomes the
-            path of its file.
+        arguments: the name of a model of the package becomes the path of its file.
 
     Raises:
         OSError: there is no such checkpoint, or a folder cannot be made.
@@ -300,15 +283,13 @@ def check_paths(arguments: argparse.Namespace) -> None:
     """
     given = vars(arguments).get  # fairseq-validate reads them once without defaults
     if path := given("finetune_from_model"):
-        for name in filter(given, RESETS):
-            flag = "--" + name.replace("_", "-")
-            raise ValueError(f"{flag}: --finetune-from-model implies it; leave it out")
+        if any(map(given, RESETS)):
+            raise ValueError("--finetune-from-model implies --reset-...; leave it out")
         arguments.finetune_from_model = os.fspath(checkpoint_path(path))
-    _make_folder("--log-file", os.path.dirname(given("log_file") or ""))
-    _make_folder("--tensorboard-logdir", given("tensorboard_logdir"))
+    folders = [os.path.dirname(given("log_file") or ""), given("tensorboard_logdir")]
     flag, path = "--path", given("path")
     if hasattr(arguments, "arch"):
-        _make_folder("--save-dir", "" if arguments.no_save else arguments.save_dir)
+        folders += [] if arguments.no_save else [arguments.save_dir]
         flag, path = "--restore-file", arguments.restore_file
         # Without a file fairseq trains from scratch, as meant with its default only.
         path = None if path == "checkpoint_last.pt" else path
@@ -316,12 +297,5 @@ def check_paths(arguments: argparse.Namespace) -> None:
         path = arguments.path = os.fspath(checkpoint_path(path))
     if path is not None and not (given("checkpoint_suffix") or os.path.exists(path)):
         raise FileNotFoundError(f"{flag} {path}: no such file")
-
-
-def _make_folder(flag: str, folder: str | None) -> None:
-    """Make a folder that a flag names, if it names one."""
-    try:
-        if folder:
-            os.makedirs(folder, exist_ok=True)
-    except OSError as error:
-        raise OSError(f"{flag} {folder}: {error.strerror}") from None
+    for folder in filter(None, folders):
+        os.makedirs(folder, exist_ok=True)

@@ -91,7 +91,7 @@ def test_validation_lacks_a_flag(arguments, flag, refused):
         ("--lr 0.1,-1.0", "error: --lr 0.1,-1.0: expected 0"),
         ("--restore-file nofile.pt", "error: --restore-file nofile.pt: no such file"),
         ("--adam-betas nope", "error: --adam-betas nope: expected"),
-        ("--adam-betas 0.9", r"--adam-betas 0.9: expected Python such as \(0.9, 0.98"),
+        ("--adam-betas 0.9", "--optimizer adam: .* with --adam-betas 0.9 .*float"),
         ("--optimizer-overrides nope", "error: --optimizer-overrides nope: expected"),
         ("--optimizer-overrides {[]:1}", "error: --optimizer-overrides .*: expected"),
         (f"--optimizer adamax --adamax-betas {PROGRAM}", "--adamax-betas .*: expected"),
@@ -102,7 +102,7 @@ def test_validation_lacks_a_flag(arguments, flag, refused):
         ("--bf16", "--bf16: .*torch_xla"),
         (
             "--finetune-from-model x.pt --reset-meters",
-            "--reset-meters: --finetune-from-model implies",
+            "--finetune-from-model implies --reset",
         ),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_text_that_fairseq_reads_as_it_is(text):
 def test_a_folder_that_cannot_be_made(flag, tmp_path, refused):
     (tmp_path / "file").touch()
     line = refused([*COMPLETE.split(), flag, str(tmp_path / "file/logs/log")])
-    assert f"error: {flag} {tmp_path / 'file/logs'}" in line
+    assert "Not a directory" in line and str(tmp_path / "file/logs") in line
 
 
 @pytest.mark.parametrize(
