@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-_left_out = False
+_filler = False
 
 
 def several_processes() -> bool:
@@ -17,7 +17,7 @@ def several_processes() -> bool:
 
 
 def is_first_process() -> bool:
-    """Whether this process is the one that writes files."""
+    """Whether this process, of those that train together, writes files."""
     return not several_processes() or dist.get_rank() == 0
 
 
@@ -36,23 +36,23 @@ def gather_objects(data: Any, group: Any = None) -> list[Any]:
 
 
 @contextlib.contextmanager
-def left_out() -> Iterator[None]:
-    """Compute with a batch that does not count, because this process has none.
+def filler_batch() -> Iterator[None]:
+    """Compute with a batch that does not count, where this process has run out of batches.
 
-    Statistics over the batches of all processes are without it. The process takes part
-    in their computation, since the others wait for it.
+    Statistics over the batches of all processes leave it out; this process takes part in
+    their computation only because the others wait for it.
     """
-    global _left_out
-    before, _left_out = _left_out, True
+    global _filler
+    before, _filler = _filler, True
     try:
         yield
     finally:
-        _left_out = before
+        _filler = before
 
 
-def is_left_out() -> bool:
-    """Whether the batch of this process does not count now; see `left_out`."""
-    return _left_out
+def is_filler_batch() -> bool:
+    """Whether the batch of this process does not count now; see `filler_batch`."""
+    return _filler
 
 
 def gathered(values: Tensor) -> Tensor:
@@ -60,7 +60,7 @@ def gathered(values: Tensor) -> Tensor:
 
     Every process must call it at the same point.
     """
-    values = torch.zeros_like(values) if _left_out else values.contiguous()
+    values = torch.zeros_like(values) if _filler else values.contiguous()
     if not several_processes():
         return values.unsqueeze(0)
     parts = [torch.empty_like(values) for _ in range(dist.get_world_size())]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from graphormer_plugin.processes import gathered, is_left_out, several_processes
+from graphormer_plugin.processes import gathered, is_filler_batch, several_processes
 
 _keeps_statistics = False
 
@@ -44,7 +44,7 @@ class _NormaliseTogether(torch.autograd.Function):
         # 1 without any row: what is computed for nothing stays finite
         variance = torch.where(count > 0, squares.sum(0) / total, 1)
         inverse = torch.rsqrt(variance + eps)
-        ctx.counts = not is_left_out()
+        ctx.counts = not is_filler_batch()
         ctx.save_for_backward(rows, weight, mean, inverse, total)
         ctx.mark_non_differentiable(mean, variance, count)
         return (rows - mean) * (weight * inverse) + bias, mean, variance, count

@@ -24,10 +24,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
 from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
 from graphormer_plugin.data.translate import translate_stores, translated_labels
-from graphormer_plugin.finetune.layerwise import (
-    check_optimizer,
-    scaled_learning_rates,
-)
+from graphormer_plugin.finetune.layerwise import check_optimizer, scaled_learning_rates
 from graphormer_plugin.finetune.start import (
     check_same_training,
     claim_save_dir,
@@ -42,14 +39,11 @@ from graphormer_plugin.models import (
     join_graph_features,
     missing_options,
 )
-from graphormer_plugin.modules.batch_norm import (
-    has_batch_norm,
-    running_statistics_kept,
-)
+from graphormer_plugin.modules.batch_norm import has_batch_norm, running_statistics_kept
 from graphormer_plugin.modules.graph_random import graph_seeds
 from graphormer_plugin.processes import (
+    filler_batch,
     is_first_process,
-    left_out,
     several_processes,
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
@@ -245,9 +239,6 @@ class GraphPredictionTask(FairseqTask):
                 store.fingerprint[:12],
             )
 
-    def has_sharded_data(self, split: str) -> bool:
-        return False
-
     def get_batch_iterator(
         self,
         dataset: GraphDataset,
@@ -341,7 +332,7 @@ class GraphPredictionTask(FairseqTask):
         arguments = (sample, model, criterion, optimizer, update_num, ignore_grad)
         if not ignore_grad:
             return self.passes(*arguments)
-        with left_out() if several_processes() else running_statistics_kept():
+        with filler_batch() if several_processes() else running_statistics_kept():
             loss, size, log = self.passes(*arguments)
         return loss, size * 0, {name: value * 0 for name, value in log.items()}
 
@@ -360,6 +351,7 @@ class GraphPredictionTask(FairseqTask):
             optimizer.step()
 
     def build_criterion(self, cfg: FairseqDataclass, from_checkpoint: bool = False):
+        """Build the criterion, and settle the metric that selects the best checkpoint."""
         with one_line_errors():
             criterion = super().build_criterion(cfg, from_checkpoint)
             check_criterion(criterion, cfg._name, self.cfg.results_path)
@@ -444,10 +436,9 @@ class GraphPredictionTask(FairseqTask):
     def get_checkpoint_dict(self) -> dict[str, Any]:
         """fairseq's hook: the part of the checkpoint that a resumed run sees."""
         state = training_identity(self.cfg, self.store)
-        patience = patience_state()
-        return {
-            type(self).__name__: state | ({"patience": patience} if patience else {})
-        }
+        if patience := patience_state():
+            state["patience"] = patience
+        return {type(self).__name__: state}
 
     def set_checkpoint_dict(self, state: dict[str, Any]) -> None:
         """Refuse to resume another training; see `check_same_training`.

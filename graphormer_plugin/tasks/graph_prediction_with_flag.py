@@ -1,6 +1,6 @@
 """Graph prediction with adversarial augmentation of the node vectors (FLAG)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -8,8 +8,9 @@ from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.tasks import register_task
 from torch import Tensor
 
+from graphormer_plugin.modules.encoder_config import option
 from graphormer_plugin.modules.graph_random import FLAG, uniform
-from graphormer_plugin.tasks._config import GraphPredictionConfig
+from graphormer_plugin.tasks._config import GraphPredictionConfig, check_least
 from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 
@@ -18,18 +19,12 @@ class GraphPredictionWithFlagConfig(GraphPredictionConfig):
     """Options of ``--task graph_prediction_with_flag``; names and defaults are
     Graphormer v2's."""
 
-    flag_m: int = field(
-        default=3, metadata={"help": "passes over each batch, >= 1 (m)"}
-    )
-    flag_step_size: float = field(
-        default=1e-3, metadata={"help": "size of an ascent step, >= 0 (alpha)"}
-    )
-    flag_mag: float = field(
-        default=1e-3,
-        metadata={
-            "help": "largest Euclidean norm of a node's perturbation, >= 0; "
-            "0 does not limit it (epsilon)"
-        },
+    flag_m: int = option(3, "passes over each batch, >= 1 (m)")
+    flag_step_size: float = option(1e-3, "size of an ascent step, >= 0 (alpha)")
+    flag_mag: float = option(
+        1e-3,
+        "largest Euclidean norm of a node's perturbation, >= 0; 0 does not limit it "
+        "(epsilon)",
     )
 
 
@@ -48,13 +43,10 @@ class GraphPredictionWithFlagTask(GraphPredictionTask):
 
     def __init__(self, cfg: GraphPredictionWithFlagConfig, **kwargs: Any) -> None:
         super().__init__(cfg, **kwargs)
-        for name, low in [("flag_m", 1), ("flag_step_size", 0), ("flag_mag", 0)]:
-            value = getattr(cfg, name)
-            if not value >= low:
-                flag = "--" + name.replace("_", "-")
-                raise ValueError(f"{flag} {value}: expected {low} or more")
+        check_least(cfg, flag_m=1, flag_step_size=0, flag_mag=0)
 
     def build_model(self, cfg, from_checkpoint: bool = False):
+        """See `GraphPredictionTask`."""
         model = super().build_model(cfg, from_checkpoint)
         self.embed_dim: int = model.embed_dim
         return model
