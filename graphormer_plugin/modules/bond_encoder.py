@@ -77,7 +77,7 @@ class BondEncoder(VocabularyModule):
     Args:
         vocabularies: of the bonds.
         embed_dim: width D.
-        table_size: rows of every column's table; None gives each column its vocabulary.
+        table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer uses 512.
         combine: "mean" or "sum" of the columns.
 
@@ -91,7 +91,7 @@ class BondEncoder(VocabularyModule):
         self,
         vocabularies: Vocabularies,
         embed_dim: int,
-        table_size: int | None = None,
+        table_size: int = 0,
         combine: str = "mean",
     ) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class BondEncoder(VocabularyModule):
         if not bond_dims:  # one column with one value
             bond_dims, columns = [1], columns.new_zeros(len(columns), 1)
         rows = [dim + bool((columns < 0).any()) for dim in bond_dims]
-        if table_size is not None:
+        if table_size:
             if max(rows) > table_size:
                 raise ValueError(
                     f"a bond column has {max(rows)} values, table_size is {table_size}"

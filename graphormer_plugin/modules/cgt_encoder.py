@@ -167,7 +167,7 @@ class CGTEncoder(Encoder):
         self.node_encoder = NodeEncoder(
             vocabularies,
             embed_dim - rwse_dim if rwse_steps else embed_dim,
-            config.node_table_size or None,
+            config.node_table_size,
         )
         # A single column keeps its start.
         if self.node_encoder.categorical and len(self.node_encoder.table_rows) > 1:
@@ -241,10 +241,6 @@ class CGTEncoder(Encoder):
         own = self.projections if len(self.projections) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]
 
-    def attention_modules(self) -> list[ChromaticAttention]:
-        """See `Encoder`."""
-        return [layer.attention for layer in self.layers]
-
     @property
     def attention_unit(self) -> str:
         """See `Encoder`."""
@@ -253,15 +249,7 @@ class CGTEncoder(Encoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
-
-        Args:
-            batch: the fields of `required_fields`.
-            perturb: [B, N, D], added to the encoded nodes.
-
-        Returns:
-            [B, N, D]; padding is zero.
-        """
+        """See `Encoder`; returns [B, N, D]; padding is zero."""
         rows = real_rows(batch["node_mask"])
         walks = self.walk_powers(batch)
         x = self.encode_nodes(batch["x"], rows, walks)

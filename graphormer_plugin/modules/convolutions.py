@@ -131,28 +131,19 @@ class BondGraphConvolution(nn.Module):
 
 
 def gin(layer: LayerSettings, hidden_dim: int) -> nn.Module:
-    """Two maps of the sum of the neighbours (Xu et al. 2019, arXiv:1810.00826)."""
-    from torch_geometric.nn import GINConv
+    """Two maps of the sum of the neighbours (Xu et al. 2019, arXiv:1810.00826), with bonds
+    in the messages GINE (Hu et al. 2020, arXiv:1905.12265), which OGB's examples call
+    GIN."""
+    from torch_geometric.nn import GINConv, GINEConv
 
-    return PyGConvolution(GINConv(_two_maps(layer, hidden_dim), train_eps=True))
-
-
-def gine(layer: LayerSettings, hidden_dim: int) -> nn.Module:
-    """GIN with bonds in the messages (Hu et al. 2020, arXiv:1905.12265); the layer that
-    OGB's examples call GIN."""
-    from torch_geometric.nn import GINEConv
-
-    conv = GINEConv(_two_maps(layer, hidden_dim), train_eps=True)
-    return PyGConvolution(conv, layer.bonds)
-
-
-def _two_maps(layer: LayerSettings, hidden_dim: int) -> nn.Sequential:
-    return nn.Sequential(
+    maps = nn.Sequential(
         nn.Linear(layer.embed_dim, hidden_dim),
         NORMS[layer.norm](hidden_dim),
         nn.ReLU(),
         nn.Linear(hidden_dim, layer.embed_dim),
     )
+    conv = GINConv if layer.bonds is None else GINEConv
+    return PyGConvolution(conv(maps, train_eps=True), layer.bonds)
 
 
 def gat(

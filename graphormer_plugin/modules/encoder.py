@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from graphormer_plugin.modules.batch_norm import running_statistics_kept
+from graphormer_plugin.modules.node_encoder import VirtualNode
 from graphormer_plugin.modules.sparse import NodeLayout
 
 
@@ -24,13 +25,15 @@ class Encoder(nn.Module):
     """A batch in, a vector per node out: what every architecture's encoder derives from.
 
     A subclass sets `embed_dim` and `layers` and defines `required_fields` and
-    `forward`; the rest has defaults for layers over padded nodes [B, T, D] without a
-    virtual node.
+    `forward`; the rest has defaults for layers over padded nodes [B, T, D].
 
     Attributes:
         embed_dim: width D of the output.
         layers: in order. The first argument of a layer is the vectors of the nodes; it
-            returns them, alone or at the start of a tuple.
+            returns them, alone or at the start of a tuple. The `attention` of a layer, if
+            it has `attention_weights`, is explained.
+        virtual_node: a `VirtualNode`, if the output starts with a virtual node.
+        final_norm: the module after the last layer, if there is such a module.
         checkpoint_activations: the backward pass computes each layer a second time, so
             that what is inside the layers need not be kept. Results stay the same.
     """
@@ -78,7 +81,7 @@ class Encoder(nn.Module):
     @property
     def has_virtual_node(self) -> bool:
         """Whether a virtual node comes first in the output."""
-        return False
+        return isinstance(getattr(self, "virtual_node", None), VirtualNode)
 
     def modules_of_layer(self, number: int) -> list[nn.Module]:
         """Modules that one layer, counted from 0, and no other uses."""
@@ -86,11 +89,12 @@ class Encoder(nn.Module):
 
     def modules_after_layers(self) -> list[nn.Module]:
         """Modules that read the output of the last layer, such as a final norm."""
-        return []
+        return [self.final_norm] if hasattr(self, "final_norm") else []
 
     def attention_modules(self) -> Sequence[AttentionMaps]:
         """The attention of each layer; empty without attention over pairs of nodes."""
-        return []
+        parts = (getattr(layer, "attention", None) for layer in self.layers)
+        return [part for part in parts if hasattr(part, "attention_weights")]
 
     @property
     def attention_unit(self) -> str:
@@ -103,7 +107,29 @@ class Encoder(nn.Module):
 
 
 class SparseEncoder(Encoder):
-    """An encoder whose layers have the nodes of all graphs one after another, [S, D]."""
+    """An encoder whose layers have the nodes of all graphs in a row, [S, D].
+
+    Attributes:
+        position: a module with `fields`, the encoding of positions in the input; or None.
+        edge_fields: names of the batch fields about edges that `forward` reads.
+    """
+
+    position: nn.Module | None
+    edge_fields: tuple[str, ...]
+
+    @property
+    def required_fields(self) -> frozenset[str]:
+        """See `Encoder`."""
+        position = () if self.position is None else self.position.fields
+        nodes = ("x", "node_mask", "node_graph")
+        return frozenset((*nodes, *self.edge_fields, *position))
+
+    @property
+    def field_options(self) -> dict[str, Any]:
+        """See `Encoder`."""
+        if "lap_pe" not in self.required_fields:
+            return {}
+        return {"lap_pe_dim": self.position.num_vectors}
 
     def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
         """[S, ...] -> [B, N, ...]."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -243,15 +242,16 @@ class GraphTransformerEncoder(SparseEncoder):
         self.embed_dim = embed_dim
         self.full_graph = full_graph
         self.attention_form = config.attention_form
-        self.node_encoder = NodeEncoder(
-            vocabularies, embed_dim, config.node_table_size or None
-        )
-        self.position: nn.Module | None = None
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
+        self.position = None
         if config.pos_enc == "laplacian":
             self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
         elif config.pos_enc == "wl":
             self.position = WLEncoding(config.wl_rows, embed_dim, config.wl_rounds)
         self.bonds = edge_encoder(vocabularies, embed_dim) if edge_features else None
+        self.edge_fields = () if full_graph else ("edge_index",)
+        if edge_features and not full_graph:
+            self.edge_fields += ("edge_attr" if self.real else "edge_bond",)
         self.input_dropout = Dropout(config.input_dropout)
         self.layers = nn.ModuleList(
             GraphTransformerLayer(
@@ -267,25 +267,6 @@ class GraphTransformerEncoder(SparseEncoder):
             for _ in range(config.encoder_layers)
         )
 
-    @property
-    def required_fields(self) -> frozenset[str]:
-        """See `Encoder`."""
-        fields = {"x", "node_mask", "node_graph"}
-        if not self.full_graph:
-            fields.add("edge_index")
-            if self.bonds is not None:
-                fields.add("edge_attr" if self.real else "edge_bond")
-        if self.position is not None:
-            fields.update(self.position.fields)
-        return frozenset(fields)
-
-    @property
-    def field_options(self) -> dict[str, Any]:
-        """See `Encoder`."""
-        if "lap_pe" not in self.required_fields:
-            return {}
-        return {"lap_pe_dim": self.position.num_vectors}
-
     def attention_modules(self) -> list[EdgeAttention]:
         """See `Encoder`."""
         return [layer.nodes.attention for layer in self.layers]
@@ -293,15 +274,7 @@ class GraphTransformerEncoder(SparseEncoder):
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
-
-        Args:
-            batch: the fields of `required_fields`.
-            perturb: [B, N, D], added to the encoded node features.
-
-        Returns:
-            [B, N, D]; padding is zero.
-        """
+        """See `Encoder`; returns [B, N, D]; padding is zero."""
         layout = NodeLayout(batch["node_mask"], batch["node_graph"])
         x = self.encode_nodes(batch, layout, perturb)
         if self.bonds is not None:

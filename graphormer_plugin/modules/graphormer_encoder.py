@@ -192,11 +192,11 @@ class GraphormerEncoder(Encoder):
         bond_rows = config.num_edges // (len(vocabularies.bond_dims) or 1)
         node_rows = node_rows or config.node_table_size
         bond_rows = bond_rows or config.bond_table_size
-        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_rows or None)
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_rows)
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         def bonds(width: int) -> BondEncoder | EdgeEncoder:
-            return edge_encoder(vocabularies, width, bond_rows or None)
+            return edge_encoder(vocabularies, width, bond_rows)
 
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
@@ -289,27 +289,10 @@ class GraphormerEncoder(Encoder):
             options["number_edges"] = True
         return joined_options(options, *self.attn_bias.further.field_options)
 
-    @property
-    def has_virtual_node(self) -> bool:
-        """See `Encoder`."""
-        return self.virtual_node is not None
-
-    def modules_after_layers(self) -> list[nn.Module]:
-        """See `Encoder`."""
-        return [self.final_norm]
-
-    def attention_modules(self) -> list[BiasedAttention]:
-        """See `Encoder`."""
-        return [layer.attention for layer in self.layers]
-
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
-
-        Args:
-            batch: the fields of `required_fields`.
-            perturb: [B, N, D], added to the encoded node features.
+        """See `Encoder`.
 
         Returns:
             [B, T, D]: the virtual node, then the nodes; padding is zero.

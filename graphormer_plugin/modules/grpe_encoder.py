@@ -256,9 +256,7 @@ class GRPEEncoder(Encoder):
         self.embed_dim, self.max_hop = embed_dim, config.max_hop
         self.perturb_noise = noise
         self.virtual_is_self = config.virtual_is_self
-        self.node_encoder = NodeEncoder(
-            vocabularies, embed_dim, config.node_table_size or None
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
         # All else starts as torch's layers do, embeddings N(0, 1).
         if self.virtual_node is not None:
@@ -315,32 +313,15 @@ class GRPEEncoder(Encoder):
         maps = (encoding.feature_attention, encoding.feature_value)
         return any(map_ is not None for map_ in maps)
 
-    @property
-    def has_virtual_node(self) -> bool:
-        """See `Encoder`."""
-        return self.virtual_node is not None
-
     def modules_of_layer(self, number: int) -> list[nn.Module]:
         """See `Encoder`."""
         own = self.encodings if len(self.encodings) > 1 else ()
         return [self.layers[number], *own[number : number + 1]]
 
-    def modules_after_layers(self) -> list[nn.Module]:
-        """See `Encoder`."""
-        return [self.final_norm]
-
-    def attention_modules(self) -> list[RelativeAttention]:
-        """See `Encoder`."""
-        return [layer.attention for layer in self.layers]
-
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
-
-        Args:
-            batch: the fields of `required_fields`.
-            perturb: [B, N, D], added to the encoded node features.
+        """See `Encoder`.
 
         Returns:
             [B, T, D]: the virtual node, then the nodes; padding is zero.

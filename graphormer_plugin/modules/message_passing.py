@@ -25,7 +25,6 @@ from graphormer_plugin.modules.convolutions import (
     gat,
     gcn,
     gin,
-    gine,
     graphsage,
 )
 from graphormer_plugin.modules.dropout import Dropout
@@ -68,7 +67,7 @@ CONVOLUTIONS = {
     "gcn": Convolution(gcn),
     "gcn_bonds": Convolution(BondGraphConvolution, "layer"),
     "gin": Convolution(gin),
-    "gine": Convolution(gine, "layer"),
+    "gine": Convolution(gin, "layer"),
     "gat": Convolution(gat, activation=F.elu),
     "gat_bonds": Convolution(gat, "layer", activation=F.elu),
     "gatedgcn": Convolution(GatedGraphConvolution, "state"),
@@ -196,9 +195,7 @@ class MessagePassingEncoder(SparseEncoder):
             raise ValueError(f"hidden_dim {hidden_dim}, expected at least 1")
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         self.embed_dim = embed_dim
-        self.node_encoder = NodeEncoder(
-            vocabularies, embed_dim, config.node_table_size or None
-        )
+        self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
         self.position = None
         if config.lap_pe_dim:
             self.position = LaplacianEncoding(config.lap_pe_dim, embed_dim)
@@ -214,6 +211,9 @@ class MessagePassingEncoder(SparseEncoder):
             self.bond_owner = "none"
 
         self.real = bool(vocabularies.num_edge_features)
+        self.edge_fields = ("edge_index",)
+        if self.bond_owner != "none":
+            self.edge_fields += ("edge_attr" if self.real else "edge_bond",)
 
         def bonds(owner: str) -> BondEncoder | EdgeEncoder | None:
             if self.bond_owner not in owner.split():
@@ -247,35 +247,10 @@ class MessagePassingEncoder(SparseEncoder):
                 if columns and hasattr(module, "embedding"):  # not a linear map
                     init_columns(module)
 
-    @property
-    def required_fields(self) -> frozenset[str]:
-        """Batch fields that `forward` reads."""
-        fields = {"x", "node_mask", "edge_index", "node_graph"}
-        if self.bond_owner != "none":
-            fields.add("edge_attr" if self.real else "edge_bond")
-        if self.position is not None:
-            fields.update(self.position.fields)
-        return frozenset(fields)
-
-    @property
-    def field_options(self) -> dict[str, Any]:
-        """See `Encoder`."""
-        return (
-            {} if self.position is None else {"lap_pe_dim": self.position.num_vectors}
-        )
-
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """Encodes a batch.
-
-        Args:
-            batch: the fields of `required_fields`.
-            perturb: [B, N, D], added to the encoded node features.
-
-        Returns:
-            [B, N, D]; padding is zero.
-        """
+        """See `Encoder`; returns [B, N, D]; padding is zero."""
         found, layout = self._layers(batch, perturb)
         return layout.pad(found[-1])
 

@@ -20,7 +20,7 @@ class NodeEncoder(VocabularyModule):
     Args:
         vocabularies: of the nodes.
         embed_dim: width D.
-        table_size: rows of every column's table; None gives each column its vocabulary.
+        table_size: rows of every column's table; 0 gives each column its vocabulary.
             The published code of Graphormer and GRPE uses 512.
 
     Raises:
@@ -31,7 +31,7 @@ class NodeEncoder(VocabularyModule):
         self,
         vocabularies: Vocabularies,
         embed_dim: int,
-        table_size: int | None = None,
+        table_size: int = 0,
     ) -> None:
         super().__init__()
         node_dims = vocabularies.node_dims
@@ -48,7 +48,7 @@ class NodeEncoder(VocabularyModule):
             raise ValueError(
                 "node_dims is empty, expected one vocabulary size a column"
             )
-        if table_size is not None and max(node_dims) > table_size:
+        if table_size and max(node_dims) > table_size:
             raise ValueError(
                 f"a node column has {max(node_dims)} values, table_size is {table_size}"
             )

@@ -89,12 +89,6 @@ class MixerEncoder(Encoder):
     def field_options(self) -> dict[str, Any]:
         return joined_options(*self.attn_bias.further.field_options)
 
-    def modules_after_layers(self) -> list[nn.Module]:
-        return [self.final_norm]
-
-    def attention_modules(self) -> list[Mixing]:
-        return [layer.attention for layer in self.layers]
-
     def forward(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
