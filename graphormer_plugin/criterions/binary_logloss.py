@@ -1,15 +1,11 @@
 """Binary cross-entropy over tasks with missing labels."""
 
-from dataclasses import dataclass, field
-from typing import Optional
-
 import torch
 from fairseq.criterions import register_criterion
-from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphormer_plugin.criterions.class_weights import HELP
+from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.criterions.metrics import (
@@ -19,14 +15,7 @@ from graphormer_plugin.criterions.metrics import (
 )
 
 
-@dataclass
-class BinaryLogLossConfig(FairseqDataclass):
-    """Options of ``--criterion binary_logloss``."""
-
-    class_weights: Optional[str] = field(default=None, metadata={"help": HELP})
-
-
-@register_criterion("binary_logloss", dataclass=BinaryLogLossConfig)
+@register_criterion("binary_logloss", dataclass=ClassWeightsConfig)
 class BinaryLogLoss(GraphCriterion):
     """Cross-entropy of ``C`` binary tasks; the model returns one logit for each.
 

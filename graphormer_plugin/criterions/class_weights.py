@@ -1,9 +1,11 @@
 """Weights of classes in a loss."""
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Optional
 
 import numpy as np
 import torch
+from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -15,6 +17,13 @@ HELP = (
     "in inverse proportion to the labels of each class in the training split (default: "
     "equal weights)"
 )
+
+
+@dataclass
+class ClassWeightsConfig(FairseqDataclass):
+    """Options of a loss on classes."""
+
+    class_weights: Optional[str] = field(default=None, metadata={"help": HELP})
 
 
 def weight_table(text: str, task: Any) -> Tensor:

@@ -10,9 +10,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphormer_plugin.criterions.class_weights import (
-    weight_table,
-)
+from graphormer_plugin.criterions.class_weights import weight_table
 from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.metrics import (
     log_accuracy,

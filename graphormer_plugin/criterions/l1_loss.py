@@ -1,7 +1,5 @@
 """Mean absolute error for graph regression."""
 
-from dataclasses import dataclass
-
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
@@ -9,12 +7,7 @@ from torch import Tensor
 from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
 
 
-@dataclass
-class L1LossConfig(FairseqDataclass):
-    """No options: the unit comes from the data, the scale from the task."""
-
-
-@register_criterion("l1_loss", dataclass=L1LossConfig)
+@register_criterion("l1_loss", dataclass=FairseqDataclass)
 class L1Loss(RegressionCriterion):
     """Absolute error; see `RegressionCriterion`."""
 

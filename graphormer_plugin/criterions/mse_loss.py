@@ -1,7 +1,5 @@
 """Mean squared error for graph regression."""
 
-from dataclasses import dataclass
-
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
@@ -9,12 +7,7 @@ from torch import Tensor
 from graphormer_plugin.criterions.graph_criterion import RegressionCriterion
 
 
-@dataclass
-class MSELossConfig(FairseqDataclass):
-    """No options: the unit comes from the data, the scale from the task."""
-
-
-@register_criterion("mse_loss", dataclass=MSELossConfig)
+@register_criterion("mse_loss", dataclass=FairseqDataclass)
 class MSELoss(RegressionCriterion):
     """Squared error; see `RegressionCriterion`."""
 

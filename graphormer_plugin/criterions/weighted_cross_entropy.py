@@ -1,7 +1,5 @@
 """Cross-entropy weighted by the class sizes of the batch, for PATTERN and CLUSTER."""
 
-from dataclasses import dataclass
-
 import torch
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass
@@ -13,12 +11,7 @@ from graphormer_plugin.criterions.metrics import batch_recall, log_weighted_accu
 from graphormer_plugin.processes import gathered
 
 
-@dataclass
-class WeightedCrossEntropyConfig(FairseqDataclass):
-    """No options: the weights come from the batch."""
-
-
-@register_criterion("weighted_cross_entropy", dataclass=WeightedCrossEntropyConfig)
+@register_criterion("weighted_cross_entropy", dataclass=FairseqDataclass)
 class WeightedCrossEntropy(ClassCriterion):
     """Cross-entropy that gives rare classes a larger weight.
 

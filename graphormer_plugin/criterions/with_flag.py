@@ -5,30 +5,26 @@ each class is the plain loss under a second name.
 """
 
 from fairseq.criterions import register_criterion
+from fairseq.dataclass import FairseqDataclass
 
-from graphormer_plugin.criterions.binary_logloss import (
-    BinaryLogLoss,
-    BinaryLogLossConfig,
-)
-from graphormer_plugin.criterions.l1_loss import L1Loss, L1LossConfig
+from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
+from graphormer_plugin.criterions.class_weights import ClassWeightsConfig
+from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.criterions.multiclass_cross_entropy import (
     MulticlassCrossEntropy,
-    MulticlassCrossEntropyConfig,
 )
 
 
-@register_criterion("l1_loss_with_flag", dataclass=L1LossConfig)
+@register_criterion("l1_loss_with_flag", dataclass=FairseqDataclass)
 class L1LossWithFlag(L1Loss):
     """`l1_loss`, for commands written for Graphormer v2."""
 
 
-@register_criterion("binary_logloss_with_flag", dataclass=BinaryLogLossConfig)
+@register_criterion("binary_logloss_with_flag", dataclass=ClassWeightsConfig)
 class BinaryLogLossWithFlag(BinaryLogLoss):
     """`binary_logloss`, for commands written for Graphormer v2."""
 
 
-@register_criterion(
-    "multiclass_cross_entropy_with_flag", dataclass=MulticlassCrossEntropyConfig
-)
+@register_criterion("multiclass_cross_entropy_with_flag", dataclass=ClassWeightsConfig)
 class MulticlassCrossEntropyWithFlag(MulticlassCrossEntropy):
     """`multiclass_cross_entropy`, for commands written for Graphormer v2."""

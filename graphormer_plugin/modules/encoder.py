@@ -40,6 +40,7 @@ class Encoder(nn.Module):
 
     embed_dim: int
     layers: nn.ModuleList
+    final_norm: nn.Module
     checkpoint_activations = False
 
     def forward(
