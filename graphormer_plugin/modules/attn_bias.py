@@ -1,4 +1,4 @@
-"""Additive bias of the attention from the structure of a graph, computed once per step.
+"""Graphormer's bias of the attention from the structure of a graph, computed once a step.
 
 Terms are [B, N, N, H] scalars per head; `AttnBias` adds them up, gives pairs with the
 virtual node a scalar of their own and forbids padding.
@@ -94,8 +94,8 @@ class PathEncoding(nn.Module):
         self.register_buffer("steps", steps, persistent=False)
 
     def forward(self, path_bond: Tensor, dist: Tensor, *edge_attr: Tensor) -> Tensor:
-        """path_bond [B, N, N, L], 0 past the end, dist [B, N, N], and what the vectors
-        are made of -> [B, N, N, H].
+        """path_bond [B, N, N, L], 0 past the end, dist [B, N, N], and the fields of the
+        vectors -> [B, N, N, H].
 
         Raises:
             ValueError: path_bond has another L.
@@ -126,7 +126,7 @@ class EdgeBias(nn.Module):
         self.fields = ("bond", *bonds.fields)
 
     def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
-        """bond [B, N, N], 0 = none, and what the vectors are made of -> [B, N, N, H]."""
+        """bond [B, N, N], 0 = none, and the fields of the vectors -> [B, N, N, H]."""
         return embedding_sum(self.bonds(*edge_attr), bond.int().unsqueeze(-1))
 
 
@@ -233,7 +233,7 @@ class AttnBias(nn.Module):
 
     @property
     def terms(self) -> list[nn.Module]:
-        """Those in use; each reads its `fields` and gives [B, N, N, H]."""
+        """The terms in use; each reads its `fields` and gives [B, N, N, H]."""
         every = (self.spatial, self.edges, self.distance, *self.further)
         return [term for term in every if term is not None]
 

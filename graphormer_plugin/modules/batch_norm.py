@@ -32,6 +32,7 @@ class _NormaliseTogether(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, rows, weight, bias, eps):
+        """rows [R, D] -> normalised rows, common mean and variance [D], number of rows."""
         dim = rows.shape[1]
         mean = rows.sum(0) / max(1, len(rows))
         squares = (rows - mean).square().sum(0)
@@ -41,7 +42,7 @@ class _NormaliseTogether(torch.autograd.Function):
         total = count.clamp(min=1)
         mean = (counts * means).sum(0) / total
         squares = squares + counts * (means - mean).square()
-        # 1 without any row: what is computed for nothing stays finite
+        # 1 without any row: numbers that nothing reads stay finite
         variance = torch.where(count > 0, squares.sum(0) / total, 1)
         inverse = torch.rsqrt(variance + eps)
         ctx.counts = not is_filler_batch()
@@ -52,6 +53,7 @@ class _NormaliseTogether(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad, *_):
+        """Gradients of rows, weight and bias."""
         rows, weight, mean, inverse, total = ctx.saved_tensors
         rows = (rows - mean) * inverse
         sums = torch.cat([(grad * rows).sum(0), grad.sum(0)])
@@ -67,9 +69,9 @@ class MaskedBatchNorm(nn.Module):
     """BatchNorm over the rows of a batch that count; equal to `torch.nn.BatchNorm1d` on
     those rows alone, and zero elsewhere.
 
-    In training with several processes, the statistics are those of the rows of all
-    processes, also in the backward pass, so that results and running statistics do not
-    depend on their number. Every process must then call the module as often as the
+    In training with several processes, the rows of all processes have one mean and
+    deviation, also in the backward pass, so that results and running statistics do not
+    depend on the number of processes. Every process must then call the module as often as the
     others do.
 
     Statistics are summed and kept in float32 or wider, also in a model of halves. If the

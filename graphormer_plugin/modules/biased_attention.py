@@ -92,8 +92,8 @@ class BiasedAttention(nn.Module):
         return qkv.unflatten(2, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
 
     def attention_weights(self, x: Tensor, attn_bias: Tensor, *_: Tensor) -> Tensor:
-        """Attention weights of `forward` with the same arguments, [B, H, T, T]: row i has
-        those of query i. Without dropout."""
+        """Attention weights of `forward` with the same arguments, without dropout:
+        [B, H, T, T], row i for query i."""
         q, k, _ = self.heads(self.qkv_proj(x))
         weights = self.weights(q, k, attn_bias.to(q.dtype))
         return weights.view(q.shape[:3] + k.shape[2:3])

@@ -1,4 +1,4 @@
-"""Vectors of edges: of joint bond types from their columns, or of real features."""
+"""Vectors of edges, from their joint bond types or from real features."""
 
 from typing import Any
 

@@ -1,10 +1,10 @@
-"""Checks of options: words, and heads."""
+"""Check that an option is one of its words, and that heads divide a width."""
 
 from collections.abc import Sequence
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise ValueError where a value is not one of the choices."""
+    """Raise ValueError where a value is not among the choices."""
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}, expected {'|'.join(choices)}")
 

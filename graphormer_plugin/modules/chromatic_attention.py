@@ -57,6 +57,7 @@ class _LeanAttention(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, base, v, keep, features, att, val):
+        """[B, N, D]; see `filter_messages`, whose `pairs` come as three tensors."""
         wide = torch.promote_types(v.dtype, torch.float32)
         out, log_sum = (torch.empty(v.shape, dtype=wide, device=v.device) for _ in "ab")
         for at in _chunks(v):
@@ -76,10 +77,11 @@ class _LeanAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
+        """Gradients of base, v, att and val."""
         base, v, keep, features, att, val, out, log_sum = ctx.saved_tensors
         wide = out.dtype
         grad = grad.to(wide)
-        # Of the softmax: what a filter's own gradient is compared with.
+        # The gradient of a softmax is relative to its mean.
         mean = grad * out
         grad_base = torch.zeros(base.shape, dtype=wide, device=v.device)
         grad_v = torch.zeros(v.shape, dtype=wide, device=v.device)
@@ -106,7 +108,7 @@ class _LeanAttention(torch.autograd.Function):
                 grad_base[at] = grad_base_part
         grads = (grad_base, base), (grad_v, v), (grad_att, att), (grad_val, val)
         grad_base, grad_v, grad_att, grad_val = (
-            None if one is None else one.to(like.dtype) for one, like in grads
+            None if value is None else value.to(like.dtype) for value, like in grads
         )
         return grad_base, grad_v, None, None, grad_att, grad_val
 
@@ -142,7 +144,7 @@ class _Part:
 
 
 def _chunks(v: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Slices of graphs and of queries: several whole graphs, or some queries of one."""
+    """Slices of graphs and of queries: whole graphs, or some queries of a single graph."""
     B, N, D = v.shape
     limit = CHUNK.get(v.device.type, CHUNK["cuda"])
     queries = min(N, max(1, limit // (N * D)))
@@ -159,8 +161,8 @@ def filter_messages(
     (Eq. 5-7 of Menegaux et al. 2023).
 
     Args:
-        base: scores [B, N, N, H] (or [B, 1, N, H], the same for every receiver), one
-            for D / H neighbouring channels each.
+        base: scores [B, N, N, H] (or [B, 1, N, H], the same for every receiver), each
+            for D / H neighbouring channels.
         v: [B, N, D].
         keep: [B, N, N], a factor on the filters after their softmax; None: 1.
         pairs: E^att and E^val, both D wide.

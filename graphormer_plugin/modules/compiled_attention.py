@@ -14,7 +14,7 @@ from cython_ext.channels import channel_attention, channel_attention_gradient
 
 
 def compiled_fits(x: Tensor, dtypes: tuple = (torch.float32,)) -> bool:
-    """Whether the compiled functions take tensors like this one, of these types."""
+    """Whether the compiled functions take this tensor, if they take these types."""
     return (
         HAS_ATTENTION
         and x.device.type == "cpu"
@@ -41,8 +41,8 @@ def compiled_attention(
 ) -> Tensor:
     """`cython_ext.relative_attention` of tensors on the CPU, computed in float32.
 
-    The seed of the dropout is one draw of torch's generator, which `torch.manual_seed`
-    seeds. The backward pass draws the same weights to drop again from it.
+    The seed of the dropout comes from torch's generator, which `torch.manual_seed` seeds.
+    The backward pass draws the same weights to drop again from it.
 
     Args:
         qkv: [B, T, 3 D].
@@ -67,6 +67,7 @@ def compiled_attention(
 class _CompiledAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx, options, *tensors):
+        """[B, T, D]; see `compiled_attention`."""
         ctx.options = options
         ctx.save_for_backward(*tensors)
         threads = torch.get_num_threads()
@@ -77,6 +78,7 @@ class _CompiledAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
+        """Gradients of qkv, the tables and the bias."""
         qkv, tables, bias = relative_attention_gradient(
             _array(grad),
             *_arrays(ctx.saved_tensors),
@@ -110,6 +112,7 @@ def compiled_channels(
 class _CompiledChannels(torch.autograd.Function):
     @staticmethod
     def forward(ctx, *tensors):
+        """[B, N, D]; see `compiled_channels`."""
         ctx.save_for_backward(*tensors)
         threads = torch.get_num_threads()
         out = channel_attention(*map(_array, tensors), num_threads=threads)
@@ -118,12 +121,13 @@ class _CompiledChannels(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
+        """Gradients of base, v, att and val."""
         gradients = channel_attention_gradient(
             *map(_array, (grad, *ctx.saved_tensors)),
             num_threads=torch.get_num_threads(),
         )
         base, v, att, val = (
-            None if one is None else torch.from_numpy(one) for one in gradients
+            None if array is None else torch.from_numpy(array) for array in gradients
         )
         return base, v, None, att, val, None
 

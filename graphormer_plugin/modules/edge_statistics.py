@@ -18,40 +18,44 @@ class _MessageStatistics(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, nodes, table, source, target, bond, names):
+        """[S, D] for each name; see `message_statistics`."""
         wide = torch.promote_types(nodes.dtype, torch.float32)
         starts = {"max": -torch.inf, "min": torch.inf}
-        found = {
+        statistics = {
             name: nodes.new_full(nodes.shape, starts.get(name, 0), dtype=wide)
             for name in names
         }
         for part in _chunks(source):
             to = target[part]
             terms = _terms(nodes, table, source[part], bond, part).to(wide)
-            for name, out in found.items():
+            for name, out in statistics.items():
                 if name in starts:
                     rows = to.unsqueeze(1).expand_as(terms)
                     out.scatter_reduce_(0, rows, terms, f"a{name}")
                 else:
                     out.index_add_(0, to, terms if name == "sum" else terms.square())
-        for name in starts.keys() & found.keys():
-            found[name].masked_fill_(found[name].isinf(), 0)
+        for name in starts.keys() & statistics.keys():
+            statistics[name].masked_fill_(statistics[name].isinf(), 0)
         ctx.names = names
-        ctx.save_for_backward(nodes, table, source, target, bond, *found.values())
-        return tuple(found.values())
+        values = tuple(statistics.values())
+        ctx.save_for_backward(nodes, table, source, target, bond, *values)
+        return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads):
+        """Gradients of nodes and table."""
         nodes, table, source, target, bond, *values = ctx.saved_tensors
-        found, grad = dict(zip(ctx.names, values)), dict(zip(ctx.names, grads))
+        statistics = dict(zip(ctx.names, values))
+        grad = dict(zip(ctx.names, grads))
         extremes = [name for name in ctx.names if name in ("max", "min")]
         wide = values[0].dtype
-        ties = {name: torch.zeros_like(found[name]) for name in extremes}
+        ties = {name: torch.zeros_like(statistics[name]) for name in extremes}
         for part in _chunks(source) if extremes else ():
             to = target[part]
             terms = _terms(nodes, table, source[part], bond, part).to(wide)
             for name in extremes:
-                hit = terms == found[name].index_select(0, to)
+                hit = terms == statistics[name].index_select(0, to)
                 ties[name].index_add_(0, to, hit.to(wide))
         for name in extremes:  # equal values share the gradient
             grad[name] = grad[name] / ties[name].clamp(min=1)
@@ -66,7 +70,7 @@ class _MessageStatistics(torch.autograd.Function):
             if "square" in grad:
                 out.addcmul_(terms, grad["square"].index_select(0, to), value=2)
             for name in extremes:
-                hit = terms == found[name].index_select(0, to)
+                hit = terms == statistics[name].index_select(0, to)
                 out.addcmul_(hit, grad[name].index_select(0, to))
             grad_nodes.index_add_(0, start, out)
             if table is not None:
@@ -110,15 +114,16 @@ def message_statistics(
         [S, ...] for each name, in float32 at least; zero where no edge arrives.
     """
     flat = None if table is None else table.flatten(1).to(nodes.dtype)
-    found = _MessageStatistics.apply(
+    statistics = _MessageStatistics.apply(
         nodes.flatten(1), flat, source, target, bond, tuple(names)
     )
-    return [values.view_as(nodes) for values in found]
+    return [values.view_as(nodes) for values in statistics]
 
 
 class _Extreme(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, values: Tensor, index: Tensor, size: int, largest: bool):
+        """[size, ...]; see `scatter_extreme`."""
         rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
         out = values.new_zeros(size, *values.shape[1:]).scatter_reduce(
             0, rows, values, "amax" if largest else "amin", include_self=False
@@ -129,6 +134,7 @@ class _Extreme(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor):
+        """Gradient of values; equal values share it."""
         values, index, out = ctx.saved_tensors
         first = (values == out.index_select(0, index)).to(grad.dtype)
         ties = scatter_sum(first, index, len(out)).clamp(min=1)

@@ -1,4 +1,4 @@
-"""The contract of an encoder: what models, fine-tuning and explanations ask of it."""
+"""Base classes of encoders, with all that models, fine-tuning and explanations ask of them."""
 
 import contextlib
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from graphormer_plugin.modules.sparse import NodeLayout
 
 
 class AttentionMaps(Protocol):
-    """Attention that can say how much each node attends to each other one."""
+    """Attention that can say how much each node attends to every other node."""
 
     def attention_weights(self, x: Tensor, *arguments: Any) -> Tensor:
         """Weights [B, heads or channels, T, T] of `forward` with the same arguments,
-        row i those of its sum, without dropout."""
+        without dropout; row i has the weights of the sum for node i."""
 
 
 class Encoder(nn.Module):
-    """A batch in, a vector per node out: what every architecture's encoder derives from.
+    """Base of every architecture's encoder: a batch in, a vector per node out.
 
     A subclass sets `embed_dim` and `layers` and defines `required_fields` and
     `forward`; the rest has defaults for layers over padded nodes [B, T, D].
@@ -35,7 +35,7 @@ class Encoder(nn.Module):
         virtual_node: a `VirtualNode`, if the output starts with a virtual node.
         final_norm: the module after the last layer, if there is such a module.
         checkpoint_activations: the backward pass computes each layer a second time, so
-            that what is inside the layers need not be kept. Results stay the same.
+            that activations inside the layers need not be kept. Results stay the same.
     """
 
     embed_dim: int
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
             perturb: [B, N, D], added to the encoded node features (FLAG).
 
         Returns:
-            [B, T, D]: the nodes, with a virtual node before them if there is one.
+            [B, T, D]: the virtual node, if the encoder has it, and the nodes.
         """
         raise NotImplementedError
 
@@ -85,7 +85,7 @@ class Encoder(nn.Module):
         return isinstance(getattr(self, "virtual_node", None), VirtualNode)
 
     def modules_of_layer(self, number: int) -> list[nn.Module]:
-        """Modules that one layer, counted from 0, and no other uses."""
+        """Modules that a layer, counted from 0, has for itself."""
         return [self.layers[number]]
 
     def modules_after_layers(self) -> list[nn.Module]:
@@ -99,7 +99,7 @@ class Encoder(nn.Module):
 
     @property
     def attention_unit(self) -> str:
-        """What a map of attention belongs to: `head` or `channel`."""
+        """The owner of a map of attention: `head` or `channel`."""
         return "head"
 
     def padded(self, x: Tensor, batch: dict[str, Tensor]) -> Tensor:
@@ -141,7 +141,7 @@ def joined_options(*parts: dict[str, Any]) -> dict[str, Any]:
     """Options of batch fields that several modules ask for.
 
     Raises:
-        ValueError: two of them ask for different values.
+        ValueError: two modules ask for different values.
     """
     joined: dict[str, Any] = {}
     for part in parts:

@@ -14,8 +14,8 @@ def option(default: Any, text: str, of_run: bool = False) -> Any:
     Args:
         default: value without the flag; a preset may have another.
         text: help, with range and paper symbol.
-        of_run: it belongs to a training run and not to the weights, as dropout rates
-            do: fine-tuning does not take it over.
+        of_run: the option belongs to a training run, not to the weights: fine-tuning
+            does not take over its value.
     """
     metadata = {"help": text, "of_run": True} if of_run else {"help": text}
     return field(default=default, metadata=metadata)

@@ -1,4 +1,4 @@
-"""Residual, normalisation and feed-forward around any attention."""
+"""Transformer layer: residual, normalisation and feed-forward network around any attention."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from graphormer_plugin.modules.dropout import Dropout
 
 
 def gelu_float32(x: Tensor) -> Tensor:
-    """GELU computed in float32 whatever the type of x, as fairseq's own."""
+    """GELU computed in float32 whatever the type of x, as fairseq does."""
     return F.gelu(x.float()).to(x.dtype)
 
 

@@ -36,12 +36,12 @@ def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
 def uniform(
     seed: Tensor | None, shape: torch.Size, stream: int, like: Tensor
 ) -> Tensor:
-    """Numbers uniform in [-1, 1), for each graph those of its seed.
+    """Numbers uniform in [-1, 1), which follow from the seed of each graph.
 
     Args:
         seed: [B] int64; None: drawn from torch's generator.
-        shape: B first. With [B, N, D], those of a node do not depend on N.
-        stream: one of those above.
+        shape: B first. With [B, N, D], the numbers of a node do not depend on N.
+        stream: FLAG, SIGNS or NOISE.
         like: gives dtype and device.
     """
     if seed is None:

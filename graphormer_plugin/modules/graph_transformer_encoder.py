@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -73,18 +74,16 @@ class GraphTransformerLayer(nn.Module):
     ) -> None:
         super().__init__()
 
-        def around(attention: nn.Module) -> EncoderLayer:
-            return EncoderLayer(
-                attention,
-                embed_dim,
-                ffn_dim,
-                dropout,
-                act_dropout,
-                activation="relu",
-                pre_layernorm=False,
-                norm=norm,
-            )
-
+        around = partial(
+            EncoderLayer,
+            embed_dim=embed_dim,
+            ffn_dim=ffn_dim,
+            dropout=dropout,
+            act_dropout=act_dropout,
+            activation="relu",
+            pre_layernorm=False,
+            norm=norm,
+        )
         epsilon = EDGE_EPSILON if edge_features else 0.0
         self.scores = EdgeScores(embed_dim, num_heads, edge_features)
         self.nodes = around(
@@ -147,7 +146,7 @@ class GraphTransformerEncoderConfig(TransformerEncoderConfig):
     norm: str = option("batch", "normalisation: batch or layer (Table 1)")
     full_graph: bool = option(
         False,
-        "every node attends to every other one; edge features start from one constant "
+        "every node attends to every other node; edge features start from one constant "
         "(Table 1)",
     )
     no_edge_features: bool = option(False, "Eq. 4-8 also where edges have features")
@@ -176,7 +175,7 @@ class GraphTransformerEncoderConfig(TransformerEncoderConfig):
     attention_form: str = option(
         "auto",
         "without edge features: sparse (edge by edge), dense (padded matrices and a "
-        "mask), or auto, the faster one for each batch",
+        "mask), or auto, the faster form for each batch",
         of_run=True,
     )
 

@@ -1,6 +1,7 @@
 """Encoder of Graphormer (Ying et al. 2021, arXiv:2106.05234)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Optional
 
 import torch
@@ -17,8 +18,6 @@ from graphormer_plugin.modules.attn_bias import (
 )
 from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.bond_encoder import (
-    BondEncoder,
-    EdgeEncoder,
     edge_encoder,
 )
 from graphormer_plugin.modules.choices import check_choice
@@ -137,13 +136,13 @@ class GraphormerEncoder(Encoder):
 
     The bias is made once and shared by all layers. The rows of the paper's ablation
     (Table 5) are `node_relation`, `centrality` and `edge_type`; layers are the paper's
-    (Eq. 8-9) or, with `pre_layernorm=False`, those of the released second version.
+    (Eq. 8-9) or, with `pre_layernorm=False`, the layers of the released second version.
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         config: sizes and options.
-        final_norm: LayerNorm after the last layer; None: with `pre_layernorm`, where
-            nothing else normalises the sum of all layers.
+        final_norm: LayerNorm after the last layer; None: where `pre_layernorm` leaves
+            the sum of all layers without a norm.
 
     Raises:
         ValueError: an unknown choice or a size out of range.
@@ -195,9 +194,7 @@ class GraphormerEncoder(Encoder):
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, node_rows)
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
-        def bonds(width: int) -> BondEncoder | EdgeEncoder:
-            return edge_encoder(vocabularies, width, bond_rows)
-
+        bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
             raise ValueError(

@@ -61,7 +61,7 @@ class RelationEncoding(VocabularyModule):
         encode_value: distances and bonds enter the values,
             v_j + P^value[psi(i,j)] + E^value[e_ij] in place of v_j (Eq. 9).
         num_edge_features: C, real features of edges. A linear map of them is added to
-            the vectors of the one bond type, which is its bias.
+            the vectors of the only bond type, which are its bias.
     """
 
     def __init__(
@@ -126,23 +126,17 @@ class RelationEncoding(VocabularyModule):
         return RelationTables(query, key, value)
 
     def maps(self, scale: Tensor) -> list[Tensor | None]:
-        """Linear maps of real features that were divided by a scale [C], next to queries,
-        keys and values, [C, H, D / H] each; None: they do not enter."""
+        """Linear maps of real features that were divided by a scale [C], for queries, keys
+        and values, [C, H, D / H] each; None: they do not enter."""
         attention, value = self.feature_attention, self.feature_value
         maps = [None, None] if attention is None else [*attention.weight.chunk(2)]
         maps.append(None if value is None else value.weight)
-
-        def scaled(weight: Tensor) -> Tensor:
-            return (scale.unsqueeze(1) * weight.T).to(weight.dtype)
-
-        return [
-            (
-                None
-                if weight is None
-                else scaled(weight).unflatten(1, (self.num_heads, -1))
-            )
+        scaled = (
+            None if weight is None else (scale.unsqueeze(1) * weight.T).to(weight.dtype)
             for weight in maps
-        ]
+        )
+        heads = (self.num_heads, -1)
+        return [None if map_ is None else map_.unflatten(1, heads) for map_ in scaled]
 
     def _sum(
         self,
@@ -356,8 +350,8 @@ class GRPEEncoder(Encoder):
                 for encoding in self.encodings
             ]
         repeats = len(self.layers) // len(tables)
-        for layer, layer_tables, more in zip(
+        for layer, layer_tables, terms in zip(
             self.layers, tables * repeats, further * repeats
         ):
-            x = self.run_layer(layer, x, layer_tables, relation_index, *more)
+            x = self.run_layer(layer, x, layer_tables, relation_index, *terms)
         return self.final_norm(x) * mask.unsqueeze(-1)

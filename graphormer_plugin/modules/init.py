@@ -1,4 +1,4 @@
-"""How models start that do not have torch's defaults."""
+"""Initial weights of models that do not start from torch's defaults."""
 
 import math
 
@@ -10,9 +10,9 @@ def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
     """Weights of linear maps N(0, 0.02 / sqrt(num_layers)), biases 0, embeddings N(0,
     0.02).
 
-    With the depth the initialisation of Graphormer's first release
-    (`init_bert_params`), without it that of the second (`--apply-graphormer-init`); the
-    paper states none. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
+    With the depth, the initialisation of Graphormer's first release (`init_bert_params`);
+    without it, of the second release (`--apply-graphormer-init`). The paper states no
+    initialisation. Use as `model.apply(lambda m: init_transformer(m, num_layers))`.
     """
     if isinstance(module, nn.Linear):
         module.weight.data.normal_(0.0, 0.02 / math.sqrt(num_layers))
@@ -24,8 +24,8 @@ def init_transformer(module: nn.Module, num_layers: int = 1) -> None:
 
 @torch.no_grad()
 def init_columns(encoder: nn.Module, averaged: bool = False) -> None:
-    """Tables of the columns of a `NodeEncoder` or `BondEncoder` as those of OGB's
-    encoders of atoms and bonds: xavier_uniform, each on its own.
+    """Start the tables of a `NodeEncoder` or `BondEncoder` as OGB's encoders of atoms and
+    bonds do: xavier_uniform, each column's table on its own.
 
     Args:
         encoder: of categorical columns.

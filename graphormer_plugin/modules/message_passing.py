@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +12,6 @@ from torch.nn import functional as F
 from graphormer_plugin.modules.batch_norm import NORMS
 from graphormer_plugin.modules.bond_encoder import (
     BondEncoder,
-    EdgeEncoder,
     edge_encoder,
 )
 from graphormer_plugin.modules.choices import check_choice
@@ -43,17 +43,17 @@ from graphormer_plugin.modules.vocabulary import Vocabularies
 
 
 class Convolution(NamedTuple):
-    """A convolution, and what stands around it in a layer.
+    """A convolution, and the parts of a layer around it.
 
     Attributes:
         build: settings of the layer and options of its own -> module.
-        bonds: who has vectors of bonds: "layer", every layer its own; "shared", all
-            layers together; "state", all together, and the layers update those of
-            edges; "none".
-        activation: behind it.
+        bonds: the owner of vectors of bonds: "layer", every layer for itself; "shared",
+            the encoder for all layers; "state", the encoder for the first layer, and the
+            layers update the vectors of the edges; "none".
+        activation: after the convolution.
         order: "norm first", "activation first", or "neither" where the convolution has
             both.
-        drop_sum: dropout is on the sum with the input, not on what is added.
+        drop_sum: dropout is on the sum with the input, not on the term that is added.
     """
 
     build: Callable[..., nn.Module]
@@ -84,10 +84,10 @@ class MessagePassingLayer(nn.Module):
 
     Args:
         conv: a key of `CONVOLUTIONS`, which has the activation and its place.
-        layer: see `LayerSettings`. Without `residual` what is added comes alone.
+        layer: see `LayerSettings`. Without `residual` h' has no term h.
         linear: no activation.
         virtual_node: there is a virtual node. The last layer has no v'.
-        **conv_options: those of the convolution.
+        **conv_options: options of the convolution.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class MessagePassingLayer(nn.Module):
         return self.dropout(out) if self.drop_sum else out, virtual, edges
 
     def activate(self, x: Tensor) -> Tensor:
-        """x after the activation, if there is one."""
+        """x after the activation of the layer, which may be the identity."""
         return x if self.activation is None else self.activation(x)
 
 
@@ -173,7 +173,7 @@ class MessagePassingEncoder(SparseEncoder):
         conv: a key of `CONVOLUTIONS`.
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`.
         config: sizes and options.
-        **conv_options: those of the convolution.
+        **conv_options: options of the convolution.
 
     Raises:
         ValueError: an unknown `conv` or `norm`, or a size or rate out of range.
@@ -214,13 +214,8 @@ class MessagePassingEncoder(SparseEncoder):
         self.edge_fields = ("edge_index",)
         if self.bond_owner != "none":
             self.edge_fields += ("edge_attr" if self.real else "edge_bond",)
-
-        def bonds(owner: str) -> BondEncoder | EdgeEncoder | None:
-            if self.bond_owner not in owner.split():
-                return None
-            return edge_encoder(vocabularies, width, combine="sum")
-
-        self.bonds = bonds("shared state")
+        bonds = partial(edge_encoder, vocabularies, width, combine="sum")
+        self.bonds = bonds() if self.bond_owner in ("shared", "state") else None
         self.layers = nn.ModuleList()
         for number in range(num_layers):
             last = number == num_layers - 1
@@ -230,7 +225,7 @@ class MessagePassingEncoder(SparseEncoder):
                 not config.no_residual,
                 config.dropout,
                 last,
-                bonds("layer"),
+                bonds() if self.bond_owner == "layer" else None,
             )
             self.layers.append(
                 MessagePassingLayer(
@@ -251,16 +246,16 @@ class MessagePassingEncoder(SparseEncoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        found, layout = self._layers(batch, perturb)
-        return layout.pad(found[-1])
+        outputs, layout = self._layers(batch, perturb)
+        return layout.pad(outputs[-1])
 
     def all_layers(
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
-        """As `forward`, but the input of the first layer and the outputs of all, side by
-        side: [B, N, (L + 1) D]."""
-        found, layout = self._layers(batch, perturb)
-        return layout.pad(torch.cat(found, -1))
+        """The input of the first layer and the outputs of all layers, side by side:
+        [B, N, (L + 1) D]. See `forward`."""
+        outputs, layout = self._layers(batch, perturb)
+        return layout.pad(torch.cat(outputs, -1))
 
     def _layers(
         self, batch: dict[str, Tensor], perturb: Tensor | None
@@ -288,16 +283,16 @@ class MessagePassingEncoder(SparseEncoder):
                 edges = edges._replace(table=table)
             else:
                 edges = edges._replace(state=F.embedding(edges.bond, table))
-        found = [x]
+        outputs = [x]
         for layer in self.layers:
             x, virtual, edges = layer(x, virtual, edges)
-            found.append(x)
-        return found, layout
+            outputs.append(x)
+        return outputs, layout
 
 
 class LayersHead(nn.Module):
     """Sum of a linear map per layer, the read-out of GIN in Dwivedi et al. 2020 (Xu et
-    al. 2019, arXiv:1810.00826). Its start is that of separate maps; their biases are one.
+    al. 2019, arXiv:1810.00826). It starts as separate maps would, with a common bias.
 
     Args:
         embed_dim: width D of each.

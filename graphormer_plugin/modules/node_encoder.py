@@ -100,6 +100,6 @@ class VirtualNode(nn.Module):
         self.embedding = nn.Embedding(1, embed_dim)
 
     def forward(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """x [B, N, D], node_mask [B, N] -> both with one node more."""
+        """x [B, N, D], node_mask [B, N] -> [B, N + 1, D], [B, N + 1]."""
         x = torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)
         return x, F.pad(node_mask, (1, 0), value=True)

@@ -87,8 +87,8 @@ class LaplacianEncoding(nn.Module):
 
 
 def position_vectors(encoding: nn.Module, batch: dict[str, Tensor]) -> Tensor:
-    """An encoding of the nodes of a batch [B, N, D]; in training that of eigenvectors
-    needs the batch's seed."""
+    """An encoding of the nodes of a batch, [B, N, D]; `LaplacianEncoding` also reads the
+    batch's seed."""
     fields = [batch[name] for name in encoding.fields]
     if isinstance(encoding, LaplacianEncoding):
         fields.append(batch.get("seed"))
@@ -162,7 +162,7 @@ def walk_powers(
 
     Args:
         bond: [B, N, N], [i, j] not 0 where an edge goes from i to j. The walk follows
-            edges and ends at a node without one (probabilities 0).
+            edges and ends at a node that no edge leaves (probabilities 0).
         num_steps: K.
         dtype: number format of the computation, float32 or wider.
 
@@ -202,5 +202,5 @@ class IncidentBonds(nn.Module):
         self.fields = ("bond", *bonds.fields)
 
     def forward(self, bond: Tensor, *edge_attr: Tensor) -> Tensor:
-        """bond [B, N, N], 0 = none, and what the vectors are made of -> [B, N, D]."""
+        """bond [B, N, N], 0 = none, and the fields of the vectors -> [B, N, D]."""
         return embedding_sum(self.bonds(*edge_attr), bond.int())

@@ -155,7 +155,7 @@ class PairEncoder(nn.Module):
     def forward(
         self, batch: dict[str, Tensor], walks: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Features of the pairs of a batch, and what to make of them.
+        """Features of the pairs of a batch, and the matrix that maps them to E^(0).
 
         Args:
             batch: the fields of `required_fields`.
@@ -196,8 +196,8 @@ class PairEncoder(nn.Module):
         return bonded[batch["relation_index"].long()]
 
     def relation_vectors(self, relations: Tensor) -> Tensor:
-        """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], those
-        without and those with a shared ring."""
+        """Part of the basis for relations: [R, pair_dim], or [2 R, pair_dim], relations
+        without a shared ring before relations with a shared ring."""
         bond_rows, distance_rows = self.rows[:, relations]
         no_bonds = self.no_bonds.weight.chunk(len(self.bonds))
         parts = []

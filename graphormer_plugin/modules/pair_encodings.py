@@ -22,7 +22,7 @@ class PairEncoding(nn.Module):
     """Numbers for each pair of nodes, computed from batch fields without weights.
 
     A subclass sets `fields` and `num_features` and defines `forward`. No gradient flows
-    into what it returns.
+    into its result.
 
     Args:
         vocabularies: of nodes and bonds.
@@ -73,11 +73,11 @@ def register_pair_encoding(
     if name in PAIR_ENCODINGS:
         raise ValueError(f"pair encoding {name!r} is already registered")
 
-    def register(factory: PairEncodingFactory) -> PairEncodingFactory:
+    def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
         PAIR_ENCODINGS[name] = factory
         return factory
 
-    return register
+    return _register
 
 
 def make_pair_encodings(names: str, vocabularies: Vocabularies) -> list[PairEncoding]:
@@ -115,7 +115,7 @@ class PairTerm(nn.Module):
 
     Args:
         encoding: of pairs.
-        width: of the output: H for scalars per head, or that of pair vectors.
+        width: of the output: H for scalars per head, or the width of pair vectors.
     """
 
     def __init__(self, encoding: PairEncoding, width: int) -> None:

@@ -14,12 +14,12 @@ HEAD_ACTIVATIONS = {"relu": nn.ReLU, "gelu": nn.GELU}
 
 
 def read_out(x: Tensor, node_mask: Tensor, kind: str = "mean") -> Tensor:
-    """One vector per graph from those of its nodes.
+    """A vector per graph from the vectors of its nodes.
 
     Args:
         x: [B, N, D]; rows of padding may hold anything.
         node_mask: [B, N], True where a node is real.
-        kind: one of `READOUTS`.
+        kind: out of `READOUTS`.
 
     Returns:
         [B, D] in the type of x, zero for a graph without nodes. Sums are float32 at
@@ -73,7 +73,7 @@ class TransformHead(nn.Module):
         """[..., D] -> [..., C]."""
         x = self.norm(self.activation(self.transform(x)))
         out = self.projection(x)
-        return out + self.bias.to(out.dtype)  # under autocast the bias is the wider one
+        return out + self.bias.to(out.dtype)  # under autocast the bias is wider
 
 
 class UnitNorm(nn.Module):
@@ -95,7 +95,7 @@ class MLPHead(nn.Module):
         unit_norm: the output of each hidden layer is divided by its L2 norm.
 
     Raises:
-        ValueError: fewer than two widths, one below 1, or another activation.
+        ValueError: fewer than two widths, a width below 1, or another activation.
     """
 
     output_names = ("projection.weight", "projection.bias")

@@ -43,10 +43,8 @@ class EdgeTerms(NamedTuple):
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """[B, T, D] -> [H, B * T, D / H], contiguous: heads first, so that the products
-    with the relation tables are one large matrix product a head and those over nodes
-    one a graph.
-    """
+    """[B, T, D] -> [H, B * T, D / H], contiguous: heads first, so that products with the
+    relation tables are a large matrix product per head."""
     return (
         x.reshape(-1, num_heads, x.shape[-1] // num_heads).transpose(0, 1).contiguous()
     )
@@ -78,6 +76,7 @@ class _RelativeAttention(torch.autograd.Function):
         key_from_row,
         attn_bias=None,
     ):
+        """qkv [B, T, 3 D] -> [B, T, D]; see `RelativeAttention.forward`."""
         B, T, _ = qkv.shape
         H, R, d = query_table.shape  # R counts the forbidden relation, the last
         scale, rescale = d**-0.5, 1 / (1 - p)
@@ -118,6 +117,7 @@ class _RelativeAttention(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad):
+        """Gradients of qkv, the tables and the bias."""
         (
             q, k, v, query_table, key_table, value_table,
             attention, mask, dropped, per_relation, relation_index,
@@ -265,8 +265,8 @@ class RelativeAttention(nn.Module):
         attn_bias: Tensor | None = None,
         edges: EdgeTerms | None = None,
     ) -> Tensor:
-        """Attention weights of `forward` with the same arguments, [B, H, T, T]: row i has
-        those of query i. Without dropout."""
+        """Attention weights of `forward` with the same arguments, without dropout:
+        [B, H, T, T], row i for query i."""
         q, k, _ = self._heads(x)
         return self._weights(q, k, tables, relation_index, attn_bias, edges)
 

@@ -1,5 +1,6 @@
-"""Nodes one after another, without padding, for models that read the sparse fields of
-a batch: `edge_index`, `edge_bond` and `node_graph` number the nodes in that order."""
+"""Nodes without padding, and sums over edges, for models that read the sparse fields of a
+batch: `edge_index`, `edge_bond` and `node_graph` number the nodes of all graphs in a row.
+"""
 
 import torch
 from torch import Tensor
@@ -47,7 +48,7 @@ class NodeLayout:
         return padded.flatten(0, 1).index_select(0, self.flat_index)
 
     def all_pairs(self) -> Tensor:
-        """[2, P] int64, source and target: every node of a graph with every other one."""
+        """[2, P] int64, source and target: all pairs of different nodes of a graph."""
         partners = self.sizes[self.node_graph]
         target = torch.repeat_interleave(partners)
         first = partners.cumsum(0) - partners  # pair of each target
@@ -66,7 +67,7 @@ LARGE_HALF = 2.0**14  # a quarter of the largest number of half precision
 
 
 def pair_features(batch: dict[str, Tensor]) -> Tensor:
-    """Real features of edges as those of pairs: [B, N, N, C], zero without an edge and
+    """Real features of edges as features of pairs: [B, N, N, C], zero without an edge and
     on the diagonal.
 
     Args:
@@ -87,8 +88,8 @@ def pair_features(batch: dict[str, Tensor]) -> Tensor:
 def scaled_pair_features(
     batch: dict[str, Tensor], dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
-    """`pair_features` / scale [B, N, N, C] in a type, and scale [C] in that of the batch,
-    by which the weights of the features are multiplied.
+    """`pair_features` / scale [B, N, N, C] in a type, and scale [C] in the type of the
+    batch, by which the weights of the features are multiplied.
 
     The scale is 1, but in half precision, where 70,000 is infinite, for a feature with
     large values a power of two, which changes no digit.
@@ -111,7 +112,7 @@ def add_by_index(
     """Sums `pairs` into zeros of a shape at `index` along `dim`, e.g. the attention of
     all pairs in the same relation.
 
-    Accumulates in float32 at least: a sum of many halves loses the small ones.
+    Accumulates in float32 at least: a sum of many halves loses small terms.
     """
     wide = torch.promote_types(pairs.dtype, torch.float32)
     sums = torch.zeros(shape, dtype=wide, device=pairs.device)
@@ -128,8 +129,8 @@ def scatter_sum(values: Tensor, index: Tensor, size: int) -> Tensor:
         size: rows of the result.
 
     Returns:
-        [size, ...] in float32 at least, because a sum of many halves loses the small
-        ones; zero where there is nothing to add.
+        [size, ...] in float32 at least, because a sum of many halves loses small terms;
+        zero where there is nothing to add.
     """
     wide = torch.promote_types(values.dtype, torch.float32)
     out = values.new_zeros(size, *values.shape[1:], dtype=wide)

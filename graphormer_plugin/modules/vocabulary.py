@@ -1,8 +1,8 @@
-"""What the rows of embedding tables stand for.
+"""Labels of the rows of embedding tables, by which weights move between datasets.
 
 Two datasets may number the same atom or bond differently. A module with tables over
-such numbers is a `VocabularyModule`, which labels their rows, and weights move from one
-dataset to the other from each row to that with an equal label.
+such numbers is a `VocabularyModule`, which labels their rows; fine-tuning copies each row
+to the row with an equal label.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 
 class Vocabularies(Protocol):
-    """What the values of nodes and bonds can be: what every encoder takes, and
-    `graphormer_plugin.data.schema.FeatureSchema` is.
+    """The possible values of nodes and bonds, which every encoder takes, such as
+    `graphormer_plugin.data.schema.FeatureSchema`.
 
     Attributes:
         num_node_features: columns of the node features.
-        node_dims: vocabulary size of each of them; None: continuous features.
+        node_dims: vocabulary size of each column; None: continuous features.
         bond_dims: vocabulary size of each bond column; empty without.
         bond_table: columns of each bond type but the last, which is UNKNOWN; None: the
             types are all combinations.
@@ -45,10 +45,10 @@ class VocabularyModule(nn.Module):
     def row_labels(
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, "RowLabels"]:
-        """What the rows of its weights stand for.
+        """Labels of the rows of its weights.
 
         Args:
-            vocabularies: those that the weights were trained with.
+            vocabularies: of the data that the weights were trained with.
             weights: by their names in this module; perhaps of another run, with other
                 shapes.
 
@@ -72,8 +72,8 @@ def model_row_labels(
 
     Args:
         model: its modules give the labels.
-        vocabularies: those that the weights were trained with.
-        weights: a state dict, of this model or of one with other vocabularies.
+        vocabularies: of the data that the weights were trained with.
+        weights: a state dict of this architecture, perhaps with other vocabularies.
     """
     labels: dict[str, RowLabels] = {}
     for prefix, module in model.named_modules():
@@ -85,15 +85,15 @@ def model_row_labels(
             for name, tensor in weights.items()
             if name.startswith(start)
         }
-        found = module.row_labels(vocabularies, own)
-        labels |= {start + name: rows for name, rows in found.items()}
+        rows = module.row_labels(vocabularies, own)
+        labels |= {start + name: row_labels for name, row_labels in rows.items()}
     return labels
 
 
 def column_labels(
     dims: Sequence[int], num_rows: int, unknown: bool = False
 ) -> list[Hashable | None]:
-    """Labels of the tables of several columns, one after the other.
+    """Labels of the tables of several columns, in the order of the columns.
 
     Args:
         dims: vocabulary size of each column.
