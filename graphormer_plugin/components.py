@@ -1,4 +1,4 @@
-"""Registers components by importing the modules that define them."""
+"""Import every module of a package, so that its components register themselves."""
 
 import importlib
 import pkgutil

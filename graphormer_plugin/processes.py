@@ -1,4 +1,4 @@
-"""Several processes that train together: their number, and values gathered from all."""
+"""Processes that train together: their number, and values gathered from all."""
 
 import contextlib
 from collections.abc import Iterator

@@ -4,7 +4,7 @@ import contextlib
 import platform
 from importlib import metadata
 
-# Import name -> names on the package index, of which one is installed.
+# Import name -> alternative names on the package index.
 DISTRIBUTIONS = {
     "graphormer_plugin": ["graphormer-plugin"],
     "torch": ["torch"],
@@ -19,10 +19,10 @@ DISTRIBUTIONS = {
 
 def versions() -> dict[str, str]:
     """Version of Python and of each package, or 'not installed'."""
-    found = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name, distributions in DISTRIBUTIONS.items():
-        found[name] = "not installed"
+        numbers[name] = "not installed"
         for distribution in distributions:
             with contextlib.suppress(metadata.PackageNotFoundError):
-                found[name] = metadata.version(distribution)
-    return found
+                numbers[name] = metadata.version(distribution)
+    return numbers

@@ -1,4 +1,4 @@
-"""How fairseq's commands read and write checkpoints, with this package loaded."""
+"""Safe reading and atomic writing of checkpoints, in the place of fairseq's functions."""
 
 import logging
 import os
@@ -48,7 +48,7 @@ def load_checkpoint(
         # A memory-mapped optimiser state would depend on the file during training.
         state = read_file(PathManager.get_local_path(path), mmap=False)
         with invalid_checkpoint_errors(path):
-            # fairseq would make cfg of them, paths included.
+            # fairseq would convert them to cfg, paths included.
             if state.get("args") is not None:
                 raise ValueError(f"options of fairseq before 0.10; {IMPORT_HINT}")
             if state.get("cfg") is not None:
@@ -77,10 +77,10 @@ def drop_paths(task: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
-    """Write a checkpoint; its name has the old content or all of the new.
+    """Write a checkpoint: the file has its old content or all of the new content.
 
     Raises:
-        SystemExit: it cannot be written.
+        SystemExit: the file cannot be written.
     """
     if async_write or not PathManager.supports_rename(path):
         return _fairseq_save(state, path, async_write)
@@ -89,7 +89,7 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
 
 
 def copy(source: str, path: str, overwrite: bool = False) -> bool:
-    """Copy a file for fairseq, as a whole or not at all.
+    """Copy a file for fairseq, completely or not at all.
 
     Raises:
         SystemExit: the copy cannot be written.

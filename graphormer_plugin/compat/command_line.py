@@ -97,7 +97,7 @@ def wrong_argument(message: str) -> NoReturn:
     """Replaces `ArgumentParser.error`, which prints the usage and exits.
 
     Raises:
-        ValueError: always; of many choices, the message has those nearest to the word.
+        ValueError: always; of many choices, the message has the nearest to the word.
     """
     match = CHOICES.search(message)
     choices = re.split("'?, '?", match[2]) if match else []
@@ -210,7 +210,7 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
             options that differ from fairseq's defaults.
     """
     failed, component = "fairseq cannot read the options", None
-    # Without an error, which lists all options, before the exception.
+    # fairseq logs all options as an error before it raises the exception.
     logging.getLogger(convert_namespace_to_omegaconf.__module__).setLevel("CRITICAL")
     try:
         config = convert_namespace_to_omegaconf(arguments)
@@ -243,7 +243,7 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
 
 
 def _is_known(component: type) -> bool:
-    """Whether fairseq or this plugin has it, and not another ``--user-dir``."""
+    """Whether a component is fairseq's or this plugin's, not of another ``--user-dir``."""
     return component.__module__.split(".")[0] in ("fairseq", "graphormer_plugin")
 
 

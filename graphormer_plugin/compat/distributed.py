@@ -1,4 +1,4 @@
-"""Several processes: loading a checkpoint together, and collecting what each logged."""
+"""Training in several processes: safe classes of checkpoints, DDP on CPUs, gathered logs."""
 
 import collections
 from typing import Any
@@ -13,8 +13,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from graphormer_plugin.processes import gather_objects
 
-# Beside tensors, what a checkpoint consists of that fairseq's first process reads and
-# sends to the others. Reading them runs no code.
+# Classes, beside tensors, in a checkpoint that fairseq's first process reads and sends to the
+# others. Reading them runs no code.
 CHECKPOINT_CLASSES = [
     utils._TensorPlaceholder,
     DictConfig,

@@ -1,4 +1,4 @@
-"""The state of ``--patience``, which fairseq's checkpoints lack."""
+"""Save and restore the state of ``--patience``, which fairseq's checkpoints lack."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ def _early_stopping() -> Callable[..., bool] | None:
 
 
 def patience_state() -> dict[str, Any]:
-    """Best metric and validations without a better one; empty before the first."""
+    """Best metric and validations since then; empty before the first validation."""
     function = _early_stopping()
     if not hasattr(function, "best"):
         return {}

@@ -1,4 +1,4 @@
-"""Turn a user's mistake into one line instead of a traceback through fairseq."""
+"""Turn a user's mistake into a single line instead of a traceback through fairseq."""
 
 import contextlib
 import logging
@@ -14,15 +14,11 @@ USAGE_EXIT_CODE = 2  # what argparse uses for a wrong command line
 
 @contextlib.contextmanager
 def one_line_errors():
-    """Exit with code 2 and one line on stderr if the input is wrong.
-
-    fairseq's commands show whatever a task raises as a traceback through fairseq. Here
-    the user sees the message of the exception alone; ``LOGLEVEL=DEBUG`` also logs the
-    traceback.
+    """Exit with code 2 and a single line on stderr if the input is wrong.
 
     Catches ``ValueError`` (which includes ``StoreError``), ``OSError``, ``ImportError``
-    and what says that the memory is full. Any other exception is a defect and keeps its
-    traceback.
+    and errors about full memory; ``LOGLEVEL=DEBUG`` also logs the traceback. Any other
+    exception is a defect and keeps its traceback.
 
     Raises:
         SystemExit: with code 2.

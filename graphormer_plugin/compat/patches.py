@@ -1,8 +1,7 @@
-"""The functions and classes of fairseq, and torch's list of safe classes, that importing
-this package changes.
+"""List of all that this package replaces in fairseq, and adds to torch's safe classes.
 
-With another version of fairseq, `tests/compat/test_patches.py` says which of them have gone
-or have other arguments.
+With another version of fairseq, `tests/compat/test_patches.py` says which functions have
+gone or have other arguments.
 """
 
 import torch

@@ -6,13 +6,13 @@ from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRS
 
 
 class ReduceLROnPlateau(ReduceLROnPlateauLRSchedule):
-    """As fairseq's, with the same rates whether a training is interrupted or not.
+    """fairseq's schedule, with the same rates whether a training is interrupted or not.
 
-    A checkpoint of fairseq's own lacks how many validations have brought no gain, and is
-    saved before the schedule has seen the last one.
+    fairseq's checkpoints lack the number of validations without a gain, and are saved
+    before the schedule has seen the last validation.
 
     Attributes:
-        last_validation: metric of the validation with which the checkpoint ends that this
+        last_validation: metric of the last validation before the checkpoint that this
             process resumes; None without.
     """
 
@@ -20,12 +20,12 @@ class ReduceLROnPlateau(ReduceLROnPlateauLRSchedule):
     _unseen: float | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` takes."""
+        """State for `load_state_dict`."""
         waited = {"num_bad_epochs": self.lr_scheduler.num_bad_epochs}
         return super().state_dict() | waited
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take the state of a checkpoint; one of fairseq's own has not waited."""
+        """Take the state of a checkpoint; fairseq's own lacks `num_bad_epochs`."""
         super().load_state_dict(state_dict)
         self.lr_scheduler.num_bad_epochs = state_dict.get("num_bad_epochs", 0)
         self._unseen = self.last_validation

@@ -1,8 +1,8 @@
 """Import fairseq and this package in about half of the time.
 
-fairseq imports all of its tasks and losses. One of each, for speech and for text, imports
+fairseq imports all of its tasks and losses. A task for speech and a loss for text import
 scikit-learn and `scipy.stats`, which takes a third of the time. They get functions that
-import the real ones when they are called. The collector of cyclic garbage rests
+import the real modules when they are called. The collector of cyclic garbage rests
 meanwhile: it would search the same new modules again and again.
 """
 
@@ -24,11 +24,11 @@ class _Deferred(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
+        def _call(*args: Any, **kwargs: Any) -> Any:
             real = importlib.import_module(self.__name__)
             return getattr(real, name)(*args, **kwargs)
 
-        return call
+        return _call
 
 
 @contextlib.contextmanager
@@ -49,7 +49,7 @@ def deferred_modules() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_imports() -> Iterator[None]:
-    """Imports fairseq, then what stands inside."""
+    """Imports fairseq quickly, then runs its body."""
     enabled, first = gc.isenabled(), "torch" not in sys.modules
     gc.disable()
     try:

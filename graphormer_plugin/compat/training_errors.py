@@ -1,4 +1,4 @@
-"""What stops a training: a loss that is not a number, and memory that runs out."""
+"""End a training in a single line where its loss is not finite or its memory is full."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,16 +19,14 @@ NON_FINITE_GRAPHS = "nonfinite_loss.npz"
 
 
 def guarded(step: Callable[..., Any]) -> Callable[..., Any]:
-    """A step of the trainer that ends in one line, with the batch, where numbers or
-    memory end.
-
-    A GPU that is out of memory is left to fairseq, which skips the batch.
+    """A step of the trainer that names the batch where a loss is not finite or memory is
+    full; fairseq skips a batch for which a GPU has no memory.
 
     Args:
         step: called with the trainer, and a batch or the batches of an update.
     """
 
-    def guarded_step(trainer: Trainer, samples: Any, *args: Any, **options: Any) -> Any:
+    def _step(trainer: Trainer, samples: Any, *args: Any, **options: Any) -> Any:
         try:
             return step(trainer, samples, *args, **options)
         except (FloatingPointError, MemoryError, RuntimeError) as error:
@@ -47,7 +45,7 @@ def guarded(step: Callable[..., Any]) -> Callable[..., Any]:
                     )
                 raise ValueError(text) from error
 
-    return guarded_step
+    return _step
 
 
 def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) -> str:
@@ -58,7 +56,7 @@ def stopped_at(trainer: Trainer, graphs: NDArray[np.int64], error: Exception) ->
     and ``id``, ``row`` and ``target``. ``np.load`` reads it without pickle.
 
     Returns:
-        What happened, for the user.
+        A message for the user.
 
     Raises:
         OSError: the file cannot be written.

@@ -1,4 +1,4 @@
-"""Weights of classes in a loss."""
+"""Weights of classes in a loss, from numbers or from the labels of the training split."""
 
 from dataclasses import dataclass, field
 from typing import Any, Optional
@@ -83,7 +83,7 @@ def given_weights(text: str, targets: TargetSchema) -> list[float] | None:
     """The numbers of a text, or None for ``balanced``.
 
     Raises:
-        ValueError: it has not a number for each class.
+        ValueError: the text lacks a number for a class.
     """
     if text == BALANCED:
         return None

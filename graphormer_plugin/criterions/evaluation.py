@@ -42,7 +42,9 @@ class Evaluation:
         self.batches.append(EvaluatedGraphs(*arrays))
 
     def take(self) -> "Evaluation":
-        """What all processes have collected since the last call, the same on each.
+        """All graphs that the processes have collected since the last call.
+
+        The result is the same on each process.
 
         Every process must call it at the same point.
         """
@@ -53,7 +55,7 @@ class Evaluation:
 
 
 def joined(batches: Sequence[EvaluatedGraphs]) -> EvaluatedGraphs:
-    """All batches of a graph-level task as one, sorted by graph, each graph once."""
+    """All batches of a graph-level task joined, sorted by graph, each graph once."""
     graph_ids = np.concatenate([batch.graph_ids for batch in batches])
     graph_ids, first = np.unique(graph_ids, return_index=True)
     return EvaluatedGraphs(

@@ -1,4 +1,4 @@
-"""What all losses on graphs share: masking, dtypes, units and logging."""
+"""Base classes of all losses on graphs: masking, dtypes, units and logging."""
 
 import logging
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class GraphCriterion(FairseqCriterion):
 
     - `entry_loss`: output and labels to the loss of every label;
     - `batch_metrics`: values of one batch that can be summed, e.g. a total and a count;
-    - `log_metrics`: what is printed, from the sums.
+    - `log_metrics`: the metrics of the log, from the sums.
 
     A criterion whose metrics need the whole split at once (ROC-AUC) sets
     `keeps_outputs`: in evaluation, each logging output then holds outputs and targets
@@ -59,17 +59,17 @@ class GraphCriterion(FairseqCriterion):
         self.warned = False
         if self.targets.kind not in self.target_kinds:
             names = self.targets.names
-            more = ", ..." if len(names) > 5 else ""
+            rest = ", ..." if len(names) > 5 else ""
             raise ValueError(
                 f"{self.name} needs {' or '.join(self.target_kinds)} targets, received "
-                f"{self.targets.kind} targets {', '.join(names[:5])}{more}"
+                f"{self.targets.kind} targets {', '.join(names[:5])}{rest}"
             )
         self.class_weights: Tensor | None = None  # [C, classes]
         if class_weights:
             self.class_weights = weight_table(class_weights, task)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels, 0 where missing, and a mask of the present ones of the same shape.
+        """Labels, 0 where missing, and a mask of the same shape, True where present.
 
         Args:
             target: as in the sample, float64 ``[B, C]`` with NaN where missing.
@@ -82,7 +82,7 @@ class GraphCriterion(FairseqCriterion):
         return list(labels.shape)
 
     def entry_loss(self, output: Tensor, labels: Tensor) -> Tensor:
-        """Loss of every label, in the shape of ``labels``; missing ones come as 0."""
+        """Loss of every label, in the shape of ``labels``, which are 0 where missing."""
         raise NotImplementedError
 
     def weights(self, labels: Tensor, present: Tensor) -> Tensor | None:
@@ -114,7 +114,7 @@ class GraphCriterion(FairseqCriterion):
         raise NotImplementedError
 
     def known_metrics(self) -> dict[str, bool]:
-        """Names that ``--best-checkpoint-metric`` can have: the loss and what
+        """Names for ``--best-checkpoint-metric``: the loss and the metrics that
         `log_metrics` logs in an evaluation; True where a larger value is better."""
         return {"loss": False}
 
@@ -210,7 +210,7 @@ class GraphCriterion(FairseqCriterion):
         self.log_metrics(sums, evaluation)
 
     def warn_if_diverged(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Warn once if the loss is `DIVERGED` times that of the first update."""
+        """Warn once if the loss is `DIVERGED` times the loss of the first update."""
         total = sum(float(log["loss"]) for log in logging_outputs)
         count = sum(float(log["sample_size"]) for log in logging_outputs)
         loss = total / max(count, 1)
@@ -236,7 +236,7 @@ class RegressionCriterion(GraphCriterion):
 
     ``loss`` is the mean over the targets, standardised (dimensionless) unless
     ``--target-scale none`` leaves them as they are. ``mae`` and
-    ``rmse`` are those of the whole split in the target's unit, e.g. eV; with several
+    ``rmse`` are over the whole split in the target's unit, e.g. eV; with several
     targets the mean of ``mae_<target>``, each over the rows that have that target.
     Labels of nodes are ``[B, N]``, NaN where missing or padding.
     """
@@ -244,7 +244,7 @@ class RegressionCriterion(GraphCriterion):
     target_kinds = ("regression",)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels of graphs ``[B, C]`` or of nodes ``[B, N, 1]``, and which are present."""
+        """Labels of graphs ``[B, C]`` or of nodes ``[B, N, 1]``, and a mask."""
         if self.targets.level == "node":
             target = target.unsqueeze(-1)
         return super().labels(target)
@@ -300,7 +300,7 @@ class ClassCriterion(GraphCriterion):
     target_kinds = ("multiclass",)
 
     def labels(self, target: Tensor) -> tuple[Tensor, Tensor]:
-        """int64 ``[B]`` or ``[B, N]``, and which are present."""
+        """Labels int64 ``[B]`` or ``[B, N]``, and a mask."""
         if self.targets.level == "graph":
             label, present = super().labels(target)
             return label.squeeze(1).long(), present.squeeze(1)
@@ -329,10 +329,10 @@ class ClassCriterion(GraphCriterion):
             "predicted": self.per_class(predicted, present),
         }
 
-    def per_class(self, classes: Tensor, which: Tensor) -> Tensor:
-        """How often each class occurs among ``which`` entries, float64 ``[classes]``."""
+    def per_class(self, classes: Tensor, mask: Tensor) -> Tensor:
+        """How often each class occurs where a mask is True, float64 ``[classes]``."""
         counts = classes.new_zeros(self.targets.num_classes, dtype=torch.float64)
-        return counts.index_add_(0, classes.flatten(), which.flatten().double())
+        return counts.index_add_(0, classes.flatten(), mask.flatten().double())
 
     def log_metrics(
         self, sums: dict[str, Tensor], evaluation: Evaluation | None

@@ -1,4 +1,4 @@
-"""Mean absolute error for graph regression."""
+"""Mean absolute error for regression."""
 
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass

@@ -7,7 +7,7 @@ fairseq never resumes an evaluation.
 
 fairseq keeps a meter whose name starts with an underscore, but does not print it. It
 computes the values of its aggregators after every update, although it prints only some
-of them: what is dear, or has a value per target, belongs to `whole_split` only.
+of them: a metric that is dear, or has a value per target, belongs to `whole_split` only.
 
 Shares, such as accuracy and ROC-AUC, are fractions from 0 to 1. An undefined metric is
 NaN, and a log line says why.
@@ -31,15 +31,15 @@ logger = logging.getLogger(__name__)
 
 
 def whole_split() -> list[MetersDict]:
-    """The aggregator of the epoch or of the evaluated split, if there is one, in a list.
+    """The aggregator of the epoch or of the evaluated split, in a list, which may be empty.
 
-    It is the outermost one: fairseq's commands open it for a split and read it at the
-    end. The trainer opens more inside it, one for every batch and one for the updates
-    since the last line of the log. The aggregator called default is always active.
+    It is the outermost: fairseq's commands open it for a split and read it at the end.
+    The trainer opens others inside it, for every batch and for the updates since the last
+    line of the log. The aggregator called default is always active.
     """
     # By name: a resumed run has another object of that name in `metrics.get_meters`.
     active = metrics._active_aggregators.items()
-    return [found for name, found in active if name != "default"][:1]
+    return [aggregator for name, aggregator in active if name != "default"][:1]
 
 
 # ----------------------------------------------------------------- sums and counts
@@ -57,7 +57,7 @@ def log_sums(
         prefix: of the names under which the sums are kept.
         sums: float tensors, the same shapes every time.
         derived: function of the summed tensors, as keyword arguments, by metric name.
-        at_the_end: further ones that only `whole_split` has.
+        at_the_end: further functions, which only `whole_split` has.
     """
     shapes = {}
     for name, value in sums.items():
@@ -65,7 +65,7 @@ def log_sums(
         shapes[name] = value.shape
         metrics.log_scalar_sum(f"_{prefix}_{name}", value)
 
-    def state(meters: MetersDict) -> dict[str, Tensor]:
+    def _state(meters: MetersDict) -> dict[str, Tensor]:
         # A reset meter holds the number 0 until the next update.
         return {
             name: torch.zeros(shape, dtype=torch.float64) + meters[key].sum
@@ -75,13 +75,13 @@ def log_sums(
 
     for priority, (name, function) in enumerate(derived.items(), 15):
         metrics.log_derived(
-            name, lambda meters, f=function: f(**state(meters)), priority
+            name, lambda meters, f=function: f(**_state(meters)), priority
         )
     for aggregator in whole_split():
         for priority, (name, function) in enumerate((at_the_end or {}).items(), 16):
             if name not in aggregator:
                 meter = MetersDict._DerivedMeter(
-                    lambda meters, f=function: f(**state(meters))
+                    lambda meters, f=function: f(**_state(meters))
                 )
                 aggregator.add_meter(name, meter, priority)
 
@@ -137,12 +137,12 @@ def log_mean_error(
         root: the error of a target is the square root of its mean.
     """
 
-    def per_target(total: Tensor, count: Tensor) -> list[float]:
+    def _per_target(total: Tensor, count: Tensor) -> list[float]:
         means = mean_per_column(total, count)
         return [math.sqrt(mean) for mean in means] if root else means
 
     single = {
-        f"{name}_{column}": lambda total, count, index=index: per_target(
+        f"{name}_{column}": lambda total, count, index=index: _per_target(
             total[index : index + 1], count[index : index + 1]
         )[0]
         for index, column in enumerate(metric_names(columns))
@@ -150,7 +150,7 @@ def log_mean_error(
     log_sums(
         name,
         {"total": totals, "count": counts},
-        {name: lambda total, count: mean_of_defined(per_target(total, count))},
+        {name: lambda total, count: mean_of_defined(_per_target(total, count))},
         single if len(columns) > 1 else None,
     )
 

@@ -1,4 +1,4 @@
-"""Mean squared error for graph regression."""
+"""Mean squared error for regression."""
 
 from fairseq.criterions import register_criterion
 from fairseq.dataclass import FairseqDataclass

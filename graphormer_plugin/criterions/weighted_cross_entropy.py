@@ -23,7 +23,7 @@ class WeightedCrossEntropy(ClassCriterion):
     evaluation, each batch has its own class weights, and the sum over all of them is
     divided by the sum of all weights.
 
-    Metrics: ``accuracy``, and those of `log_weighted_accuracy`.
+    Metrics: ``accuracy``, and the metrics of `log_weighted_accuracy`.
     """
 
     name = "weighted_cross_entropy"
@@ -40,7 +40,7 @@ class WeightedCrossEntropy(ClassCriterion):
     def batch_metrics(
         self, output: Tensor, labels: Tensor, present: Tensor
     ) -> dict[str, Tensor]:
-        """Those of `ClassCriterion`, and the benchmark's accuracy of this batch."""
+        """Sums of `ClassCriterion`, and the benchmark's accuracy of this batch."""
         sums = super().batch_metrics(output, labels, present)
         counts = (sums["hits"], sums["labelled"], sums["predicted"])
         return {
@@ -60,5 +60,5 @@ class WeightedCrossEntropy(ClassCriterion):
 
     def known_metrics(self) -> dict[str, bool]:
         """See `GraphCriterion`."""
-        more = {"weighted_accuracy": True, "weighted_accuracy_batch": True}
-        return super().known_metrics() | more
+        weighted = {"weighted_accuracy": True, "weighted_accuracy_batch": True}
+        return super().known_metrics() | weighted

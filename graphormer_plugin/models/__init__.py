@@ -1,4 +1,4 @@
-"""Architectures. Every file here that does not start with _ registers its own."""
+"""Architectures for ``--arch``: importing this package registers those of all its files."""
 
 import sys
 

@@ -1,5 +1,5 @@
-"""What every architecture shares: options of an encoder, and the fairseq model around an
-encoder and a head (fairseq imports no file whose name starts with _)."""
+"""Base of all architectures: options of an encoder, and the fairseq model around an encoder
+and a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ from graphormer_plugin.modules.readout import READOUTS, read_out
 
 @dataclass(frozen=True)
 class ModelTask:
-    """What an architecture reads of its task; stands for one where there is none.
+    """The attributes of a task that an architecture reads, without fairseq's commands.
 
     Attributes:
         schema: vocabularies of nodes and bonds.
-        targets: what is predicted.
+        targets: names, kind and scale of the targets.
     """
 
     schema: FeatureSchema
@@ -41,7 +41,7 @@ class ModelTask:
 
 @dataclass
 class EncoderConfig(LayersConfig, FairseqDataclass):
-    """Size and training of an encoder with layers."""
+    """Size of an encoder with layers, and options of its training."""
 
     freeze_encoder_layers: int = option(
         0,
@@ -58,12 +58,12 @@ class EncoderConfig(LayersConfig, FairseqDataclass):
 
 @dataclass
 class TransformerConfig(TransformerEncoderConfig, EncoderConfig):
-    """Size and training of a Transformer encoder."""
+    """Size of a Transformer encoder, and options of its training."""
 
     checkpoint_activations: bool = option(
         False,
-        "compute each layer a second time in the backward pass instead of keeping what "
-        "is inside it: same results, less memory, more time",
+        "compute each layer a second time in the backward pass instead of keeping its "
+        "activations: same results, less memory, more time",
         of_run=True,
     )
 
@@ -80,17 +80,17 @@ class GraphModel(BaseFairseqModel):
     the encoder has none, from their nodes.
 
     Args:
-        encoder: see `Encoder`, which says what the rest of the package asks of it.
+        encoder: see `Encoder`.
         head: [..., D] -> [..., C], C targets or classes, with `output_names`: its
             weights that belong to single outputs, the matrix first.
-        level: `graph` or `node`: what is predicted.
+        level: `graph` or `node`, the owner of the targets.
         readout: without a virtual node, `mean`, `sum` or `max` over the nodes of a
             graph.
 
     Attributes:
         batch_spec: the batch fields that the model reads.
-        options_before: what a checkpoint that is older than an option was trained with,
-            where it is not the option's default.
+        options_before: values of options in checkpoints that are older than the option,
+            where they differ from its default.
     """
 
     options_before: ClassVar[Mapping[str, Any]] = {}
@@ -162,9 +162,8 @@ class GraphModel(BaseFairseqModel):
     ):
         """Loads weights; see `BaseFairseqModel`.
 
-        With `translate` set, the next weights to come are another run's, and pass
-        through it. (fairseq's trainer gives a model those of `--finetune-from-model`,
-        and the task, which knows what they were trained on, sets it.)
+        The task sets `translate` where the next weights are another run's: fairseq's
+        trainer loads the weights of `--finetune-from-model`, and they pass through it.
         """
         if self.translate is not None:
             state_dict, self.translate = self.translate(state_dict), None

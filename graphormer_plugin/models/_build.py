@@ -1,4 +1,4 @@
-"""Registered architectures from Python, without fairseq's command line."""
+"""Build a registered architecture from Python, without fairseq's command line."""
 
 import dataclasses
 from argparse import Namespace
@@ -72,7 +72,7 @@ def build_model(
     Args:
         arch: name for `--arch`, e.g. `grpe_small`.
         schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
-        targets: what is predicted, e.g. `GraphStore.targets`.
+        targets: names, kind and scale, e.g. `GraphStore.targets`.
         **options: fields of the architecture's config that differ from the preset.
 
     Raises:

@@ -18,8 +18,8 @@ def join_graph_features(
     """Let a model read the numbers of graphs that the schema names; none: no change.
 
     They join the input of the output layer: a linear map of them, which starts at zero,
-    is added to the output, as if they were concatenated to what the last linear map of
-    the head reads. Other forward hooks of the model, such as `--clamp-max`, get the sum.
+    is added to the output, as if they were concatenated to the input of the last linear
+    map of the head. Other forward hooks of the model, such as `--clamp-max`, get the sum.
     """
     width = len(schema.graph_features)
     if not width:

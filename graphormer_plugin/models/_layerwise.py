@@ -1,4 +1,4 @@
-"""Which layer a weight belongs to: frozen layers, and learning rates layer by layer."""
+"""The layer of each weight, to freeze layers and to set learning rates layer by layer."""
 
 import logging
 from collections.abc import Mapping

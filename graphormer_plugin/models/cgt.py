@@ -2,19 +2,19 @@
 Transformers (Menegaux et al. 2023).
 
 https://hal.science/hal-04105101. The attention (CSA) equals that of the released code
-(inria-thoth/csa), and what the paper leaves open comes from there:
+(inria-thoth/csa), which is followed where the paper is silent:
 
 - A linear map with bias follows the attention. At 16 layers of width 256 that makes
   8.6M weights, as in the released code, where the paper says 8.2M (Table 6) and 8.3M
   (Table 3); `--output-projection low_rank` has 8.1M.
-- Graphs have a head with two hidden layers of D / 2 and D / 4, nodes one with two of
+- The head for graphs has two hidden layers of D / 2 and D / 4, the head for nodes two of
   width D, the output of each divided by its L2 norm, which GraphGym does by default.
 - The presets of PCQM4Mv2 have GELU, in the feed-forward network and in the head.
 - `--dropout` acts inside the feed-forward network, too, and "attention dropout" of
   Table 6 drops connections (`--attention-dropout`).
 - Pair features are as wide as the nodes; half of it is the relative encoding.
-- Additive rings: a pair in one ring has a vector more in the half of the bonds, one if
-  it is bonded and another if it is not.
+- Additive rings: a vector is added, in the half of the bonds, to pairs in a common ring;
+  bonded pairs have a vector of their own.
 - Table 6 has 16 layers for CSA-small, which would be 8M weights; 2.8M are five.
 - Weights start as torch's layers do; the columns of a molecule's atoms and bonds, where
   there are several, as OGB's encoders (xavier_uniform).
@@ -49,8 +49,7 @@ class CGTConfig(CGTEncoderConfig, PairConfig):
 
     head_layers: int = option(
         2,
-        "hidden layers of the head for graphs, >= 0, each half as wide as the one "
-        "before",
+        "hidden layers of the head for graphs, >= 0, each half as wide as its input",
     )
     no_head_unit_norm: bool = option(
         False, "hidden layers of the head for nodes are not divided by their L2 norm"

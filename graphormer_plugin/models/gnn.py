@@ -1,8 +1,8 @@
 """Message-passing baselines of the papers' tables.
 
 `gcn`, `gin`, `gat`, `gatedgcn` and `graphsage` are the 500k models of Dwivedi et al. 2020
-(arXiv:2003.00982), `pna` and `mpnn` those of Corso et al. 2020 (arXiv:2004.05718); `gine`
-is GIN with bonds in its messages, and in no table. They have 16 layers, BatchNorm and
+(arXiv:2003.00982), `pna` and `mpnn` the models of Corso et al. 2020 (arXiv:2004.05718);
+`gine` is GIN with bonds in its messages, and in no table. They have 16 layers, BatchNorm and
 residual connections, and start as the released code: torch's defaults, but GAT
 (Xavier-normal), and PNA and MPNN (small Xavier-uniform, biases 0). On ZINC their numbers
 of weights are the published ones. Differences:
@@ -15,8 +15,8 @@ of weights are the published ones. Differences:
   of 505,011). Without bonds all edges start from one vector, where the released code maps
   the number 1 (D weights more).
 - GIN: the 17 biases of its read-out are one (16 of 509,549).
-- Dropout is on what a layer adds, where the 500k models of Dwivedi et al. have it on the
-  sum, and GAT also on its input; all are trained with rate 0.
+- Dropout is on the term that a layer adds, where the 500k models of Dwivedi et al. have
+  it on the sum, and GAT also on its input; all are trained with rate 0.
 - Without neighbours a node gets zeros, a case that the benchmarks do not have.
 - Laplacian eigenvectors (GatedGCN): a random sign per graph and eigenvector, where the
   released code draws one per batch and eigenvector.
@@ -24,7 +24,7 @@ of weights are the published ones. Differences:
 `gcn_pcqm4m` and `gin_pcqm4m` are the baselines of OGB's large-scale challenge (Hu et al.
 2021, arXiv:2103.09430): 5 layers of width 600, bonds in the messages, tables that start
 Xavier-uniform, no residual connections, no ReLU after the last layer, sums and a linear
-head; `--virtual-node` adds what their tables call VN. In evaluation OGB clamps its
+head; `--virtual-node` adds the "VN" of their tables. In evaluation OGB clamps its
 predictions, `--clamp-max` (0..50 eV for PCQM4M, 0..20 eV for PCQM4Mv2).
 
 `pna_simple` has the simple layer of PNA's released code: no towers, maps of messages or
@@ -200,7 +200,7 @@ class GATConfig(MessagePassingConfig):
     encoder_attention_heads: int = option(8, "attention heads H, divide the width")
     attention_dropout: float = option(0.0, "dropout on attention weights, 0 <= p < 1")
     edge_features: bool = option(
-        False, "bonds enter the scores, which those of the tables do not"
+        False, "bonds enter the scores; the models of the tables do not read them"
     )
 
 

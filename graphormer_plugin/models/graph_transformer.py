@@ -1,12 +1,12 @@
 """GT: A Generalization of Transformer Networks to Graphs (Dwivedi & Bresson 2021).
 
-https://arxiv.org/abs/2012.09699. What the paper leaves open is that of the released code
-(graphdeeplearning/graphtransformer), with which an imported model agrees:
+https://arxiv.org/abs/2012.09699. Where the paper is silent, the released code
+(graphdeeplearning/graphtransformer) is followed, with which an imported model agrees:
 
 - Scores are clamped to [-5, 5] before the exponential ("the outputs after taking
   exponents", says the paper); with edge features 1e-6 is added to the denominator.
-- The scores that go on as edge features are those per channel, before the sum over a
-  head, and before the clamp. Nothing reads the edges of the last layer.
+- The scores per channel go on as edge features, before the sum over a head and before
+  the clamp. Nothing reads the edges of the last layer.
 - Embeddings are tables; queries, keys, values and the edge projection have no bias.
 - The head has two hidden layers, of D / 2 and D / 4.
 - The full graph has no edge from a node to itself. Where edges have features, all its
@@ -21,9 +21,9 @@ https://arxiv.org/abs/2012.09699. What the paper leaves open is that of the rele
 Here differently:
 
 - A node without edges gets the bias of O_h instead of NaN.
-- All dropout is that of a Transformer's layer (rates are 0 in the paper).
-- Roles are the same in all graphs; the released code numbers those that occur anew in
-  each, in the order of a checksum. Degrees above the table share its last row.
+- Dropout is where a Transformer's layer has it (rates are 0 in the paper).
+- Roles are the same in all graphs; the released code numbers the roles of each graph
+  anew, in the order of a checksum. Degrees above the table share its last row.
 - Each eigenvector of each graph has a random sign in training; in the released code all
   graphs of a batch share the signs.
 """

@@ -10,7 +10,7 @@ second version gives the names of the options. There are two families of presets
   as in the first version of the code. `graphormer_small` and `graphormer_deep` are
   other names of two of them, which older commands and checkpoints have; the second
   version has no presets of these names.
-- `graphormer_{slim,base,large}` are those of the second version under its own names:
+- `graphormer_{slim,base,large}` are the networks of the second version, under its names:
   LayerNorm after each half unless `--pre-layernorm`, and on the embeddings
   (`--encoder-normalize-before`); a head with a hidden layer and LayerNorm (`--head-style
   transform`); inner dropout 0.1 and dropout 0.0, which acts on the embeddings, too;
@@ -20,9 +20,9 @@ second version gives the names of the options. There are two families of presets
 Embeddings start from N(0, 0.02) in both. Where paper and code differ further:
 
 - Paths of the edge encoding are cut at `--multi-hop-max-dist` edges and averaged over
-  those, as in the released code; the paper averages over the whole path.
-- The released code reads embeddings of "no edge" into the bias of pairs without one,
-  by an untrained row of its table. Here these are zero; an imported model keeps them
+  the rest, as in the released code; the paper averages over the whole path.
+- The released code reads embeddings of "no edge", an untrained row of its table, into
+  the bias of pairs without an edge. Here they are zero; an imported model keeps them
   in its distance table, which is equal.
 - One vector per in-degree and one per out-degree of the true, directed graph (Eq. 5);
   the released code takes the same number for both.
@@ -156,7 +156,7 @@ def graphormer_paper_deep(cfg) -> None:
     _paper(cfg, layers=18, width=1024, heads=32)
 
 
-# Those of the second version, under its names.
+# The networks of the second version, under its names.
 
 
 def _released(cfg, layers: int, width: int, heads: int) -> None:

@@ -3,13 +3,14 @@
 https://arxiv.org/abs/2201.12787. The model is the paper's. Where the released code
 (lenscloth/GRPE) differs, the paper is followed:
 
-- The key term of Eq. 6-7 takes the key of the attended node j; the code takes that of
-  the row i (`--key-from-row`).
+- The key term of Eq. 6-7 takes the key of the attended node j; the code takes the key
+  of the row i (`--key-from-row`).
 - The virtual node is virtually related to itself, too; in the code it is related to
   itself as a node is (`--virtual-is-self`).
 - A pair of identical nodes has an edge vector of its own; the code overwrites it by
   "no edge".
-- Distances beyond L have a vector of their own, P_far; the code gives them that of L.
+- Distances beyond L have a vector of their own, P_far; the code gives them the vector
+  of L.
 - A node column has a row for each of its codes; the code for molecules has 512
   (`--node-table-size 512`). It leaves training graphs of more than 128 nodes out; here
   they are kept.

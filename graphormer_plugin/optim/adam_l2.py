@@ -11,9 +11,9 @@ from graphormer_plugin.optim.adamw import AdamW
 
 @register_optimizer("adam_l2", dataclass=FairseqAdamConfig)
 class AdamL2(AdamW):
-    """`torch.optim.Adam`: `--weight-decay` times the weights joins the gradient. In
-    fairseq's `adam` it does not, but shrinks the weights (AdamW). The released code of
-    PNA trains so."""
+    """`torch.optim.Adam`: `--weight-decay` times the weights is added to the gradient, as
+    the released code of PNA trains; in fairseq's `adam` it shrinks the weights (AdamW).
+    """
 
     @staticmethod
     def make(params: Any, **options: Any) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""Options of the tasks."""
+"""Options of the tasks, and their checks."""
 
 import logging
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a task reads and sets in the options of its whole run, and in fairseq's own state."""
+"""Checks of a run's model, criterion and best metric, and the end of a finished training."""
 
 import logging
 from typing import Any
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 
 def options_of_run(cfg: Any) -> DictConfig | None:
-    """The options that a task's are a part of; None without fairseq's commands."""
+    """The options of the whole run, from a task's; None without fairseq's commands."""
     run = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return run if run is not None and "checkpoint" in run else None
 
@@ -25,11 +25,7 @@ def options_of_run(cfg: Any) -> DictConfig | None:
 
 
 def check_for_graphs(flag: str, component: type | None, example: str) -> None:
-    """Check that a component that a flag names is not one of fairseq's.
-
-    Raises:
-        ValueError: it would end in a traceback about text.
-    """
+    """Raise ValueError where a flag names a component of fairseq, which is for text."""
     if component is not None and component.__module__.startswith("fairseq."):
         raise ValueError(
             f"{flag} is one of fairseq's for text; name one for graphs, e.g. {example} "
@@ -41,10 +37,10 @@ def check_model(cfg: Any) -> None:
     """Check that ``--arch`` is for graphs.
 
     Args:
-        cfg: options of a model; older ones of fairseq have ``arch`` instead of ``_name``.
+        cfg: options of a model; older models of fairseq have ``arch``, not ``_name``.
 
     Raises:
-        ValueError: it is one of fairseq's.
+        ValueError: the architecture is fairseq's.
     """
     name = getattr(cfg, "_name", None) or getattr(cfg, "arch", None)
     model = ARCH_MODEL_REGISTRY.get(name) or MODEL_REGISTRY.get(name)
@@ -74,7 +70,7 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
     Args:
         run: options; ``--maximize-best-checkpoint-metric`` is set for a metric that
             should rise, such as ROC-AUC.
-        criterion: metrics of one that is not a `GraphCriterion` are not checked.
+        criterion: if it is not a `GraphCriterion`, its metrics are not checked.
 
     Raises:
         ValueError: there is no such metric, or it should fall although the flag is given.
@@ -110,7 +106,7 @@ def settle_metric(run: DictConfig, criterion: FairseqCriterion) -> None:
 def stop_if_finished(run: DictConfig, start: Pretrained) -> None:
     """End the command if a training that is resumed has nothing left to do.
 
-    fairseq would make one more update before it compares the limits.
+    fairseq would make another update before it compares the limits.
 
     Args:
         run: options.

@@ -10,7 +10,7 @@ from graphormer_plugin.tasks.graph_prediction import GraphPredictionTask
 
 @dataclass
 class NodePredictionConfig(GraphPredictionConfig):
-    """Options of ``--task node_prediction``: those of ``graph_prediction``."""
+    """Options of ``--task node_prediction``, the same as of ``graph_prediction``."""
 
 
 @register_task("node_prediction", dataclass=NodePredictionConfig)
