@@ -320,6 +320,13 @@ def test_commands_run(page, clone, environment):
         pytest.skip(f"{page} passed but for {name}: this processor has no {lack}")
 
 
+@pytest.mark.parametrize("name", ["`graphormer-train`", "chemprop", "random forest"])
+def test_the_first_page_has_the_figures_of_small_data(name):
+    pages = (PAGES["README.md"], PAGES["examples/small_data/README.md"])
+    rows = [re.search(rf"^\| {name} \| [\d.].*$", page, re.M)[0] for page in pages]
+    assert rows[0] == rows[1]
+
+
 def test_every_page_can_be_found():
     linked = {
         (ROOT / page).parent / target.partition("#")[0]
