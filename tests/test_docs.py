@@ -55,3 +55,13 @@ def test_lines_are_short(page):
 
 def test_first_page_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_contributing_names_files_that_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("## What to change for what")[1].split("###")[0]
+    named = set(re.findall(r"`([\w/]+\.pyx?)`", table))
+    named = {name for name in named if "NAME" not in name}
+    files = [path.as_posix() for path in ROOT.glob("*/**/*.py*")]
+    assert named == {name for name in named for file in files if file.endswith(name)}
+    assert len(named) > 5
