@@ -42,8 +42,7 @@ class EdgeEncoder(VocabularyModule):
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, RowLabels]:
         """Columns of the features."""
-        name = "projection.weight"
-        return {name: feature_labels(weights[name])} if name in weights else {}
+        return feature_labels(weights, "projection.weight")
 
 
 class FeatureMap(VocabularyModule):
@@ -62,8 +61,7 @@ class FeatureMap(VocabularyModule):
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]
     ) -> dict[str, RowLabels]:
         """Columns of the features."""
-        name = "weight"
-        return {name: feature_labels(weights[name])} if name in weights else {}
+        return feature_labels(weights, "weight")
 
 
 class BondEncoder(VocabularyModule):

@@ -70,15 +70,11 @@ class NodeEncoder(VocabularyModule):
     ) -> dict[str, RowLabels]:
         """Column and value of each row, for weights that were trained with these
         vocabularies (see `graphormer_plugin.modules.vocabulary`)."""
-        labels = {}
-        if "embedding.weight" in weights:
-            rows = len(weights["embedding.weight"])
-            labels["embedding.weight"] = RowLabels(
-                0, column_labels(vocabularies.node_dims, rows)
-            )
-        if "projection.weight" in weights:
-            labels["projection.weight"] = feature_labels(weights["projection.weight"])
-        return labels
+        if "embedding.weight" not in weights:
+            return feature_labels(weights, "projection.weight")
+        rows = len(weights["embedding.weight"])
+        labels = RowLabels(0, column_labels(vocabularies.node_dims, rows))
+        return {"embedding.weight": labels}
 
 
 def project_wide(projection: nn.Linear, x: Tensor) -> Tensor:

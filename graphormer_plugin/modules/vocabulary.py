@@ -116,6 +116,9 @@ def column_labels(
     return labels
 
 
-def feature_labels(weight: Tensor) -> RowLabels:
-    """Labels of a linear map [D, F] of features that are numbers: their columns."""
-    return RowLabels(1, [("feature", column) for column in range(weight.shape[1])])
+def feature_labels(weights: Mapping[str, Tensor], name: str) -> dict[str, RowLabels]:
+    """Labels of the linear map [D, F] of that name, if there is one: columns of features."""
+    if name not in weights:
+        return {}
+    columns = range(weights[name].shape[1])
+    return {name: RowLabels(1, [("feature", column) for column in columns])}
