@@ -23,8 +23,8 @@ from graphormer_plugin.data.files import atomic_write
 
 
 def fold_hydrogens(smiles: str) -> str:
-    """Canonical SMILES of one that has all hydrogens as atoms, and perhaps coordinates
-    after it (CXSMILES). An atom that lacks a hydrogen stays a radical.
+    """Canonical SMILES without explicit hydrogens, of a SMILES with all hydrogens as atoms
+    and perhaps coordinates (CXSMILES). An atom that lacks a hydrogen stays a radical.
 
     Raises:
         ValueError: RDKit cannot read it.

@@ -81,7 +81,7 @@ def figure(
         curves: Recipe and curve of each training.
         axis: Label of the values.
         finals: Values of the papers by recipe.
-        scale: What those of the curves are multiplied by, for the unit of the papers.
+        scale: Factor of the values of the curves, for the unit of the papers.
     """
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()

@@ -5,12 +5,12 @@
 
 trains on train, prints the metric on valid and test, and appends a line for test to
 `results.tsv`. The dataset is a CSV file, or OGB's list of SMILES (`mapping/mol.csv.gz` and
-`split/scaffold/` below the data root). Its flags are those of `graphormer-preprocess`.
+`split/scaffold/` below the data root). It takes the flags of `graphormer-preprocess`.
 
 Settings of classes: the code of the row "Morgan Finger Prints + Random Forest" of Table 12
 of Ying et al. 2021 (cyrusmaher/ogb-molecule-comp, OGBcomp.ipynb and ogbcomp_helper.py):
 2048 bits of radius 2, 1000 trees, at least 2 molecules in a leaf, scikit-learn's defaults;
-of more than 50,000 labels at most 50,000 negative ones, or 20 for each positive one, train.
+of more than 50,000 labels at most 50,000 negatives, or 20 per positive, train.
 Regression is our choice: the same trees, a third of the bits at each split. Another number
 of trees is a variant in the table.
 """
@@ -84,7 +84,7 @@ def morgan_bits(smiles: Sequence[str]) -> np.ndarray:
 
 
 def training_rows(labels: np.ndarray, kind: str, seed: int) -> np.ndarray:
-    """Rows that train: those with a label, without most of many negative ones."""
+    """Rows with a label; of very many negatives a random part."""
     rows = np.flatnonzero(~np.isnan(labels))
     if kind == "regression" or len(rows) <= MOST_NEGATIVES:
         return rows

@@ -1,4 +1,4 @@
-"""Test a trained model and append what came out to a table of results.
+"""Test a trained model and append its metric to a table of results.
 
     python examples/record.py CHECKPOINT --subset test --metric mae --recipe zinc/grpe_small
 
@@ -55,7 +55,7 @@ class Numbers(logging.Handler):
 
 
 def measure(checkpoint: Path, subset: str, metric: str) -> str:
-    """What fairseq-validate prints for a split, to six digits.
+    """A metric of a split from fairseq-validate, to six digits.
 
     Raises:
         ValueError: the criterion has no such metric.
@@ -119,7 +119,7 @@ def epochs(count: int, updates: int, budget: dict[str, Any]) -> str:
 
 
 def describe(path: Path, recipe: str, variant: str, devices: int) -> dict[str, Any]:
-    """All columns but the measured ones."""
+    """All columns but the measurements."""
     model = hub.load(path).model
     trained = read_checkpoint(path)
     cfg = trained.state["cfg"]

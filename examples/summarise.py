@@ -75,14 +75,14 @@ def metric_name(metric: str) -> str:
 
 
 def value_cell(rows: list[Row], metric: str) -> str:
-    """Of a column of a metric: another one is named."""
+    """Mean and deviation; in the column of another metric, with the metric's name."""
     of = rows[0]["metric"]
     cell = plus_minus([float(row["value"]) for row in rows], of)
     return cell if of == metric else f"{cell} ({metric_name(of)})"
 
 
 def groups(results: Iterable[Row]) -> dict[tuple[str, ...], list[Row]]:
-    """Runs that differ in nothing but the seed; the last one of each seed."""
+    """Runs that differ in the seed alone; of each seed the last run."""
     same = "recipe variant source fingerprint arch batch epochs subset metric"
     found: dict[tuple[str, ...], dict[str, Row]] = {}
     for row in results:
@@ -128,7 +128,7 @@ def length(group: list[Row]) -> tuple[int, int]:
 
 
 def training(row: Row) -> str:
-    """What equal training is: the length, and the data if they are not the benchmark's."""
+    """Length of a training, with its data if they are not the benchmark's."""
     length = f"{epochs(row)} epoch" + ("s" if epochs(row) != 1 else "")
     if ended_early(row):
         length = "fewer than " + length
@@ -236,8 +236,8 @@ def equal_epochs(reported: dict[str, Row], results: list[Row]) -> list[Compariso
 
 
 def equal_time(reported: dict[str, Row], results: list[Row]) -> list[Comparison]:
-    """Those whose longest runs on one kind of device have about the same time, and other
-    epochs."""
+    """Comparisons of systems whose longest runs on the same kind of device took about the
+    same time, with other numbers of epochs."""
     longest: dict[tuple, dict[str, list[Row]]] = {}
     for data, recipe, group in runs_of_systems(reported, results):
         devices = frozenset((row["device"], row["devices"]) for row in group)

@@ -3,10 +3,9 @@ Graphormer was trained for a comparison: do the models here learn as fast?
 
     python examples/fidelity/curves.py runs/fidelity
 
-trains each model with each seed below the folder, one after the other, and writes the
-MAE of every epoch, and that of the test graphs after the last one, to curves.tsv and
-curves.png there, and the table of the README to the terminal. A run that is complete is
-not trained again, and an interrupted one goes on.
+trains each model with each seed in turn, below the folder. The MAE of every epoch, and of
+the test graphs after the last epoch, goes to curves.tsv and curves.png there, the table of
+the README to the terminal. The same command goes on where it was stopped.
 """
 
 import csv

@@ -96,10 +96,10 @@ def labels(
 
 
 def teacher(folder: Path, smiles: Sequence[str]) -> np.ndarray:
-    """What teacher.py wrote, [n, 512].
+    """Numbers of the teacher from the files of teacher.py, [n, 512].
 
     Raises:
-        ValueError: it has not finished.
+        ValueError: teacher.py has not finished.
     """
     parts = []
     for start in range(0, len(smiles), PART):

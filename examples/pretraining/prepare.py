@@ -70,7 +70,7 @@ KEYS = "3"  # version of `key` and `whole`; a part of another version is compute
 
 
 def molecules(path: Path) -> Iterator[str]:
-    """SMILES of a table, which its name says; else of a file with one in each line."""
+    """SMILES of a table, known by its name, or of a file with a SMILES in each line."""
     table = open_table(path) if is_table(str(path)) else SmilesTable(path)
     try:
         column = table.find_smiles("")
@@ -108,7 +108,7 @@ def read_keys(path: Path) -> set[str]:
     """First blocks of InChIKeys of a file.
 
     Raises:
-        ValueError: a line is not one.
+        ValueError: a line is not the first block of an InChIKey.
     """
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt") as file:
@@ -202,8 +202,8 @@ def is_valid(key: str, seed: int, fraction: float) -> bool:
 def normal_scores(values: np.ndarray, train: np.ndarray) -> np.ndarray:
     """Standard normal quantiles of the mid-ranks among the training rows.
 
-    Between two training values the score is interpolated, beyond them it is that of the
-    last one. A value that is not finite is NaN.
+    Between two training values the score is interpolated, beyond them it is the score of
+    the nearest. A value that is not finite is NaN.
 
     Args:
         values: float64 [n].
@@ -229,7 +229,7 @@ def reason_against(name: str, values: np.ndarray, train: np.ndarray) -> str:
 
 
 def repeats(scores: dict[str, np.ndarray]) -> dict[str, str]:
-    """Descriptors whose scores [n] repeat those of an earlier one, and which."""
+    """Descriptors whose scores [n] repeat an earlier descriptor's, with its name."""
     names = list(scores)
     filled = np.array([np.nan_to_num(scores[name]) for name in names])
     correlation = np.abs(np.corrcoef(filled)) if names else np.zeros((0, 0))
@@ -287,10 +287,10 @@ def write_table(
     seed: int,
     fraction: float,
 ) -> Counter:
-    """The files of the folder, from the parts; memory for the rows of one descriptor.
+    """The files of the folder, from the parts, in memory for the rows of a descriptor.
 
     Raises:
-        SystemExit: There are no molecules for one of the splits.
+        SystemExit: A split has no molecules.
     """
     rows, keys, counts = select(paths, leave_out)
     train = np.array([not is_valid(key, seed, fraction) for key in keys], bool)

@@ -77,7 +77,7 @@ def validate_command(folder: Path) -> list[list[str]]:
 
 
 def shown(command: list[list[str]]) -> str:
-    """The command as one would write it in a shell script."""
+    """The command as in a shell script, a topic per line."""
     return " \\\n    ".join(shlex.join(topic) for topic in command)
 
 

@@ -37,7 +37,7 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
 
     Args:
         table: of a split.
-        args: ``table``, its path; ``seconds`` becomes more by those of features that were
+        args: ``table``, its path; ``seconds`` grows by the seconds of features that were
             computed before.
     """
     path = args.table.parent / f"{args.table.stem.rpartition('-')[0]}-features.npz"
@@ -191,8 +191,8 @@ def graphormer_train(
     model: str = "auto",
     members: int = 1,
 ) -> np.ndarray:
-    """``graphormer-train`` with its defaults, but for those of `train_command`, for a model,
-    or with an ensemble."""
+    """``graphormer-train`` with the flags of `train_command`, a ``--model`` and perhaps an
+    ``--ensemble``, and defaults otherwise."""
     folder = args.output.with_suffix("")
     folder.mkdir(parents=True, exist_ok=True)
     # What was interrupted begins anew: the seconds are those of this process.

@@ -1,5 +1,5 @@
-"""Two small starts for the trial `targets`: one that has learned descriptors, and one that
-has learned the bits of a fingerprint as well.
+"""Two small starts for the trial `targets`: a start trained on descriptors, and a start
+trained on descriptors and the bits of a fingerprint.
 
     python examples/small_data/pilot.py runs/small_data --data DATA
 

@@ -108,7 +108,7 @@ def measured(results: pd.DataFrame) -> str:
 def seconds(results: pd.DataFrame) -> str:
     """CPU seconds of a split, mean over the splits, and of one split of all sets.
 
-    Those of the first machine, or of another one, which is named, where it has none.
+    They are of the first machine; without such a figure, of another machine with its name.
     """
     names = sets_of(results)
     means = results.groupby(["contender", "set", "machine"]).seconds.mean().unstack()
@@ -159,7 +159,7 @@ def gains(results: pd.DataFrame) -> str:
 
 def trials(path: Path) -> dict[str, str]:
     """Tables of `trials.py` by name: mean and standard error over the splits, on test or
-    where it says so on valid; of a figure that was measured twice the last one."""
+    where it says so on valid. A later measurement replaces an earlier one."""
     found = pd.read_csv(path, sep="\t", keep_default_na=False)
     key = ["trial", "setting", "set", "split", "part"]
     found = found.drop_duplicates(key, keep="last")

@@ -1,4 +1,4 @@
-"""What was tried on the way to the defaults of heads and of graphormer-train.
+"""Trials of settings, from which the defaults of heads and of graphormer-train come.
 
     python examples/small_data/trials.py runs/small_data --data DATA
 
@@ -144,7 +144,7 @@ class Case:
 
     @functools.cached_property
     def default(self) -> Floats:
-        """What a head with its defaults predicts for test."""
+        """Predictions for test of a head with its defaults."""
         return self.predict(self.default_head)
 
     @functools.cached_property
@@ -170,7 +170,7 @@ class Case:
 
     @functools.cached_property
     def ensemble(self) -> Floats:
-        """What the head, first, and the trainings of ``--ensemble 5`` predict for test
+        """Predictions for test of the head and of the trainings of ``--ensemble 5``,
         [6, n, T]."""
         found = self.trained("--model", "auto", "--ensemble", 5)
         (head,) = found[HEAD]
@@ -227,8 +227,8 @@ def read_out(smiles: list[str], virtual: int, mean: int) -> NDArray:
 
 
 def kernel_of(case: Case) -> tuple[Floats, Floats, Floats]:
-    """The kernel that a head has fitted to one target: between the molecules it has
-    learned from, and from those of test to them; and the labels of the former."""
+    """The kernel that a head has fitted to its only target: between the molecules of train
+    and valid, and from test to these; and the labels of train and valid."""
     head, learn, found = case.default_head, ("train", "valid"), []
     for parts in (learn, ("test",)):
         raw = contenders.rows_of(case.raw, case.rows(*parts))
@@ -264,7 +264,7 @@ def kernel_logistic(strength: float) -> Setting:
 
 
 def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
-    """Heads of one target each, whose kernel is not fitted."""
+    """A head per target, whose kernel is not fitted."""
 
     def run(case: Case) -> Floats:
         if noise not in case.fixed:
@@ -313,9 +313,9 @@ class Trial:
 
     Attributes:
         sets: names of sets.
-        splits: the first ones of each.
-        settings: what is measured, by name.
-        score: metric and value of what a setting predicts for a part.
+        splits: number of splits, from the first.
+        settings: by name.
+        score: metric and value of a setting's predictions for a part.
     """
 
     sets: Sequence[str]

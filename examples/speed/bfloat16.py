@@ -20,7 +20,7 @@ from graphormer_plugin.models import build_model
 
 
 def load(arch: str, checkpoint: str | None) -> hub.Predictor:
-    """A model with its own weights, or with random ones."""
+    """A model with its own weights, or with random weights."""
     if checkpoint is not None:
         return hub.load(checkpoint)
     torch.manual_seed(1)

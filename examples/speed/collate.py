@@ -7,8 +7,8 @@ as the size buckets of training make them, and prints graphs/s and bytes per gra
 the batch for the fields of GRPE and of Graphormer. For comparison,
 `scipy.sparse.csgraph.shortest_path` computes the distances alone, in a Python loop over
 CSR matrices that are ready, of every 16th graph so that its rounds are not much longer.
-All alternate within one run, so that a drifting machine slows them alike; the figures
-are those of each one's fastest round.
+All alternate within a run, so that a drifting machine slows them alike; a figure is of the
+fastest round.
 """
 
 import argparse

@@ -44,7 +44,7 @@ LIMIT = 8 << 30
 
 
 def joined_graph(store, nodes: int, seed: int) -> dict[str, np.ndarray]:
-    """Columns of a graph: molecules, each bonded to the one with half its number."""
+    """Columns of a graph of molecules, each bonded to the molecule of half its number."""
     columns, random = store.columns, np.random.default_rng(seed)
     offsets = {name: columns[f"{name}_offset"] for name in ("node", "edge")}
     x, edges, bonds, starts = [], [], [], [0]

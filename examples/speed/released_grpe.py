@@ -109,7 +109,7 @@ class FeedForward(nn.Module):
 
 
 class ReleasedLayer(nn.Module):
-    """A pre-LayerNorm layer; its arguments are those of `ReleasedGRPE`."""
+    """A pre-LayerNorm layer; see `ReleasedGRPE` for its arguments."""
 
     def __init__(self, width, inner, heads, dropout, attention_dropout, key_from_row):
         super().__init__()

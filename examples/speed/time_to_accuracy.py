@@ -56,7 +56,7 @@ NAMES = ("system", "epoch", "seconds", "valid_mae")
 
 
 def flags(seed: int, folder: Path, more: list[str]) -> list[str]:
-    """What both trainings are told; later flags win."""
+    """Flags of both trainings; later flags win."""
     return [
         *["--user-dir", str(EXAMPLES.parent / "graphormer_plugin")],
         *[*SETTINGS.split(), "--adam-betas", "(0.9, 0.999)"],

@@ -3,13 +3,13 @@
     python examples/speed/train_step.py --arch grpe_small
 
 Both models see the same padded batches of the `nci` molecules in one run, alternating,
-so that a drifting machine slows both alike. The plain one is
+so that a drifting machine slows both alike. The plain model is
 `torch.nn.TransformerEncoder` of the same depth, width, heads, feed-forward width and
 dropout, with a virtual node and a padding mask, and nothing else of the graph than the
 atomic numbers (for a message-passing model: 8 heads or fewer, and the feed-forward
 width twice the width, if it has none of its own). A step is forward, mean absolute
 error, backward and AdamW. Prints graphs/s of both (medians over the rounds) and their
-ratio; above 1 the architecture is the faster one.
+ratio; above 1 the architecture is faster.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Components of a user: what ``--user-dir`` imports."""
+"""Components of a user, which ``--user-dir`` imports."""
 
 import graphormer_plugin  # noqa: F401  (its tasks, losses, datasets and architectures)
 

@@ -1,4 +1,4 @@
-"""A pair encoding."""
+"""A pair encoding: the number of common neighbours."""
 
 from torch import Tensor
 
