@@ -1,33 +1,14 @@
-"""Losses for graphs. Importing this package registers them with fairseq."""
+"""Losses for graphs for ``--criterion``, which importing this package registers."""
 
-from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
+import sys
+
+from graphormer_plugin.components import import_modules
 from graphormer_plugin.criterions.graph_criterion import (
     ClassCriterion,
     GraphCriterion,
     RegressionCriterion,
 )
-from graphormer_plugin.criterions.l1_loss import L1Loss
-from graphormer_plugin.criterions.mse_loss import MSELoss
-from graphormer_plugin.criterions.multiclass_cross_entropy import (
-    MulticlassCrossEntropy,
-)
-from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
-from graphormer_plugin.criterions.with_flag import (
-    BinaryLogLossWithFlag,
-    L1LossWithFlag,
-    MulticlassCrossEntropyWithFlag,
-)
 
-__all__ = [
-    "BinaryLogLoss",
-    "BinaryLogLossWithFlag",
-    "ClassCriterion",
-    "GraphCriterion",
-    "L1Loss",
-    "L1LossWithFlag",
-    "MSELoss",
-    "MulticlassCrossEntropy",
-    "MulticlassCrossEntropyWithFlag",
-    "RegressionCriterion",
-    "WeightedCrossEntropy",
-]
+__all__ = ["ClassCriterion", "GraphCriterion", "RegressionCriterion"]
+
+import_modules(sys.modules[__name__])

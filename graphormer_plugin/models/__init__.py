@@ -1,4 +1,4 @@
-"""Architectures for ``--arch``: importing this package registers those of all its files."""
+"""Architectures for ``--arch``, which importing this package registers."""
 
 import sys
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.logging import metrics
 
-from graphormer_plugin.criterions import L1Loss
+from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.data.schema import TargetSchema
 
 NAN = math.nan

@@ -9,14 +9,14 @@ import torch
 from fairseq.logging import metrics
 from torch.nn import functional as F
 
-from graphormer_plugin.criterions import (
-    BinaryLogLoss,
-    L1Loss,
-    MSELoss,
-    MulticlassCrossEntropy,
-    WeightedCrossEntropy,
-)
+from graphormer_plugin.criterions.binary_logloss import BinaryLogLoss
 from graphormer_plugin.criterions.evaluation import Evaluation
+from graphormer_plugin.criterions.l1_loss import L1Loss
+from graphormer_plugin.criterions.mse_loss import MSELoss
+from graphormer_plugin.criterions.multiclass_cross_entropy import (
+    MulticlassCrossEntropy,
+)
+from graphormer_plugin.criterions.weighted_cross_entropy import WeightedCrossEntropy
 from graphormer_plugin.data.schema import TargetSchema
 
 NAN = math.nan

@@ -8,7 +8,7 @@ import torch
 from fairseq.models import BaseFairseqModel
 from torch import nn
 
-from graphormer_plugin.criterions import L1Loss
+from graphormer_plugin.criterions.l1_loss import L1Loss
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.tasks.graph_prediction_with_flag import (
     GraphPredictionWithFlagConfig,
