@@ -50,7 +50,7 @@ from graphormer_plugin.modules import (
     option,
     redefault,
 )
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_least
 
 HEAD_STYLES = ("mlp", "linear", "layers")
 
@@ -94,8 +94,7 @@ class MessagePassingModel(GraphModel):
             head = MLPHead.halving(dim, 2, outputs)
         elif cfg.head_style == "layers":
             head = LayersHead(dim, cfg.encoder_layers, outputs)
-        if cfg.clamp_max < 0:
-            raise ValueError(f"--clamp-max {cfg.clamp_max}, expected at least 0")
+        check_least(0, clamp_max=cfg.clamp_max)
         model = cls(encoder, head, task.targets.level, cfg.readout)
         if cfg.clamp_max:
             if task.targets.kind != "regression":

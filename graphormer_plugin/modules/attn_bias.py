@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from cython_ext.codes import FAR, MAX_HOPS, NUM_DIST_CODES, UNREACHABLE
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
+from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 
@@ -42,8 +43,7 @@ class SpatialEncoding(nn.Module):
 
     def __init__(self, num_heads: int, num_spatial: int = 512) -> None:
         super().__init__()
-        if num_spatial < 3:
-            raise ValueError(f"num_spatial {num_spatial}, expected at least 3")
+        check_least(3, num_spatial=num_spatial)
         self.embedding = nn.Embedding(num_spatial, num_heads)
         rows = (torch.arange(NUM_DIST_CODES) + 1).clamp_(max=num_spatial - 1)
         rows[FAR], rows[UNREACHABLE] = num_spatial - 1, 0
@@ -81,10 +81,7 @@ class PathEncoding(nn.Module):
         if not 1 <= max_steps <= MAX_HOPS:
             raise ValueError(f"max_steps {max_steps}, expected 1..{MAX_HOPS}")
         num_weights = num_weights or max_steps
-        if num_weights < max_steps:
-            raise ValueError(
-                f"num_weights {num_weights}, expected at least max_steps {max_steps}"
-            )
+        check_least(max_steps, num_weights=num_weights)
         self.bonds, self.max_steps = bonds, max_steps
         self.fields = ("path_bond", "dist", *bonds.fields)
         width = bonds.embed_dim
@@ -148,8 +145,7 @@ class GaussianDistance(nn.Module):
         self, num_heads: int, num_kernels: int = 32, cutoff: float = 10.0
     ) -> None:
         super().__init__()
-        if num_kernels < 2:
-            raise ValueError(f"num_kernels {num_kernels}, expected at least 2")
+        check_least(2, num_kernels=num_kernels)
         self.centre = nn.Parameter(torch.linspace(0, cutoff, num_kernels))
         spacing = cutoff / (num_kernels - 1)
         self.log_width = nn.Parameter(torch.full((num_kernels,), math.log(spacing)))
@@ -202,8 +198,7 @@ class AttnBias(nn.Module):
         hops = torch.arange(NUM_DIST_CODES)
         hops[UNREACHABLE] = UNREACHABLE_HOPS
         limit = UNREACHABLE_HOPS + 1 if spatial_pos_max is None else spatial_pos_max
-        if limit < 1:
-            raise ValueError(f"spatial_pos_max {limit}, expected at least 1")
+        check_least(1, spatial_pos_max=limit)
         self.limited = limit <= UNREACHABLE_HOPS
         self.register_buffer("too_far", hops >= limit, persistent=False)
 

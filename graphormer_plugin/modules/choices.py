@@ -1,4 +1,4 @@
-"""Check that an option is one of its words, and that heads divide a width."""
+"""Checks of options: a known word, a lowest value, heads that divide a width."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,13 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise ValueError where a value is not among the choices."""
     if value not in choices:
         raise ValueError(f"unknown {name} {value!r}, expected {'|'.join(choices)}")
+
+
+def check_least(least: float, **values: float) -> None:
+    """Raise ValueError where a value is below the least, or not a number."""
+    for name, value in values.items():
+        if not value >= least:
+            raise ValueError(f"{name} {value}, expected at least {least}")
 
 
 def check_heads(embed_dim: int, num_heads: int) -> None:

@@ -7,6 +7,8 @@ configs of `graphormer_plugin.models` inherit these and make fairseq's flags of 
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphormer_plugin.modules.choices import check_least
+
 
 def option(default: Any, text: str, of_run: bool = False) -> Any:
     """Field of a config.
@@ -74,7 +76,5 @@ class VirtualNodeConfig(PairTransformerConfig):
 
 def check_layers(config: LayersConfig) -> None:
     """Raise ValueError where a config has no layer or no width."""
-    for name in ("encoder_layers", "encoder_embed_dim"):
-        size = getattr(config, name)
-        if size < 1:
-            raise ValueError(f"{name} {size}, expected at least 1")
+    layers, embed_dim = config.encoder_layers, config.encoder_embed_dim
+    check_least(1, encoder_layers=layers, encoder_embed_dim=embed_dim)

@@ -6,7 +6,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.dropout import Dropout
 
 
@@ -54,8 +54,7 @@ class EncoderLayer(nn.Module):
     ) -> None:
         super().__init__()
         check_choice("activation", activation, tuple(ACTIVATIONS))
-        if ffn_dim < 1:
-            raise ValueError(f"ffn_dim {ffn_dim}, expected at least 1")
+        check_least(1, ffn_dim=ffn_dim)
         self.attention = attention
         self.attention_norm = norm(embed_dim)
         self.fc1 = nn.Linear(embed_dim, ffn_dim)

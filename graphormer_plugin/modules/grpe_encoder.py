@@ -16,6 +16,7 @@ from cython_ext.codes import (
     hop_relation,
 )
 from graphormer_plugin.modules.bond_encoder import FeatureMap
+from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.encoder import Encoder, joined_options
 from graphormer_plugin.modules.encoder_config import (
     VirtualNodeConfig,
@@ -76,11 +77,7 @@ class RelationEncoding(VocabularyModule):
         num_edge_features: int = 0,
     ) -> None:
         super().__init__()
-        if max_hop < 1 or num_bond_types < 1:
-            raise ValueError(
-                f"max_hop {max_hop} and num_bond_types {num_bond_types}, "
-                "expected at least 1"
-            )
+        check_least(1, max_hop=max_hop, num_bond_types=num_bond_types)
         self.num_heads, self.embed_dim = num_heads, embed_dim
         hops, bonds = max_hop + 4, num_bond_types + 3
         self.topology_attention = (
@@ -243,8 +240,7 @@ class GRPEEncoder(Encoder):
         pair_encodings = make_pair_encodings(config.pair_encodings, vocabularies)
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
-        if not noise >= 0:
-            raise ValueError(f"perturb_noise {noise}, expected at least 0")
+        check_least(0, perturb_noise=noise)
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
         self.embed_dim, self.max_hop = embed_dim, config.max_hop

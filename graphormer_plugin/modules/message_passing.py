@@ -14,7 +14,7 @@ from graphormer_plugin.modules.bond_encoder import (
     BondEncoder,
     edge_encoder,
 )
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.convolutions import (
     BondGraphConvolution,
     Edges,
@@ -190,9 +190,7 @@ class MessagePassingEncoder(SparseEncoder):
         check_choice("conv", conv, CONVOLUTIONS)
         check_choice("norm", config.norm, NORMS)
         check_layers(config)
-        hidden_dim = conv_options.get("hidden_dim", 1)
-        if hidden_dim < 1:
-            raise ValueError(f"hidden_dim {hidden_dim}, expected at least 1")
+        check_least(1, hidden_dim=conv_options.get("hidden_dim", 1))
         embed_dim, num_layers = config.encoder_embed_dim, config.encoder_layers
         self.embed_dim = embed_dim
         self.node_encoder = NodeEncoder(vocabularies, embed_dim, config.node_table_size)
@@ -205,8 +203,7 @@ class MessagePassingEncoder(SparseEncoder):
             nn.init.zeros_(self.virtual_node.weight)
         self.bond_owner = CONVOLUTIONS[conv].bonds
         width = conv_options.get("edge_dim", embed_dim)
-        if width < 0:
-            raise ValueError(f"edge_dim {width}, expected at least 0")
+        check_least(0, edge_dim=width)
         if not width:
             self.bond_owner = "none"
 

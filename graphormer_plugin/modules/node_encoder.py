@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.vocabulary import (
     RowLabels,
     Vocabularies,
@@ -38,10 +39,7 @@ class NodeEncoder(VocabularyModule):
         num_features = vocabularies.num_node_features
         self.categorical = node_dims is not None
         if not self.categorical:
-            if num_features < 1:
-                raise ValueError(
-                    f"num_node_features {num_features}, expected at least 1"
-                )
+            check_least(1, num_node_features=num_features)
             self.projection = nn.Linear(num_features, embed_dim)
             return
         if not node_dims:

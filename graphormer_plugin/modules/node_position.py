@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder
+from graphormer_plugin.modules.choices import check_least
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from graphormer_plugin.modules.graph_random import SIGNS, uniform
 
@@ -26,11 +27,8 @@ class CentralityEncoding(nn.Module):
         self, embed_dim: int, num_in_degree: int = 512, num_out_degree: int = 512
     ) -> None:
         super().__init__()
-        if num_in_degree < 1 or num_out_degree < 0:
-            raise ValueError(
-                f"num_in_degree {num_in_degree} and num_out_degree {num_out_degree}, "
-                "expected at least 1 and 0"
-            )
+        check_least(1, num_in_degree=num_in_degree)
+        check_least(0, num_out_degree=num_out_degree)
         self.in_degree = nn.Embedding(num_in_degree, embed_dim)
         self.out_degree = (
             nn.Embedding(num_out_degree, embed_dim) if num_out_degree else None
@@ -63,8 +61,7 @@ class LaplacianEncoding(nn.Module):
 
     def __init__(self, num_vectors: int, embed_dim: int) -> None:
         super().__init__()
-        if num_vectors < 1:
-            raise ValueError(f"lap_pe_dim {num_vectors}, expected at least 1")
+        check_least(1, lap_pe_dim=num_vectors)
         self.num_vectors = num_vectors
         self.projection = nn.Linear(num_vectors, embed_dim)
 
@@ -111,8 +108,7 @@ class WLEncoding(nn.Module):
 
     def __init__(self, num_rows: int, embed_dim: int, rounds: int = 1) -> None:
         super().__init__()
-        if num_rows < 1:
-            raise ValueError(f"wl_rows {num_rows}, expected at least 1")
+        check_least(1, wl_rows=num_rows)
         if rounds not in (1, 2):
             raise ValueError(f"wl_rounds {rounds}, expected 1 or 2")
         self.rounds = rounds
@@ -144,8 +140,7 @@ class RandomWalkEncoding(nn.Module):
 
     def __init__(self, num_steps: int, embed_dim: int) -> None:
         super().__init__()
-        if num_steps < 1:
-            raise ValueError(f"num_steps {num_steps}, expected at least 1")
+        check_least(1, num_steps=num_steps)
         self.projection = nn.Linear(num_steps, embed_dim)
 
     def forward(self, bond: Tensor) -> Tensor:

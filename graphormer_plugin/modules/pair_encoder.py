@@ -16,7 +16,7 @@ from cython_ext.codes import (
 )
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from graphormer_plugin.modules.bond_encoder import BondEncoder, FeatureMap
-from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.choices import check_choice, check_least
 from graphormer_plugin.modules.chromatic_attention import PairVectors
 from graphormer_plugin.modules.pair_encodings import PairEncoding, PairTerms
 from graphormer_plugin.modules.sparse import PAIR_FIELDS, scaled_pair_features
@@ -81,8 +81,8 @@ class PairEncoder(nn.Module):
         check_choice("combination of pair features", combine, COMBINATIONS)
         check_choice("rings", rings, RINGS)
         walks, distances = (encoding in (name, "both") for name in ("rwse", "spde"))
-        if encoding != "none" and num_steps < 1:
-            raise ValueError(f"steps {num_steps} of the encoding, expected at least 1")
+        if encoding != "none":
+            check_least(1, relative_steps=num_steps)
         self.num_steps = num_steps if walks else 0
         self.max_hop = num_steps if distances else 1
         self.rings, self.combine = rings, combine

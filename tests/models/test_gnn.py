@@ -273,7 +273,7 @@ def test_without_residual_connections_a_layer_replaces_its_input():
         ("gat", "attention_dropout", 1.5, "dropout probability 1.5, expected 0 <="),
         ("pna", "towers", 0, "num_towers 0 does not divide embed_dim 16"),
         ("pna", "edge_dim", -1, "edge_dim -1, expected at least 0"),
-        ("gcn", "clamp_max", -1.0, "--clamp-max -1.0, expected at least 0"),
+        ("gcn", "clamp_max", -1.0, "clamp_max -1.0, expected at least 0"),
     ],
 )
 def test_what_is_wrong_is_said(arch, option, value, message):

@@ -343,7 +343,7 @@ def test_pair_work_of_all_layers_is_done_once(monkeypatch):
         ({"rwse_steps": -1, "rwse_dim": 4}, "rwse_steps -1"),
         ({"rwse_steps": 4, "rwse_dim": 8}, "rwse_dim 8 of embed_dim 8"),
         ({"relative_encoding": "rw"}, "unknown relative encoding 'rw', expected rwse"),
-        ({"relative_steps": 0}, "steps 0 of the encoding"),
+        ({"relative_steps": 0}, "relative_steps 0"),
         ({"relative_dim": 8}, "width 8 of the relative encoding"),
         ({"relative_dim": 1, "relative_encoding": "both"}, "width 1 of the relative"),
         ({"relative_dim": 3, "pair_combine": "sum"}, "width 3 .* has none to choose"),
