@@ -45,12 +45,11 @@ VALIDATION = (TASK, (("--path",), "--path, a checkpoint"), BATCHES)
 # it trains nothing, or away from the minimum, without a word.
 LOWEST = {"lr": 0, "update_freq": 1, "distributed_world_size": 1}
 LOWEST |= dict.fromkeys(("log_interval", "save_interval", "validate_interval"), 1)
-# Options that fairseq evaluates as Python. Here they are literals, and no code of a command
-# line runs.
-EVALUATED = (
-    *("adam_betas", "adamax_betas", "lamb_betas", "adafactor_eps"),
-    *("optimizer_overrides", "model_overrides"),
-)
+# Options that fairseq evaluates as Python, and their types. Here they are literals, and no code
+# of a command line runs.
+EVALUATED: dict[str, type] = {"optimizer_overrides": dict, "model_overrides": dict}
+EVALUATED |= {f"{name}_betas": tuple for name in ("adam", "adamax", "lamb")}
+EVALUATED["adafactor_eps"] = tuple
 RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
 # Texts that Hydra, which gets them from fairseq in quotes, changes.
 MISREAD = re.compile(r"\$\{(?!\w+\.\w+\})|\\('|\Z)|\A\?\?\?\Z")
@@ -166,13 +165,13 @@ def check_values(arguments: argparse.Namespace) -> None:
         values = value if isinstance(value, list) else [value]
         if value is not None and min(values, default=low) < low:
             raise _wrong_value(name, value, f"{low} or more")
-    for name in EVALUATED:
+    for name, kind in EVALUATED.items():
         try:
             if isinstance(given.get(name), str):  # a default may be a tuple
-                ast.literal_eval(given[name])
+                kind(ast.literal_eval(given[name]))
         except (ValueError, SyntaxError, TypeError):
-            expected = "numbers such as (0.9, 0.98), or names such as {'lr': 1e-4}"
-            raise _wrong_value(name, given[name], expected) from None
+            example = "(0.9, 0.98)" if kind is tuple else "{'lr': 1e-4}"
+            raise _wrong_value(name, given[name], f"Python such as {example}") from None
 
 
 def check_device(arguments: argparse.Namespace) -> None:
@@ -233,7 +232,7 @@ def check_optimizer(arguments: argparse.Namespace) -> None:
         schedule.step_begin_epoch(1)
         schedule.step_update(0)
     except Exception as error:
-        # An assertion without a message says in its line what it expects.
+        # The line of an assertion without a message has the expectation.
         reason = str(error) or traceback.extract_tb(error.__traceback__)[-1].line
         reason = re.sub(
             r"override \w+\.(\w+)=", lambda match: _flag(match[1], ""), reason

@@ -95,7 +95,7 @@ class GraphCriterion(FairseqCriterion):
         """Sums over this batch, float64; fairseq adds them up over batches and processes.
 
         Args:
-            output: what the model returned, as float32.
+            output: of the model, as float32.
             labels: in their own unit, 0 where missing.
             present: bool, in the shape of ``labels``.
         """
@@ -219,8 +219,8 @@ class GraphCriterion(FairseqCriterion):
         elif loss > DIVERGED * self.first_loss:
             self.warned = True
             logger.warning(
-                "the training diverges: the loss is %.3g, over %s times that of the first "
-                "update; a smaller --lr, more --warmup-updates or --clip-norm may help",
+                "the training diverges: the loss is %.3g, over %s times the loss of the "
+                "first update; a smaller --lr, more --warmup-updates or --clip-norm may help",
                 loss,
                 f"{DIVERGED:,}",
             )

@@ -1,7 +1,7 @@
 """CGT: Self-Attention in Colors: Another Take on Encoding Graph Structure in
 Transformers (Menegaux et al. 2023).
 
-https://hal.science/hal-04105101. The attention (CSA) equals that of the released code
+https://hal.science/hal-04105101. The attention (CSA) equals the released code
 (inria-thoth/csa), which is followed where the paper is silent:
 
 - A linear map with bias follows the attention. At 16 layers of width 256 that makes

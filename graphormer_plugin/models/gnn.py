@@ -5,7 +5,7 @@
 `gine` is GIN with bonds in its messages, and in no table. They have 16 layers, BatchNorm and
 residual connections, and start as the released code: torch's defaults, but GAT
 (Xavier-normal), and PNA and MPNN (small Xavier-uniform, biases 0). On ZINC their numbers
-of weights are the published ones. Differences:
+of weights are as published. Differences:
 
 - PNA and MPNN: the released network had weights that it did not use (in each tower a map
   of the width and a vector of twice the width; 17,920 of 387,155 and 42,240 of 480,805).

@@ -31,7 +31,7 @@ LARGE = 1 << 22  # elements of a [B, N, N, D] above which "auto" is "lean"
 
 @dataclass
 class CGTEncoderConfig(PairTransformerConfig):
-    """Options of `CGTEncoder`; the defaults are those of `cgt_zinc`, except that each
+    """Options of `CGTEncoder`; the defaults are of `cgt_zinc`, except that each
     layer has its own maps of pair features."""
 
     encoder_layers: int = redefault(PairTransformerConfig, "encoder_layers", 10)
@@ -73,7 +73,7 @@ class CGTEncoderConfig(PairTransformerConfig):
         20, "walk steps, and longest distance with its own vector (p)"
     )
     relative_dim: int = option(
-        0, "of the D channels of pair features, those of the relative encoding; 0: half"
+        0, "channels of the relative encoding, of the D of pair features; 0: half"
     )
     pair_combine: str = option(
         "concat", "bonds and relative encoding: concat (Eq. 9) or sum"
@@ -81,7 +81,7 @@ class CGTEncoderConfig(PairTransformerConfig):
     rwse_steps: int = option(
         20, "random-walk return probabilities in the input, 0: none"
     )
-    rwse_dim: int = option(28, "of the D channels of the input, those of --rwse-steps")
+    rwse_dim: int = option(28, "channels of --rwse-steps, of the D of the input")
     rings: str = option(
         "none",
         "pairs of nodes in one ring (section 3.4): additive (a vector), categorical "

@@ -195,7 +195,7 @@ class GatedGraphConvolution(nn.Module):
     """A x_i + (sum of g_ij * B x_j) / (sum of g_ij + 1e-6) with gates g_ij =
     sigmoid(e'_ij), e'_ij = C e_ij + D x_j + E x_i, and new edges e + ReLU(norm(e'))
     (Bresson & Laurent 2017, arXiv:1711.07553, as in Dwivedi et al. 2020). The last
-    layer leaves the edges as they are, because nobody reads new ones."""
+    layer leaves the edges as they are, because nobody reads them."""
 
     def __init__(self, layer: LayerSettings) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ class _EmbeddingSum(torch.autograd.Function):
     def backward(ctx, grad: Tensor) -> tuple[Tensor, None]:
         """Gradient of table."""
         (rows,) = ctx.saved_tensors
-        # float32 at least: a sum of many halves loses the small ones.
+        # float32 at least: a sum of many halves loses small terms.
         wide = torch.promote_types(grad.dtype, torch.float32)
         grad_table = grad.new_zeros(ctx.num_rows, grad.shape[1], dtype=wide)
         source = grad.to(wide).contiguous()

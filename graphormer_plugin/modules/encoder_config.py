@@ -35,7 +35,7 @@ class LayersConfig:
     encoder_layers: int = option(12, "number of layers, >= 1")
     encoder_embed_dim: int = option(768, "width D, a multiple of the heads, if any")
     dropout: float = option(
-        0.1, "dropout on what a layer adds to its input, 0 <= p < 1"
+        0.1, "dropout on the term that a layer adds to its input, 0 <= p < 1"
     )
     node_table_size: int = option(
         0,

@@ -124,7 +124,7 @@ class GraphTransformerLayer(nn.Module):
 
 @dataclass
 class GraphTransformerEncoderConfig(TransformerEncoderConfig):
-    """Options of `GraphTransformerEncoder`; the defaults are those of `gt_zinc`."""
+    """Options of `GraphTransformerEncoder`; the defaults are of `gt_zinc`."""
 
     encoder_layers: int = redefault(TransformerEncoderConfig, "encoder_layers", 10)
     encoder_embed_dim: int = redefault(
@@ -185,7 +185,7 @@ class GraphTransformerEncoder(SparseEncoder):
 
     Layers have the nodes of all graphs one after another, so they see no padding. With
     `full_graph`, real features of edges are not read, bond columns only say that pairs
-    have vectors, and positional encodings are still those of the graph itself.
+    have vectors, and positional encodings still come from the graph itself.
 
     Args:
         vocabularies: of nodes and bonds, e.g. `GraphStore.schema`. Without bond columns

@@ -48,7 +48,7 @@ EDGE_TYPES = ("multi_hop", "single_hop", "node", "aggregation", "none")
 
 @dataclass
 class GraphormerEncoderConfig(VirtualNodeConfig):
-    """Options of `GraphormerEncoder`; the sizes are those of `graphormer_paper_base`."""
+    """Options of `GraphormerEncoder`; the sizes are of `graphormer_paper_base`."""
 
     pre_layernorm: bool = option(
         False, "LayerNorm before each half of a layer (paper), not after"
@@ -101,8 +101,8 @@ class GraphormerEncoderConfig(VirtualNodeConfig):
         "rows of the embedding table of every bond column; 0 takes the dataset's "
         "vocabulary, the published code has 512",
     )
-    num_in_degree: int = option(512, "in-degrees; larger ones share the last row")
-    num_out_degree: int = option(512, "out-degrees; larger ones share the last row")
+    num_in_degree: int = option(512, "in-degrees; larger degrees share the last row")
+    num_out_degree: int = option(512, "out-degrees; larger degrees share the last row")
     num_spatial: int = option(
         512,
         "rows of the distance table, >= 3: unreachable, 0 hops, 1 hop, ...; longer "

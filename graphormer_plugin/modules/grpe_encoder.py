@@ -173,7 +173,7 @@ class RelationEncoding(VocabularyModule):
 
 @dataclass
 class GRPEEncoderConfig(VirtualNodeConfig):
-    """Options of `GRPEEncoder`; the sizes are those of `grpe_standard`."""
+    """Options of `GRPEEncoder`; the sizes are of `grpe_standard`."""
 
     max_hop: int = option(5, "largest distance with a vector of its own, 1 to 253 (L)")
     perturb_noise: float = option(

@@ -109,7 +109,7 @@ class PairEncoder(nn.Module):
         self.bonds = nn.ModuleList(
             BondEncoder(vocabularies, widths["bond"]) for _ in range(kinds)
         )
-        # The vector of the one bond type is the bias of the linear map of features.
+        # The vector of the only bond type is the bias of the linear map of features.
         self.edges = None
         if vocabularies.num_edge_features:
             self.edges = FeatureMap(vocabularies.num_edge_features, widths["bond"])

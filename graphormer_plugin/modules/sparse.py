@@ -7,8 +7,8 @@ from torch import Tensor
 
 
 class NodeLayout:
-    """Converts between flat tensors [S, ...], which hold the S nodes of all graphs one
-    after another, and padded ones [B, N, ...].
+    """Converts between flat tensors [S, ...], which hold the S nodes of all graphs in a
+    row, and padded tensors [B, N, ...].
 
     Args:
         node_mask: [B, N] bool, True where a node is real; real nodes come first.

@@ -43,7 +43,7 @@ class GraphPredictionConfig(DatasetConfig, FairseqDataclass):
     max_pairs: Optional[int] = option(
         None,
         "padded pairs of nodes of a batch, graphs x nodes of the largest squared, >= "
-        "1: what the memory of attention grows with (default: no limit)",
+        "1; the memory of attention grows with them (default: no limit)",
     )
     bucket_ratio: Optional[float] = option(
         None,

@@ -63,7 +63,7 @@ def test_gradients_that_are_not_finite(train, tmp_path, monkeypatch, capsys):
 def test_a_training_that_diverges(train, capsys):
     log = train("run", "--lr", "1e3", "--max-epoch", 2)
     (warning,) = re.findall(".*diverges.*", log)
-    assert "over 1,000 times that of the first update" in warning
+    assert "over 1,000 times the loss of the first update" in warning
     assert "diverges" not in train("calm", "--max-epoch", 1)
 
 
