@@ -56,9 +56,7 @@ MISREAD = re.compile(r"\$\{(?!\w+\.\w+\})|\\('|\Z)|\A\?\?\?\Z")
 
 # argparse's message about a word that is not among the choices, which Python 3.11 quotes.
 CHOICES = re.compile(r"(invalid choice: '.*') \(choose from '?(.*?)'?\)$")
-MOST_CHOICES = (
-    20  # a message with more, such as fairseq's hundreds, has the nearest only
-)
+MOST_CHOICES = 20  # in a message; of fairseq's hundreds it names the nearest
 
 _fairseq_parse = options.parse_args_and_arch
 
