@@ -174,3 +174,14 @@ def set_defaults(cfg: Any, **values: Any) -> None:
     """Gives a preset's values to the options that are not set yet."""
     for name, value in values.items():
         setattr(cfg, name, getattr(cfg, name, value))
+
+
+def set_sizes(cfg: Any, layers: int, width: int, heads: int) -> None:
+    """Gives a preset's sizes of a Transformer; the feed-forward network has its width."""
+    set_defaults(
+        cfg,
+        encoder_layers=layers,
+        encoder_embed_dim=width,
+        encoder_ffn_embed_dim=width,
+        encoder_attention_heads=heads,
+    )

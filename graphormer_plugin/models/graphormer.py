@@ -42,7 +42,12 @@ from typing import Optional
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
+from graphormer_plugin.models._base import (
+    GraphModel,
+    PairConfig,
+    set_defaults,
+    set_sizes,
+)
 from graphormer_plugin.modules import (
     GraphormerEncoder,
     GraphormerEncoderConfig,
@@ -114,16 +119,9 @@ class GraphormerModel(GraphModel):
 # The paper's networks: Tables 7 and 10 and section B.2.2.
 
 
-def _paper(cfg, layers: int, width: int, heads: int) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=layers,
-        encoder_embed_dim=width,
-        encoder_ffn_embed_dim=width,
-        encoder_attention_heads=heads,
-        pre_layernorm=True,
-        input_dropout=0.0,
-    )
+def _paper(cfg, **sizes: int) -> None:
+    set_sizes(cfg, **sizes)
+    set_defaults(cfg, pre_layernorm=True, input_dropout=0.0)
 
 
 @register_model_architecture("graphormer", "graphormer_paper_slim")
@@ -159,13 +157,10 @@ def graphormer_paper_deep(cfg) -> None:
 # The networks of the second version, under its names.
 
 
-def _released(cfg, layers: int, width: int, heads: int) -> None:
+def _released(cfg, **sizes: int) -> None:
+    set_sizes(cfg, **sizes)
     set_defaults(
         cfg,
-        encoder_layers=layers,
-        encoder_embed_dim=width,
-        encoder_ffn_embed_dim=width,
-        encoder_attention_heads=heads,
         encoder_normalize_before=True,
         head_style="transform",
         apply_graphormer_init=True,

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from fairseq.models import register_model, register_model_architecture
 
-from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
+from graphormer_plugin.models._base import GraphModel, PairConfig, set_sizes
 from graphormer_plugin.modules import (
     GRPEEncoder,
     GRPEEncoderConfig,
@@ -63,35 +63,25 @@ class GRPEModel(GraphModel):
 # Sizes of Table 1.
 
 
-def _sizes(cfg, layers: int, width: int, ffn_width: int, heads: int) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=layers,
-        encoder_embed_dim=width,
-        encoder_ffn_embed_dim=ffn_width,
-        encoder_attention_heads=heads,
-    )
-
-
 @register_model_architecture("grpe", "grpe_tiny")
 def grpe_tiny(cfg) -> None:
     """GRPE-Tiny."""
-    _sizes(cfg, layers=4, width=64, ffn_width=64, heads=8)
+    set_sizes(cfg, layers=4, width=64, heads=8)
 
 
 @register_model_architecture("grpe", "grpe_small")
 def grpe_small(cfg) -> None:
     """GRPE-Small."""
-    _sizes(cfg, layers=12, width=80, ffn_width=80, heads=8)
+    set_sizes(cfg, layers=12, width=80, heads=8)
 
 
 @register_model_architecture("grpe", "grpe_standard")
 def grpe_standard(cfg) -> None:
     """GRPE-Standard."""
-    _sizes(cfg, layers=12, width=768, ffn_width=768, heads=32)
+    set_sizes(cfg, layers=12, width=768, heads=32)
 
 
 @register_model_architecture("grpe", "grpe_large")
 def grpe_large(cfg) -> None:
     """GRPE-Large."""
-    _sizes(cfg, layers=18, width=1024, ffn_width=1024, heads=32)
+    set_sizes(cfg, layers=18, width=1024, heads=32)
