@@ -117,7 +117,7 @@ def column_labels(
 
 
 def feature_labels(weights: Mapping[str, Tensor], name: str) -> dict[str, RowLabels]:
-    """Labels of the linear map [D, F] of that name, if there is one: columns of features."""
+    """Columns of features as labels of a linear map [D, F]; empty without this weight."""
     if name not in weights:
         return {}
     columns = range(weights[name].shape[1])
