@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from cython_ext import _attention
-from cython_ext._checks import checked_array, checked_integer, checked_shape
+from cython_ext._checks import checked_array, checked_integer
 from cython_ext._team import gomp_parallel
 
 # Whether the compiler has vector types, as GCC and clang have.
@@ -97,7 +97,6 @@ def relative_attention_gradient(
         The gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
         the last row, or None; and of the bias, or None.
     """
-    checked_array("grad", grad, FLOAT, 3)
     return _run(
         grad, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
     )
@@ -116,34 +115,30 @@ def _run(
     """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
-    checked_array("qkv", qkv, FLOAT, 3)
-    batch, nodes, width = qkv.shape
-    heads = 0
+    batch, nodes, width = checked_array("qkv", qkv, FLOAT, (None,) * 3).shape
+    heads, rows, d = 0, 1, 0
     if relations is not None:
-        if not isinstance(relations, Relations):
-            raise ValueError(f"relations are {relations!r:.40}, expected Relations")
-        heads, rows, d = checked_array("query_table", relations[0], FLOAT, 3).shape
-        if not heads or not rows or not d:
-            raise ValueError(f"query_table has shape {[heads, rows, d]}")
-        for name, table in zip(Relations._fields[1:3], relations[1:3]):
-            checked_shape(name, table, FLOAT, (heads, rows, d))
-        checked_shape("relation_index", relations[3], INDEX, (batch, nodes, nodes))
-        checked_shape("qkv", qkv, FLOAT, (batch, nodes, 3 * heads * d))
+        heads, rows, d = np.shape(relations.query_table)
+        for name, table in zip(Relations._fields[:3], relations[:3]):
+            checked_array(name, table, FLOAT, (heads, rows, d))
+        pairs = (batch, nodes, nodes)
+        checked_array("relation_index", relations.relation_index, INDEX, pairs)
     if attn_bias is not None:
-        checked_array("attn_bias", attn_bias, FLOAT, 4)
-        heads = heads or attn_bias.shape[1]
-        checked_shape("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
-    if not heads or not width or width % (3 * heads):
+        heads = heads or np.shape(attn_bias)[1]
+        checked_array("attn_bias", attn_bias, FLOAT, (batch, heads, nodes, nodes))
+    d = d or width // max(3 * heads, 1)
+    if not rows or not width or width != 3 * heads * d:
         raise ValueError(
-            f"qkv has width {width}, expected a multiple of 3 for each of {heads} heads"
+            f"qkv has width {width} and tables {rows} rows, expected width "
+            f"{3 * heads * d} for {heads} heads, and at least a row"
         )
-    if not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+    if not 0 <= dropout < 1:
         raise ValueError(f"dropout is {dropout}, expected 0 <= p < 1")
     parts = min(batch, PARTS)
     out = np.empty((batch, nodes, width // 3), np.float32)
     grad_tables = grad_bias = None
     if grad is not None:
-        checked_shape("grad", grad, FLOAT, out.shape)
+        checked_array("grad", grad, FLOAT, out.shape)
         out = np.empty_like(qkv)
         if relations is not None:
             grad_tables = np.zeros((parts, 3, heads, rows, d), np.float32)

@@ -1,4 +1,33 @@
-"""Padded batches of stored graphs."""
+"""Padded batches of stored graphs.
+
+``B`` is the number of graphs, ``N`` the number of nodes of the largest one (0 for an empty
+batch), and ``[i, j]`` describes the pair from node ``i`` to node ``j``. Padding is 0 unless
+stated otherwise. Bond types are uint8, or uint16 if ``num_bond_types > 255``.
+
+| field | shape and type | meaning |
+|---|---|---|
+| `x` | [B, N, F] int16 | stored node column; int32 or float32 if it is stored so |
+| `lap_pe`, `pos` | [B, N, k] float32 | stored node columns |
+| `wl_role` | [B, N] int32 | stored node column |
+| `node_mask` | [B, N] bool | True for a real node |
+| `in_degree`, `out_degree` | [B, N] int16 | distinct neighbours: parallel edges |
+| | | count once, and so does a self-loop |
+| `dist` | [B, N, N] uint8 | hops, `FAR` or `UNREACHABLE`; padding is `UNREACHABLE` |
+| `bond` | [B, N, N] bond type | of the edge, the lowest of parallel ones; |
+| | | 0 for none and on the diagonal |
+| `path_bond` | [B, N, N, L] bond type | of the first `L` edges of the shortest path; |
+| | | 0 past its end |
+| `relation_index` | [B, N, N] uint8 | position in `relations`; uint16 if there can be |
+| | | more than 256 of them |
+| `relations` | [R] int64 | relations (`codes.py`) that occur in the batch and |
+| | | `RELATION_VIRTUAL`, ascending |
+| `ring` | [B, N, N] uint8 | 1 if the two nodes, or the one node, belong to a stored |
+| | | ring together |
+| `edge_index` | [2, sum E] int64 | edges; nodes are numbered without padding |
+| `edge_bond` | [sum E] bond type | of each edge |
+| `edge_attr` | [sum E, C] float32 | stored column of edges |
+| `node_graph` | [sum N] int64 | position in the batch of its graph |
+"""
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -62,35 +91,6 @@ def build_batch(
 ) -> dict[str, np.ndarray]:
     """Builds the padded arrays of a batch of stored graphs in one call.
 
-    Below, ``B = len(graph_ids)``, ``N`` is the number of nodes of the largest of these
-    graphs (0 for an empty batch), and ``[i, j]`` describes the pair from node ``i`` to
-    node ``j``. Padding is 0 unless stated otherwise. Bond types are uint8, or uint16 if
-    ``num_bond_types > 255``.
-
-    | field | shape and type | meaning |
-    |---|---|---|
-    | `x` | [B, N, F] int16 | stored node column; int32 or float32 if it is stored so |
-    | `lap_pe`, `pos` | [B, N, k] float32 | stored node columns |
-    | `wl_role` | [B, N] int32 | stored node column |
-    | `node_mask` | [B, N] bool | True for a real node |
-    | `in_degree`, `out_degree` | [B, N] int16 | distinct neighbours: parallel edges |
-    | | | count once, and so does a self-loop |
-    | `dist` | [B, N, N] uint8 | hops, `FAR` or `UNREACHABLE`; padding is `UNREACHABLE` |
-    | `bond` | [B, N, N] bond type | of the edge, the lowest of parallel ones; |
-    | | | 0 for none and on the diagonal |
-    | `path_bond` | [B, N, N, L] bond type | of the first `L` edges of the shortest path; |
-    | | | 0 past its end |
-    | `relation_index` | [B, N, N] uint8 | position in `relations`; uint16 if there can be |
-    | | | more than 256 of them |
-    | `relations` | [R] int64 | relations (`codes.py`) that occur in the batch and |
-    | | | `RELATION_VIRTUAL`, ascending |
-    | `ring` | [B, N, N] uint8 | 1 if the two nodes, or the one node, belong to a stored |
-    | | | ring together |
-    | `edge_index` | [2, sum E] int64 | edges; nodes are numbered without padding |
-    | `edge_bond` | [sum E] bond type | of each edge |
-    | `edge_attr` | [sum E, C] float32 | stored column of edges |
-    | `node_graph` | [sum N] int64 | position in the batch of its graph |
-
     Args:
         columns: C-contiguous arrays of the types in ``columns.DTYPES``, for instance a
             store's memory maps, which may be read-only. ``node_offset`` and
@@ -102,7 +102,7 @@ def build_batch(
             ``[S + 1]`` the rows of each ring, and ``ring_node`` its nodes, numbered
             within the graph. Only what ``fields`` need must be there.
         graph_ids: Numbers of graphs, each in ``0..G-1``; any order, repeats allowed.
-        fields: Names from the table. Either of ``relation_index`` and ``relations``
+        fields: Names from the table above. Either of ``relation_index`` and ``relations``
             gives both.
         num_bond_types: Largest bond type, in 0..65535.
         max_nodes: Largest number of nodes that a graph may have; None for no limit.
@@ -126,20 +126,12 @@ def build_batch(
     """
     fields = _checked_fields(fields)
     num_bond_types = checked_integer("num_bond_types", num_bond_types, 0, 65535)
-    if max_nodes is not None:
-        max_nodes = checked_integer("max_nodes", max_nodes, 0)
     if max_dist is not None:
         max_dist = checked_integer("max_dist", max_dist, 1, MAX_HOPS)
-    if max_hop is not None:
+    if "relation_index" in fields:
         max_hop = checked_integer("max_hop", max_hop, 1, MAX_HOPS)
-    path_length = checked_integer("path_length", path_length, 0, 65535)
-    num_threads = checked_integer("num_threads", num_threads, 1)
-    if "relation_index" in fields and max_hop is None:
-        raise ValueError(
-            "max_hop is None, expected an integer for field relation_index"
-        )
-    if "path_bond" in fields and path_length == 0:
-        raise ValueError("path_length is 0, expected at least 1 for field path_bond")
+    if "path_bond" in fields:
+        path_length = checked_integer("path_length", path_length, 1, 65535)
 
     stored = checked_columns(columns, _columns_of(fields), fields)
     ids = checked_graph_ids(graph_ids, len(stored["node_offset"]) - 1)
@@ -175,16 +167,10 @@ def build_batch(
 
 def _checked_fields(fields: Iterable[str]) -> frozenset[str]:
     """Returns the names as a set; ``relations`` implies ``relation_index``."""
-    if isinstance(fields, str):
-        raise ValueError(f"fields is the string {fields!r}, expected several names")
-    try:
-        names = frozenset(fields)
-    except TypeError:
-        raise ValueError(f"fields is {fields!r}, expected several names") from None
-    unknown = names - FIELDS
-    if unknown:
+    names = frozenset(fields)
+    if names - FIELDS:
         raise ValueError(
-            f"fields has {sorted(map(repr, unknown))}, expected names among "
+            f"fields has {sorted(names - FIELDS)}, expected names among "
             f"{sorted(FIELDS)}"
         )
     if "relations" in names:
@@ -274,7 +260,7 @@ def _allocate_edge_fields(
         farthest = MAX_HOPS if max_dist is None else max_dist
         job.dist_of_hop = np.where(hops > farthest, FAR, hops).astype(np.uint16)
         job.dist_of_hop[width] = UNREACHABLE
-    if "relation_index" in fields and max_hop is not None:
+    if max_hop is not None and "relation_index" in fields:
         number = num_relations(max_hop, job.num_bond_types)
         if number > 65536:
             raise ValueError(
@@ -340,11 +326,11 @@ def _fill_rings(
 def _describe(job: BatchJob, graph: int, position: int, code: int, value: int) -> str:
     """Says what the kernel found wrong in a graph."""
     nodes = int(job.node_count[position])
+    name = "edge_src" if code == BAD_SOURCE else "edge_dst"
+    end = f"{name} of graph {graph} holds {value}, expected a node in [0, {nodes})"
     return {
-        BAD_SOURCE: f"edge_src of graph {graph} holds {value}, expected a node in "
-        f"[0, {nodes})",
-        BAD_TARGET: f"edge_dst of graph {graph} holds {value}, expected a node in "
-        f"[0, {nodes})",
+        BAD_SOURCE: end,
+        BAD_TARGET: end,
         BAD_BOND: f"edge_bond of graph {graph} holds {value}, expected a type in "
         f"[1, {job.num_bond_types}]",
         BAD_ORDER: f"edge {value} of graph {graph} is out of order, expected edges "

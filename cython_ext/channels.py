@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext import _channels
-from cython_ext._checks import checked_array, checked_integer, checked_shape
+from cython_ext._checks import checked_array, checked_integer
 from cython_ext._team import gomp_parallel
 from cython_ext.attention import FLOAT, HAS_ATTENTION, PARTS
 
@@ -72,7 +72,6 @@ def channel_attention_gradient(
     Returns:
         The gradients of base, v, att and val.
     """
-    checked_array("grad", grad, FLOAT, 3)
     return _run(grad, base, v, features, att, val, keep, num_threads)
 
 
@@ -89,24 +88,26 @@ def _run(
     """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:
         raise NotImplementedError("compiled without vector types")
-    batch, nodes, width = checked_array("v", v, FLOAT, 3).shape
-    _, receivers, _, heads = checked_array("base", base, FLOAT, 4).shape
+    batch, nodes, width = checked_array("v", v, FLOAT, (None,) * 3).shape
+    receivers, _, heads = np.shape(base)[1:]
     if receivers != 1:
         receivers = nodes
-    checked_shape("base", base, FLOAT, (batch, receivers, nodes, heads))
-    if not heads or not width or width % heads:
-        raise ValueError(f"v has width {width}, expected a multiple of {heads} heads")
-    number = checked_array("features", features, FLOAT, 4).shape[3]
-    checked_shape("features", features, FLOAT, (batch, nodes, nodes, number))
-    if not number:
-        raise ValueError("features has width 0, expected at least 1")
-    checked_shape("att", att, FLOAT, (number, width))
-    if val is not None:
-        checked_shape("val", val, FLOAT, (number, width))
-    if keep is not None:
-        checked_shape("keep", keep, FLOAT, (batch, nodes, nodes))
-    if grad is not None:
-        checked_shape("grad", grad, FLOAT, v.shape)
+    number, pairs = np.shape(features)[-1], (batch, nodes, nodes)
+    for name, array, shape in (
+        ("base", base, (batch, receivers, nodes, heads)),
+        ("features", features, (*pairs, number)),
+        ("att", att, (number, width)),
+        ("val", val, (number, width)),
+        ("keep", keep, pairs),
+        ("grad", grad, v.shape),
+    ):
+        if array is not None or name == "att":
+            checked_array(name, array, FLOAT, shape)
+    if not heads or not number or not width or width % heads:
+        raise ValueError(
+            f"{number} features and v of width {width}, expected at least 1 and a "
+            f"multiple of {heads} heads"
+        )
     num_threads = checked_integer("num_threads", num_threads, 1)
 
     parts = min(batch, PARTS)  # of the graphs; few graphs are split by receivers

@@ -85,75 +85,44 @@ def checked_columns(
         ValueError: If a column is missing or has a wrong type or shape, or if the
             lengths of columns and the ends of their offsets disagree.
     """
-    if not isinstance(columns, Mapping):
-        raise ValueError(
-            f"columns is a {type(columns).__name__}, expected a mapping of names to "
-            "arrays"
-        )
     stored = {}
     for name in names:
         if name not in columns:
             raise ValueError(
-                f"columns has {sorted(map(str, columns))}, expected {name} for fields "
+                f"columns has {sorted(columns)}, expected {name} for fields "
                 f"{sorted(fields)}"
             )
-        ndim = 2 if name in MATRICES else 1
-        stored[name] = checked_array(name, columns[name], DTYPES[name], ndim)
-        if ndim == 2 and stored[name].shape[1] == 0:
-            raise ValueError(
-                f"{name} has shape {stored[name].shape}, expected at least one column"
-            )
+        shape = (None, None) if name in MATRICES else (None,)
+        stored[name] = checked_array(name, columns[name], DTYPES[name], shape)
     for name, array in stored.items():
-        if name.endswith(("_offset", "_start")):
-            if len(array) == 0:
-                raise ValueError(
-                    f"{name} is empty, expected one entry per graph and one"
-                )
+        if name in ("edge_offset", "ring_offset"):
+            rows, source = len(stored["node_offset"]), "the length of node_offset"
+        elif name == "ring_start":
+            rows, source = int(stored["ring_offset"][-1]) + 1, "ring_offset[-1] + 1"
         else:
             offset = "edge_offset" if name.startswith("edge") else "node_offset"
             offset = "ring_start" if name == "ring_node" else offset
-            if len(array) != stored[offset][-1]:
-                raise ValueError(
-                    f"{name} has {len(array)} rows, expected {offset}[-1] = "
-                    f"{stored[offset][-1]}"
-                )
-    for name in ("edge_offset", "ring_offset"):
-        if name in stored and len(stored[name]) != len(stored["node_offset"]):
+            rows, source = int(stored[offset][-1]), f"{offset}[-1]"
+        if name != "node_offset" and len(array) != rows:
             raise ValueError(
-                f"{name} has {len(stored[name])} entries, expected as many as "
-                f"node_offset, {len(stored['node_offset'])}"
-            )
-    if "ring_offset" in stored:
-        if stored["ring_offset"][-1] != len(stored["ring_start"]) - 1:
-            raise ValueError(
-                f"ring_start has {len(stored['ring_start'])} entries, expected "
-                f"ring_offset[-1] + 1 = {stored['ring_offset'][-1] + 1}"
+                f"{name} has {len(array)} rows, expected {source} = {rows}"
             )
     return stored
 
 
 def checked_graph_ids(graph_ids: Iterable[int], num_graphs: int) -> np.ndarray:
     """Returns the numbers of graphs as int64 ``[B]``, each in ``0..num_graphs-1``."""
-    try:
-        array = np.asarray(
-            graph_ids if isinstance(graph_ids, np.ndarray) else list(graph_ids)
-        )
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"graph_ids is a {type(graph_ids).__name__}, expected a sequence of "
-            "integers"
-        ) from None
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+    ids = graph_ids if isinstance(graph_ids, np.ndarray) else list(graph_ids)
+    array = np.asarray(ids) if len(ids) else np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(
             f"graph_ids has dtype {array.dtype} and shape {array.shape}, expected "
             "integers of shape (B,)"
         )
-    outside = (array < 0) | (array >= num_graphs)
-    if outside.any():
-        place = int(outside.argmax())
+    outside = array[(array < 0) | (array >= num_graphs)]
+    if outside.size:
         raise ValueError(
-            f"graph_ids[{place}] is {array[place]}, expected a graph in "
-            f"[0, {num_graphs})"
+            f"graph_ids has {outside[0]}, expected graphs in [0, {num_graphs})"
         )
     return array.astype(np.int64)
 

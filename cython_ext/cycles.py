@@ -75,13 +75,12 @@ def chordless_cycles(
     ends = [stored[name][edges].astype(np.int64) for name in ("edge_src", "edge_dst")]
     size_of_edge = np.repeat(np.diff(offsets[0]), np.diff(offsets[1]))
     for name, end in zip(("edge_src", "edge_dst"), ends):
-        wrong = (end < 0) | (end >= size_of_edge)
-        if wrong.any():
-            place = int(wrong.argmax())
-            graph = first + int(np.searchsorted(offsets[1], place, "right")) - 1
+        outside = np.flatnonzero((end < 0) | (end >= size_of_edge))
+        if outside.size:
+            graph = first + np.searchsorted(offsets[1], outside[0], "right") - 1
             raise ValueError(
-                f"{name} of graph {graph} holds {end[place]}, expected a node in "
-                f"[0, {size_of_edge[place]})"
+                f"{name} of graph {graph} holds {end[outside[0]]}, expected a node in "
+                f"[0, {size_of_edge[outside[0]]})"
             )
     count = np.zeros(last - first, dtype=np.int64)
     wrong, sizes, nodes = _cycles.find_cycles(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cython_ext import _molecule
+from cython_ext._checks import checked_array
 
 # Values that a row of codes has: those of a byte.
 CODES = 256
@@ -48,9 +49,5 @@ def read_molecule(
         ("atom_codes", atom_codes, ATOM_COLUMNS),
         ("bond_codes", bond_codes, BOND_COLUMNS),
     ):
-        if codes.shape != (len(columns), CODES):
-            raise ValueError(
-                f"{name} has shape {list(codes.shape)}, expected "
-                f"[{len(columns)}, {CODES}]"
-            )
+        checked_array(name, codes, (np.dtype(np.int64),), (len(columns), CODES))
     return _molecule.read_molecule(binary, atom_codes, bond_codes)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from cython_ext import _shortest_path
-from cython_ext._checks import INT32_MAX, checked_array, checked_integer, checked_square
+from cython_ext._checks import INT32_MAX, checked_array, checked_integer
 
 _UINT8, _UINT16, _INT32, _INT64, _FLOAT64 = map(
     np.dtype, "uint8 uint16 int32 int64 float64".split()
@@ -45,9 +45,7 @@ def shortest_paths(
         >>> pred[0]
         array([-1,  0,  1], dtype=int32)
     """
-    edge_index = checked_array("edge_index", edge_index, (_INT64,), 2)
-    if edge_index.shape[0] != 2:
-        raise ValueError(f"edge_index has shape {edge_index.shape}, expected (2, E)")
+    edge_index = checked_array("edge_index", edge_index, (_INT64,), (2, None))
     n = checked_integer("n", n, 0, INT32_MAX - 1)
     if not directed:
         edge_index = np.concatenate([edge_index, edge_index[::-1]], axis=1)
@@ -90,39 +88,21 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ValueError: If ``weights`` has another type or shape, holds NaN, -inf, numbers
             whose sums overflow or integers other than 0 and 1, or has a negative cycle.
     """
-    weights = checked_square("weights", weights, (_FLOAT64, *_ADJACENCY_DTYPES))
     n = len(weights)
+    weights = checked_array("weights", weights, (_FLOAT64, *_ADJACENCY_DTYPES), (n, n))
     if weights.dtype != _FLOAT64:
-        other = (weights != 0) & (weights != 1)
-        if other.any():
-            i, j = np.unravel_index(other.argmax(), other.shape)
-            raise ValueError(
-                f"weights[{i}, {j}] is {weights[i, j]}, expected 0 or 1 in an "
-                f"adjacency of dtype {weights.dtype}; pass lengths as float64"
-            )
         dist = np.where(weights != 0, 1.0, np.inf)
+        unusable = (weights != 0) & (weights != 1)
+        expected = "0 or 1 in an adjacency; pass lengths as float64"
     else:
         dist = weights.copy()
-        unusable = np.isnan(dist) | (dist == -np.inf)
-        if unusable.any():
-            i, j = np.unravel_index(unusable.argmax(), unusable.shape)
-            raise ValueError(
-                f"weights[{i}, {j}] is {dist[i, j]}, expected a number or inf"
-            )
-        longest = np.abs(dist, where=np.isfinite(dist), out=np.zeros_like(dist)).max(
-            initial=0.0
-        )
-        if longest > np.finfo(np.float64).max / (2 * n + 2):
-            raise ValueError(
-                f"weights has a length of {longest}, expected sums of {n} lengths to "
-                "be finite"
-            )
-    loops = dist.diagonal()
-    if (loops < 0).any():
-        node = int((loops < 0).argmax())
-        raise ValueError(
-            f"weights[{node}, {node}] is {loops[node]}, a negative cycle; expected none"
-        )
+        largest = np.finfo(np.float64).max / (2 * n + 2)
+        unusable = ~(np.abs(dist) <= largest) & (dist != np.inf)
+        np.fill_diagonal(unusable, unusable.diagonal() | (dist.diagonal() < 0))
+        expected = "inf, or a length whose sums are finite, not negative for a loop"
+    if unusable.any():
+        i, j = np.argwhere(unusable)[0]
+        raise ValueError(f"weights[{i}, {j}] is {weights[i, j]}, expected {expected}")
     np.fill_diagonal(dist, np.inf)
     edge = np.isfinite(dist)
     pred = np.where(edge, np.arange(n, dtype=np.int32)[:, None], np.int32(-1))
@@ -168,21 +148,17 @@ def extract_paths(
                [ 0,  1,  2, -1]], dtype=int32)
     """
     # A copy, which no other thread can change while the kernel follows it.
-    pred = checked_square("pred", pred, (_INT32,)).copy()
     n = len(pred)
+    pred = checked_array("pred", pred, (_INT32,), (n, n)).copy()
     max_length = checked_integer("max_length", max_length, 1)
     outside = (pred < -1) | (pred >= n)
     np.fill_diagonal(outside, pred.diagonal() != -1)
     if outside.any():
-        i, j = np.unravel_index(outside.argmax(), outside.shape)
+        i, j = np.argwhere(outside)[0]
         expected = "-1 on the diagonal" if i == j else f"a node in [0, {n}) or -1"
         raise ValueError(f"pred[{i}, {j}] is {pred[i, j]}, expected {expected}")
     if values is not None:
-        values = checked_square("values", values, (_UINT8, _UINT16, _INT32))
-        if values.shape != pred.shape:
-            raise ValueError(
-                f"values has shape {values.shape}, expected that of pred {pred.shape}"
-            )
+        values = checked_array("values", values, (_UINT8, _UINT16, _INT32), (n, n))
         values = values.astype(np.int32)
     padding = -1 if values is None else 0
     paths = np.full((n, n, max_length), padding, dtype=np.int32)

@@ -1,5 +1,6 @@
+"""Padded batches: known graphs, the definition on random ones, wrong columns."""
+
 import multiprocessing
-import re
 import subprocess
 import sys
 import tracemalloc
@@ -287,49 +288,23 @@ def test_ids_of_any_kind(kind):
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"ids": [0, 2]}, r"graph_ids\[1\] is 2, expected a graph in \[0, 2\)"),
-        ({"ids": [-1]}, r"graph_ids\[0\] is -1"),
+        ({"ids": [0, 2]}, r"graph_ids has 2, expected graphs in \[0, 2\)"),
+        ({"ids": [-1]}, "graph_ids has -1"),
         ({"ids": [2**70]}, "graph_ids has dtype object"),
         ({"ids": [0.5]}, "graph_ids has dtype float64"),
-        ({"ids": [[0]]}, r"shape \(1, 1\), expected integers of shape \(B,\)"),
+        ({"ids": [[0]]}, r"graph_ids .* shape \(1, 1\)"),
         ({"ids": [True]}, "graph_ids has dtype bool"),
-        ({"ids": 3}, "graph_ids is a int, expected a sequence of integers"),
-        ({"ids": [0, [1]]}, "expected a sequence of integers"),
-        (
-            {"fields": ["dist", "hop"]},
-            r"fields has \[\"'hop'\"\], expected names among",
-        ),
-        ({"fields": "dist"}, "fields is the string 'dist'"),
-        ({"fields": None}, "fields is None"),
-        ({"fields": [["dist"]]}, "expected several names"),
-        (
-            {"num_bond_types": 1},
-            r"edge_bond of graph 0 holds 2, expected a type in \[1, 1\]",
-        ),
+        ({"fields": ["dist", "hop"]}, r"fields has \['hop'\], expected"),
+        ({"num_bond_types": 1}, r"edge_bond of graph 0 holds 2, .* \[1, 1\]"),
         ({"num_bond_types": -1}, "num_bond_types is -1"),
-        (
-            {"num_bond_types": 65536},
-            "num_bond_types is 65536, expected an integer in 0",
-        ),
+        ({"num_bond_types": 65536}, "num_bond_types is 65536, expected .* 0"),
         ({"num_bond_types": 65535, "max_hop": 5}, "make 65543 relations"),
-        ({"num_bond_types": None}, "num_bond_types is None"),
         ({"max_nodes": 2}, "graph 0 has 3 nodes, expected at most max_nodes = 2"),
-        ({"max_nodes": -1}, "max_nodes is -1"),
         ({"max_dist": 0}, r"max_dist is 0, expected an integer in 1..253"),
         ({"max_dist": 254}, "max_dist is 254"),
-        ({"max_dist": 2.5}, "max_dist is 2.5"),
         ({"max_hop": 0}, r"max_hop is 0, expected an integer in 1..253"),
         ({"max_hop": 254}, "max_hop is 254"),
-        (
-            {"max_hop": None},
-            "max_hop is None, expected an integer for field relation_index",
-        ),
-        ({"path_length": -1}, "path_length is -1"),
-        (
-            {"path_length": 0},
-            "path_length is 0, expected at least 1 for field path_bond",
-        ),
-        ({"num_threads": 0}, "num_threads is 0"),
+        ({"path_length": 0}, "path_length is 0, expected .* 1"),
     ],
 )
 def test_refuses_arguments(options, message):
@@ -350,74 +325,38 @@ def changed(index, value):
 @pytest.mark.parametrize(
     "name, change, message",
     [
-        (
-            "edge_src",
-            changed(2, 3),
-            r"edge_src of graph 1 holds 3, expected a node in [0, 3)",
-        ),
+        ("edge_src", changed(2, 3), r"edge_src of graph 1 holds 3, .* \[0, 3\)"),
         ("edge_dst", changed(3, 200), "edge_dst of graph 1 holds 200"),
         ("edge_dst", lambda a: changed(2, -7)(a.astype("i4")), "holds -7"),
         ("edge_bond", changed(3, 0), "edge_bond of graph 1 holds 0"),
         ("edge_bond", changed(3, 10), "edge_bond of graph 1 holds 10"),
         ("edge_src", changed(0, 2), "edge 1 of graph 1 is out of order"),
-        (
-            "edge_offset",
-            changed(1, 5),
-            "edge_offset of graph 0 runs from 0 to 5, expected an ascending",
-        ),
-        (
-            "edge_offset",
-            changed(2, 9),
-            "edge_src has 4 rows, expected edge_offset[-1] = 9",
-        ),
+        ("edge_offset", changed(1, 5), "edge_offset of graph 0 runs from 0 to 5"),
         ("edge_offset", changed(0, -1), "edge_offset of graph 0 runs from -1 to 0"),
-        (
-            "node_offset",
-            changed(1, -(2**63)),
-            "node_offset of graph 0 runs from 0 to -9",
-        ),
-        (
-            "node_offset",
-            changed(1, 2**63 - 1),
-            "node_offset of graph 0 runs from 0 to 9",
-        ),
-        ("node_offset", changed(2, 3), "x has 4 rows, expected node_offset[-1] = 3"),
-        ("edge_offset", lambda a: a[:-1], "edge_src has 4 rows, expected edge_offset"),
-        ("edge_offset", lambda a: np.append(a, 4), "edge_offset has 4 entries"),
-        ("node_offset", lambda a: a[:0], "node_offset is empty"),
-        (
-            "edge_src",
-            lambda a: a[:3].copy(),
-            "edge_src has 3 rows, expected edge_offset",
-        ),
-        (
-            "edge_src",
-            lambda a: a.astype("i8"),
-            "edge_src has dtype int64, expected uint8",
-        ),
-        ("edge_src", lambda a: a.astype(">u2"), "edge_src has dtype >u2"),
-        ("edge_src", lambda a: a.repeat(2)[::2], "edge_src has strides (4,)"),
-        ("edge_bond", lambda a: a[:, None], "edge_bond has 2 dimensions"),
-        ("x", lambda a: a.astype(float), "x has dtype float64"),
-        ("x", lambda a: np.asfortranarray(a), "x has strides"),
-        ("x", lambda a: a[:, :0].copy(), "x has shape (4, 0), expected at least one"),
-        ("x", lambda a: a.tolist(), "x is a list, expected a numpy array"),
+        ("node_offset", changed(1, -(2**63)), "node_offset of graph 0 runs .* -9"),
+        ("node_offset", changed(1, 2**63 - 1), "node_offset of graph 0 runs .* 9"),
+        ("ring_node", changed(0, 3), "ring_node of graph 1 holds 3, expected a node"),
+        ("ring_start", changed(1, 7), "ring_start of ring 0 runs from 0 to 7"),
+        ("ring_offset", changed(1, 3), "ring_offset of graph 0 runs from 0 to 3"),
+        # lengths
+        ("edge_offset", changed(2, 9), r"edge_src has 4 rows, .* edge_offset.* = 9"),
+        ("node_offset", changed(2, 3), r"x has 4 rows, .* node_offset.* = 3"),
+        ("edge_offset", lambda a: np.append(a, 4), "edge_offset has 4 rows"),
+        ("edge_src", lambda a: a[:3].copy(), "edge_src has 3 rows"),
         ("wl_role", lambda a: a[:-1].copy(), "wl_role has 3 rows"),
+        ("ring_node", lambda a: a[:-1], "ring_node has 3 rows, expected ring_start"),
+        ("ring_start", lambda a: a[:-1], "ring_start has 2 rows, .* = 3"),
+        ("ring_offset", lambda a: a[1:], "ring_offset has 2 rows, .* = 3"),
+        # types, shapes and order in memory
+        ("edge_src", lambda a: a.astype("i8"), "edge_src .* int64, .* uint8"),
+        ("edge_src", lambda a: a.astype(">u2"), "edge_src has dtype >u2"),
+        ("edge_src", lambda a: a.repeat(2)[::2], "edge_src .* strides .* C-contiguous"),
+        ("edge_bond", lambda a: a[:, None], r"edge_bond .* \[4, 1\] .* \[any\]"),
+        ("x", lambda a: a.astype(float), "x has dtype float64"),
+        ("x", lambda a: np.asfortranarray(a), "x .* C-contiguous"),
         ("pos", lambda a: a.view("i4"), "pos has dtype int32"),
         ("node_offset", lambda a: a.astype("i4"), "node_offset has dtype int32"),
         ("lap_pe", None, "expected lap_pe for fields"),
-        ("ring_node", None, "expected ring_node for fields"),
-        ("ring_node", changed(0, 3), "ring_node of graph 1 holds 3, expected a node"),
-        ("ring_node", lambda a: a[:-1], "ring_node has 3 rows, expected ring_start"),
-        ("ring_start", changed(1, 7), "ring_start of ring 0 runs from 0 to 7"),
-        (
-            "ring_start",
-            lambda a: a[:-1],
-            "ring_node has 4 rows, expected ring_start[-1] = 2",
-        ),
-        ("ring_offset", changed(1, 3), "ring_offset of graph 0 runs from 0 to 3"),
-        ("ring_offset", lambda a: a[1:], "ring_offset has 2 entries, expected as many"),
-        ("ring_offset", changed(2, 9), "expected ring_offset[-1] + 1 = 10"),
         ("edge_bond", None, "expected edge_bond for fields"),
     ],
 )
@@ -427,7 +366,7 @@ def test_refuses_columns(name, change, message):
         del columns[name]
     else:
         columns[name] = change(columns[name])
-    with pytest.raises(ValueError, match=re.escape(message)):
+    with pytest.raises(ValueError, match=message):
         build_batch(columns, [0, 1], FIELDS, num_bond_types=9, max_hop=2, path_length=1)
 
 
@@ -437,8 +376,6 @@ def test_unaligned_columns_are_refused():
     columns["node_offset"] = np.frombuffer(buffer, np.int64, offset=1)
     with pytest.raises(ValueError, match="aligned"):
         build_batch(columns, [0], ["node_mask"], num_bond_types=1)
-    with pytest.raises(ValueError, match="columns is a list"):
-        build_batch([], [0], ["node_mask"], num_bond_types=1)
 
 
 def test_codes():

@@ -145,24 +145,20 @@ def test_wrong_arguments():
         with pytest.raises(ValueError, match=message):
             channel_attention_gradient(v, **right | others)
 
-    wrong("v has dtype float64, expected float32", v=v.astype(float))
-    wrong(r"base has shape \[2, 2, 3, 2\], expected", base=base[:, :2].copy())
-    wrong(r"base has shape \[1, 3, 3, 2\], expected", base=base[:1])
-    wrong("width 6, expected a multiple of 4", base=base.repeat(2, 3))
-    wrong("width 6, expected a multiple of 0", base=base[..., :0].copy())
-    wrong(r"features has shape \[2, 3, 2, 4\]", features=features[:, :, 1:].copy())
-    wrong("features has width 0, expected", features=features[..., :0].copy())
-    wrong("features is a NoneType", features=None)
-    wrong(r"att has shape \[4, 5\], expected \[4, 6\]", att=att[:, 1:].copy())
-    wrong(r"att has shape \[3, 6\], expected \[4, 6\]", att=att[1:].copy())
-    wrong("att has strides", att=att[:, ::-1])
-    wrong("att is a NoneType", att=None)
-    wrong(r"val has shape \[3, 6\], expected \[4, 6\]", val=val[1:].copy())
-    wrong(r"keep has shape \[2, 3, 2\]", keep=keep[..., 1:].copy())
+    wrong("v has dtype float64, .* float32", v=v.astype(float))
+    wrong(r"base .* \[2, 2, 3, 2\] .* \[2, 3, 3, 2\]", base=base[:, :2].copy())
+    wrong(r"base .* \[1, 3, 3, 2\]", base=base[:1])
+    wrong("width 6, .* 4 heads", base=base.repeat(2, 3))
+    wrong("width 6, .* 0 heads", base=base[..., :0].copy())
+    wrong(r"features .* \[2, 3, 2, 4\]", features=features[:, :, 1:].copy())
+    none = {"features": features[..., :0].copy(), "att": att[:0], "val": val[:0]}
+    wrong("0 features", **none)
+    wrong(r"att .* \[4, 5\] .* \[4, 6\]", att=att[:, 1:].copy())
+    wrong(r"att .* \[3, 6\] .* \[4, 6\]", att=att[1:].copy())
+    wrong("att .* C-contiguous", att=att[:, ::-1])
+    wrong("att has dtype object", att=None)
+    wrong(r"val .* \[3, 6\] .* \[4, 6\]", val=val[1:].copy())
+    wrong(r"keep .* \[2, 3, 2\]", keep=keep[..., 1:].copy())
     wrong("num_threads is 0", num_threads=0)
-    for grad, message in (
-        (v[:, :2].copy(), r"shape \[2, 2, 6\]"),
-        (None, "a NoneType"),
-    ):
-        with pytest.raises(ValueError, match=f"grad .* {message}|grad is {message}"):
-            channel_attention_gradient(grad, **right)
+    with pytest.raises(ValueError, match=r"grad .* \[2, 2, 6\]"):
+        channel_attention_gradient(v[:, :2].copy(), **right)

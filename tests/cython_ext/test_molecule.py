@@ -69,7 +69,7 @@ def test_damaged(smiles):
 
 
 def test_arguments():
-    with pytest.raises(ValueError, match=r"bond_codes has shape \[2, 256\], expected"):
+    with pytest.raises(ValueError, match=r"bond_codes .* \[2, 256\] .* \[3, 256\]"):
         read_molecule(binary("C"), ATOM_CODES, BOND_CODES[:2])
-    with pytest.raises(ValueError, match="mismatch"):
+    with pytest.raises(ValueError, match="atom_codes has dtype int32"):
         read_molecule(binary("C"), ATOM_CODES.astype(np.int32), BOND_CODES)
