@@ -207,6 +207,13 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def stamp(stat: os.stat_result) -> list[int]:
+    """Identity of a file and its state: inode, size, and the times of modification and of
+    status change. No program can set the last one, so an equal stamp means equal content.
+    """
+    return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+
+
 def home_path(path: str | os.PathLike[str]) -> Path:
     """A path with the home folder in place of ``~`` or ``~user``.
 

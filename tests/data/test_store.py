@@ -402,20 +402,6 @@ class TestDamage:
         with pytest.raises(StoreError, match=f"written in format {version}"):
             GraphStore.open(store.path)
 
-    def test_offsets_that_do_not_fit(self, store):
-        """A store of a broken writer, with right checksums."""
-        path = store.path / "node_offset.npy"
-        offsets = np.load(path)
-        offsets[-1] += 1
-        np.save(path, offsets)
-
-        def change(manifest):
-            manifest["files"]["node_offset.npy"]["sha256"] = file_sha256(path)
-
-        self.change_manifest(store, change)
-        with pytest.raises(StoreError, match="node_offset runs from 0 to"):
-            GraphStore.open(store.path)
-
     def test_pickled_array_is_never_loaded(self, store):
         path = store.path / "x.npy"
         np.save(path, np.array([{}], dtype=object), allow_pickle=True)
@@ -425,7 +411,7 @@ class TestDamage:
             manifest["files"]["x.npy"]["bytes"] = path.stat().st_size
 
         self.change_manifest(store, change)
-        with pytest.raises(StoreError, match="x.npy is damaged"):
+        with pytest.raises(StoreError, match="wrong content: .* Python objects"):
             GraphStore.open(store.path)
 
 
