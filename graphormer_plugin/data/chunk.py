@@ -1,6 +1,7 @@
-"""Graphs in arrays on their way into a store, and the one check of a graph."""
+"""Graphs as arrays on their way into a store, and the check that each graph passes."""
 
 import dataclasses
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ CHUNK_ROWS = 256  # a fraction of a second of work, so that Ctrl-C is obeyed at 
 
 
 class MoleculeGraph(NamedTuple):
-    """What a parser returns for one SMILES.
+    """The graph of a SMILES, as a parser returns it.
 
     Attributes:
         x: int or float [n, F], n >= 1.
@@ -144,12 +145,12 @@ class GraphChunk:
 
 @dataclass
 class FeaturisedRows:
-    """What became of rows of SMILES.
+    """Graphs of rows of SMILES, and the rows without a graph.
 
     Attributes:
         chunk: Graphs of the rows that could be parsed; ``chunk.row`` is set.
         extras: List per name, one entry per graph.
-        failures: (row, SMILES, reason) of the others.
+        failures: (row, SMILES, reason) of each other row.
         rows: Number of rows that went in.
     """
 
@@ -170,3 +171,17 @@ class FeaturisedRows:
         if chunks:
             result.chunk = GraphChunk.joined(chunks)
         return result
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Everything in arrays that need no pickle."""
+        rest = {"extras": self.extras, "failures": self.failures, "rows": self.rows}
+        arrays = {} if self.chunk is None else vars(self.chunk)
+        arrays = {name: array for name, array in arrays.items() if array is not None}
+        return arrays | {"rest": np.frombuffer(json.dumps(rest).encode(), np.uint8)}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray]) -> "FeaturisedRows":
+        """Inverse of `to_arrays`."""
+        rest = json.loads(arrays.pop("rest").tobytes())
+        rest["failures"] = [tuple(failure) for failure in rest["failures"]]
+        return cls(GraphChunk(**arrays) if arrays else None, **rest)

@@ -133,12 +133,12 @@ def featurise(
     Raises:
         WorkerError: A worker died (out of memory, most likely).
     """
-    finished, first = 0, 0
-    if parts is not None:
-        for number, part in enumerate(parts.load(), 1):
-            yield part
-            finished += part.rows
-            first = number * part_rows()
+    finished = number = 0
+    for arrays in parts.load("") if parts is not None else ():
+        part = FeaturisedRows.from_arrays(arrays)
+        finished, number = finished + part.rows, number + 1
+        yield part
+    first = number * part_rows()
     if first:
         logger.info("continuing after %s finished rows", f"{first:,}")
 
@@ -161,13 +161,13 @@ def featurise(
     )
     with bar:
         results = featurise_pieces(pieces(), parser, count, user_data_dir)
-        number, waiting = first // part_rows(), []
+        waiting = []
         for piece in results:
-            if parts is not None:
-                waiting.append(piece)
-                if len(waiting) == PART_CHUNKS:
-                    parts.save(number, waiting)
-                    number, waiting = number + 1, []
+            waiting.append(piece)
+            if len(waiting) == PART_CHUNKS:
+                if parts is not None:
+                    parts.save("", number, FeaturisedRows.joined(waiting).to_arrays())
+                number, waiting = number + 1, []
             yield piece
             if bar.n == finished:
                 bar.unpause()  # starting the workers says nothing about the time left

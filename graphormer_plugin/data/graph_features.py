@@ -100,8 +100,8 @@ def _descriptors(
     """`rdkit_descriptors` in float32 [n, descriptors], by workers and in parts."""
     found = np.empty((len(smiles), len(feature_names())), np.float32)
     done = 0
-    for part in parts.load_values(NAME):
-        found[done : done + PART_ROWS] = part
+    for part in parts.load(NAME):
+        found[done : done + PART_ROWS] = part["values"]
         done += PART_ROWS
     if done:
         logger.info("continuing after descriptors of %s molecules", f"{done:,}")
@@ -121,8 +121,8 @@ def _descriptors(
             found[done : done + len(block)] = block
             done += len(block)
             if done % PART_ROWS == 0:
-                part = found[done - PART_ROWS : done]
-                parts.save_values(NAME, done // PART_ROWS - 1, part)
+                part = {"values": found[done - PART_ROWS : done]}
+                parts.save(NAME, done // PART_ROWS - 1, part)
             bar.update(len(block))
     return found
 

@@ -17,6 +17,7 @@ from graphormer_plugin.data import (
     get_store,
 )
 from graphormer_plugin.data.build import _kept_if_killed, hash_of_rows
+from graphormer_plugin.data.chunk import FeaturisedRows
 from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.errors import WorkerError
 from graphormer_plugin.data.parts import SavedParts
@@ -115,7 +116,7 @@ def test_a_killed_preparation_goes_on(folder, caplog):
 )
 def test_what_stops_a_preparation_from_outside_leaves_its_parts(tmp_path, error):
     parts = SavedParts(tmp_path / "parts", "key")
-    parts.save(0, [])
+    parts.save("", 0, {})
     with pytest.raises(error), _kept_if_killed(parts):
         raise error
     assert (tmp_path / "parts").exists()
@@ -190,39 +191,39 @@ def test_parts_of_something_else_are_not_used(folder, change):
 def test_parts_come_back_as_they_were(tmp_path):
     smiles = ["CCO", "c1ccccc1", "nonsense", "C[N+](C)(C)C"]
     parts = SavedParts(tmp_path / "parts", "key")
-    assert list(parts.load()) == [] and not (tmp_path / "parts").exists()
-    batches = list(featurise.featurise(smiles, parse_smiles, progress=False))
-    parts.save(0, batches)
-    parts.save(1, list(featurise.featurise(["nonsense"], parse_smiles, progress=False)))
-    parts.save(3, batches)  # behind a gap: not used
-    whole, empty = SavedParts(tmp_path / "parts", "key").load()
-    assert whole.failures == batches[0].failures and whole.rows == 4
+    assert list(parts.load("")) == [] and not (tmp_path / "parts").exists()
+    (rows,) = featurise.featurise(smiles, parse_smiles, progress=False)
+    (none,) = featurise.featurise(["nonsense"], parse_smiles, progress=False)
+    for number, part in ((0, rows), (1, none), (3, rows)):  # 3 is behind a gap
+        parts.save("", number, part.to_arrays())
+    saved = SavedParts(tmp_path / "parts", "key").load("")
+    whole, empty = map(FeaturisedRows.from_arrays, saved)
+    assert whole.failures == rows.failures and whole.rows == 4
     for name in ("num_nodes", "num_edges", "x", "edge_index", "edge_attr", "row"):
-        saved, original = getattr(whole.chunk, name), getattr(batches[0].chunk, name)
-        assert np.array_equal(saved, original), name
+        found, original = getattr(whole.chunk, name), getattr(rows.chunk, name)
+        assert np.array_equal(found, original), name
     assert empty.chunk is None and len(empty.failures) == 1
     (tmp_path / "parts" / "000001.npz").write_bytes(b"")  # as after a power failure
-    assert len(list(SavedParts(tmp_path / "parts", "key").load())) == 1
-    assert list(SavedParts(tmp_path / "parts", "other key").load()) == []
+    assert len(list(SavedParts(tmp_path / "parts", "key").load(""))) == 1
+    assert list(SavedParts(tmp_path / "parts", "other key").load("")) == []
     assert not (tmp_path / "parts").exists()
 
 
 def test_parts_of_arrays_come_back_as_they_were(tmp_path):
-    """Beside those with graphs, from the first to the one before a gap or damage."""
+    """Beside parts with graphs, up to a gap or damage."""
     values = np.array([[1.5, np.nan], [-0.0, 3e38], [1e-45, 0]], np.float32)
     parts = SavedParts(tmp_path / "parts", "key")
-    assert list(parts.load_values("numbers")) == []
     for number in (0, 1, 2, 4):
-        parts.save_values("numbers", number, values + number)
-    found = list(SavedParts(tmp_path / "parts", "key").load_values("numbers"))
+        parts.save("numbers", number, {"values": values + number})
+    found = [part["values"] for part in parts.load("numbers")]
     assert len(found) == 3 and found[0].dtype == np.float32
     assert b"".join(map(bytes, found)) == b"".join(bytes(values + k) for k in range(3))
-    assert list(parts.load()) == list(parts.load_values("number")) == []
+    assert list(parts.load("")) == list(parts.load("number")) == []
     file = tmp_path / "parts" / "numbers000001.npz"
     content = bytearray(file.read_bytes())
     content[content.index(bytes(values[1] + 1))] ^= 1
     file.write_bytes(content)
-    assert len(list(parts.load_values("numbers"))) == 1
+    assert len(list(parts.load("numbers"))) == 1
 
 
 def test_sources_are_told_apart_by_their_rows():
