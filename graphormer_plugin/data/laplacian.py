@@ -1,18 +1,22 @@
 """Laplacian eigenvectors of every graph (`field_cache` keeps them beside a store).
 
-The vectors are those of I - D^(-1/2) A D^(-1/2) (section 3.1 of Dwivedi & Bresson 2021,
+The matrix is I - D^(-1/2) A D^(-1/2) (section 3.1 of Dwivedi & Bresson 2021,
 arXiv:2012.09699). A is the adjacency of distinct neighbours. A directed graph counts as
 undirected, and self-loops do not count. The diagonal entry of a node without neighbours is
 0, so every component has the eigenvalue 0 exactly once.
 
 Convention: eigenvalues ascend. The vectors of eigenvalue 0, one per component, are
 trivial and left out. k of the others are kept, and a graph with fewer is padded with
-zeros. Each has norm 1, and its entry of largest size is positive (the first one of those
-that are equal up to 1e-6). The basis of an eigenspace of several dimensions is LAPACK's for
-the numbering of the nodes: arbitrary, but the same in every computation.
+zeros. Each has norm 1, and its entry of largest size is positive (the first entry of
+several that are equal up to 1e-6). The basis of an eigenspace of several dimensions is
+LAPACK's for the numbering of the nodes: arbitrary, but the same in every computation.
+
+Small graphs are decomposed by LAPACK, many of one size at a time; connected components above
+`DENSE_NODES` by ARPACK (`scipy.sparse.linalg.eigsh`).
 """
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -21,7 +25,7 @@ _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5
 _TIE = 1e-6
 _ENTRIES_AT_ONCE = 1 << 20  # of the matrices that are decomposed together
 
-# Largest graph with a dense solver; see examples/speed/README.md for the crossing.
+# Largest component with a dense solver; see examples/speed/README.md for the crossing.
 DENSE_NODES = 1024
 
 
@@ -32,14 +36,12 @@ def laplacian_eigenvectors(
 
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
-        k: vectors per graph, >= 1.
-        progress: label of a progress bar; None shows none.
+        k: Vectors per graph, >= 1.
+        progress: Label of a progress bar; None shows none.
 
     Returns:
         float32 [sum N, k].
     """
-    if k < 1:
-        raise ValueError(f"k is {k}, expected at least 1")
     node_offset = np.asarray(columns["node_offset"])
     out = np.zeros((int(node_offset[-1]), k), dtype=np.float32)
     with tqdm(
@@ -47,15 +49,8 @@ def laplacian_eigenvectors(
     ) as bar:
         for graphs, size in _graphs_of_one_size(np.diff(node_offset)):
             rows = node_offset[graphs][:, None] + np.arange(size)
-            if size > DENSE_NODES:
-                # Late: it imports scipy, and hardly any data have such graphs.
-                from graphormer_plugin.data.sparse_laplacian import of_graph
-
-                for graph, own in zip(graphs.tolist(), rows):
-                    vectors = of_graph(columns, graph, size, k, DENSE_NODES)
-                    out[own] = vectors * _signs(vectors)
-            else:
-                out[rows] = _decompose(_adjacency(columns, graphs, size), k)
+            solve = _sparse if size > DENSE_NODES else _dense
+            out[rows] = solve([_edges(columns, graph) for graph in graphs], size, k)
             bar.update(len(graphs))
     return out
 
@@ -64,28 +59,24 @@ def _graphs_of_one_size(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
     """Graphs of equal size that are decomposed together, and their size."""
     for size in np.unique(sizes[sizes > 0]).tolist():
         graphs = np.flatnonzero(sizes == size)
-        at_once = max(1, _ENTRIES_AT_ONCE // size**2)
+        at_once = 1 if size > DENSE_NODES else max(1, _ENTRIES_AT_ONCE // size**2)
         for start in range(0, len(graphs), at_once):
             yield graphs[start : start + at_once], size
 
 
-def _adjacency(
-    columns: Mapping[str, np.ndarray], graphs: np.ndarray, size: int
-) -> np.ndarray:
-    """float64 [graphs, size, size] of 0 and 1, symmetric, diagonal 0."""
-    adjacency = np.zeros((len(graphs), size, size))
-    edge_offset = columns["edge_offset"]
-    for place, graph in enumerate(graphs.tolist()):
-        edges = slice(int(edge_offset[graph]), int(edge_offset[graph + 1]))
-        adjacency[place, columns["edge_src"][edges], columns["edge_dst"][edges]] = 1
+def _edges(columns: Mapping[str, np.ndarray], graph: int) -> list[np.ndarray]:
+    """Sources and targets of a graph's edges."""
+    edges = slice(*(int(columns["edge_offset"][graph + end]) for end in (0, 1)))
+    return [columns[name][edges] for name in ("edge_src", "edge_dst")]
+
+
+def _dense(graphs: list[list[np.ndarray]], n: int, k: int) -> np.ndarray:
+    """Eigenvectors [graphs, n, k] of graphs of n nodes, given by their edges."""
+    adjacency = np.zeros((len(graphs), n, n))
+    for matrix, (source, target) in zip(adjacency, graphs):
+        matrix[source, target] = 1
     adjacency = np.maximum(adjacency, adjacency.transpose(0, 2, 1))
-    adjacency[:, np.arange(size), np.arange(size)] = 0
-    return adjacency
-
-
-def _decompose(adjacency: np.ndarray, k: int) -> np.ndarray:
-    """[graphs, n, n] -> [graphs, n, k]."""
-    count, n, _ = adjacency.shape
+    adjacency[:, np.arange(n), np.arange(n)] = 0
     degree = adjacency.sum(-1)
     scale = np.where(degree > 0, np.maximum(degree, 1) ** -0.5, 0)
     laplacian = -adjacency * scale[:, :, None] * scale[:, None, :]
@@ -97,6 +88,79 @@ def _decompose(adjacency: np.ndarray, k: int) -> np.ndarray:
     wanted = trivial[:, None] + np.arange(k)  # [graphs, k]
     kept = np.take_along_axis(vectors, np.minimum(wanted, n - 1)[:, None], 2)
     return kept * (wanted < n)[:, None]
+
+
+def _sparse(graphs: list[list[np.ndarray]], n: int, k: int) -> np.ndarray:
+    """`_dense` of a single large graph, component by component."""
+    from scipy import sparse  # late: hardly any data have such graphs
+
+    ((source, target),) = graphs
+    kept = source != target
+    ends = source[kept].astype(np.int64), target[kept].astype(np.int64)
+    half = sparse.coo_array((np.ones(kept.sum()), ends), (n, n)).tocsr()
+    adjacency = half + half.T
+    adjacency.data[:] = 1
+    count, component = sparse.csgraph.connected_components(adjacency, directed=False)
+    found: list[tuple[float, np.ndarray, np.ndarray]] = []
+    for nodes in np.split(
+        np.argsort(component, kind="stable"),
+        np.cumsum(np.bincount(component, minlength=count))[:-1],
+    ):
+        if len(nodes) > 1:
+            part = adjacency[nodes][:, nodes]
+            scale = sparse.diags_array(part.sum(0) ** -0.5)
+            laplacian = (sparse.eye_array(len(nodes)) - scale @ part @ scale).tocsc()
+            values, vectors = _smallest(laplacian, k + 1)
+            found += [(value, nodes, v) for value, v in zip(values[1:], vectors.T[1:])]
+    found.sort(key=lambda pair: pair[0])
+    out = np.zeros((n, k))
+    for column, (_, nodes, vector) in enumerate(found[:k]):
+        out[nodes, column] = vector
+    return (out * _signs(out))[None]
+
+
+def _smallest(laplacian: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """The smallest eigenvalues of a connected graph and their vectors, with all copies of
+    multiple eigenvalues; fewer for a small graph."""
+    from scipy.sparse import eye_array, linalg
+
+    n = laplacian.shape[0]
+    if n <= max(DENSE_NODES, 4 * count):
+        values, vectors = np.linalg.eigh(laplacian.toarray())
+        return values[:count], vectors[:, :count]
+    # A path, which has the smallest eigenvalue above 0, has it near 5 / n^2.
+    shift = 1.0 / n**2
+    factors = linalg.splu(
+        laplacian + shift * eye_array(n, format="csc"),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    known = np.zeros((n, 0))
+    values = np.zeros(0)
+    random = np.random.default_rng(n)
+
+    def inverse(vector: np.ndarray) -> np.ndarray:
+        """The inverse of the shifted Laplacian, on the complement of known vectors."""
+        vector = vector - known @ (known.T @ vector)
+        vector = factors.solve(vector)
+        return vector - known @ (known.T @ vector)
+
+    # Lanczos from one start may find one copy of a multiple eigenvalue: it starts again
+    # beside the known vectors until nothing smaller is left.
+    while True:
+        operator = linalg.LinearOperator((n, n), matvec=inverse, dtype=np.float64)
+        inverted, vectors = linalg.eigsh(
+            operator, count, which="LA", v0=random.standard_normal(n)
+        )
+        known, _ = np.linalg.qr(np.concatenate([known, vectors], 1))
+        last = np.sort(values)[count - 1] if len(values) >= count else np.inf
+        values = np.concatenate([values, 1 / inverted - shift])
+        if 1 / inverted.max() - shift >= last * (1 - 1e-9):
+            break
+    # One basis, in the order of the eigenvalues.
+    values, rotation = np.linalg.eigh(known.T @ (laplacian @ known))
+    return values[:count], (known @ rotation)[:, :count]
 
 
 def _signs(vectors: np.ndarray) -> np.ndarray:

@@ -83,11 +83,6 @@ def test_the_order_of_graphs_does_not_matter():
     assert np.array_equal(found, back[::-1])
 
 
-def test_bad_k():
-    with pytest.raises(ValueError, match="k is 0"):
-        laplacian_eigenvectors(columns_of((1, [])), 0)
-
-
 def tree(rng, n):
     return both([(int(rng.integers(max(0, i - 4), i)), i) for i in range(1, n)])
 
