@@ -1,4 +1,4 @@
-"""Bond types while a store is written, when the ranges of bond columns may be unknown."""
+"""Numbers of bond types while a store is written, with or without known ranges."""
 
 import numpy as np
 

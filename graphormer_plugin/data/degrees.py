@@ -1,11 +1,11 @@
-"""Degrees over a split of a store."""
+"""Mean logarithmic degree of a split, the constant delta of PNA."""
 
 import numpy as np
 
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store_shards import StoreShards
 
-GRAPHS_AT_ONCE = 1 << 16  # with all stored between the first and the last of them
+GRAPHS_AT_ONCE = 1 << 16  # of the split; graphs stored between them are read, too
 
 
 def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> float:
@@ -17,8 +17,8 @@ def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> fl
         1.0 where no node has an edge, so that one can divide by it.
     """
     total, count = 0.0, 0
-    for one in store.stores:
-        logs, nodes = sum_of_logs(one, one.splits.get(split, np.zeros(0, np.int64)))
+    for part in store.stores:
+        logs, nodes = sum_of_logs(part, part.splits.get(split, np.zeros(0, np.int64)))
         total, count = total + logs, count + nodes
     return total / count if total else 1.0
 
@@ -31,9 +31,8 @@ def sum_of_logs(store: GraphStore, graph_ids: np.ndarray) -> tuple[float, int]:
     for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
         part = graph_ids[start : start + GRAPHS_AT_ONCE]
         first, last = int(part[0]), int(part[-1]) + 1  # with graphs between them
-        sizes, num_edges = np.diff(nodes[first : last + 1]), np.diff(
-            edges[first : last + 1]
-        )
+        sizes = np.diff(nodes[first : last + 1])
+        num_edges = np.diff(edges[first : last + 1])
         target = store.columns["edge_dst"][edges[first] : edges[last]].astype(np.int64)
         target += np.repeat(nodes[first:last] - nodes[first], num_edges)
         logs = np.log1p(np.bincount(target, minlength=int(sizes.sum())))

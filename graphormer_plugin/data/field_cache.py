@@ -1,4 +1,4 @@
-"""Batch fields that are expensive to compute: once per store, and kept beside it.
+"""Batch fields that are expensive: computed once per store and kept in a folder beside it.
 
 Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps its
 arrays beside the store, memory-mapped. `compute_columns` computes them in memory, for
@@ -10,13 +10,13 @@ import json
 import logging
 import os
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cython_ext.columns import RING_COLUMNS, checked_columns
+from cython_ext.columns import RING_COLUMNS
 from graphormer_plugin.data.column_file import npy_header
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.files import (
@@ -43,14 +43,15 @@ class CachedField:
     Attributes:
         key: spec -> name of their folder: the field and every parameter that they
             depend on.
-        rows: spec -> shape of a row of each column, by name.
+        columns: Names of the columns.
         compute: columns of a store, spec, label of a progress bar or None -> arrays by
             column name.
-        version: of the convention that `compute` follows; others are computed again.
+        version: Of the convention that `compute` follows; columns of another version are
+            computed again.
     """
 
     key: Callable[[BatchSpec], str]
-    rows: Callable[[BatchSpec], dict[str, tuple[int, ...]]]
+    columns: tuple[str, ...]
     compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
     version: int
 
@@ -58,7 +59,7 @@ class CachedField:
 CACHED_FIELDS: dict[str, CachedField] = {
     "lap_pe": CachedField(
         key=lambda spec: f"lap_pe{spec.lap_pe_dim}",
-        rows=lambda spec: {"lap_pe": (spec.lap_pe_dim,)},
+        columns=("lap_pe",),
         compute=lambda columns, spec, progress: {
             "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
         },
@@ -69,7 +70,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
             f"{spec.substructures}.{spec.max_ring_size}"
             f".v{substructures(spec.substructures).version}"
         ),
-        rows=lambda spec: dict.fromkeys(RING_COLUMNS, ()),
+        columns=RING_COLUMNS,
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress
         ),
@@ -77,7 +78,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
     ),
     "wl_role": CachedField(
         key=lambda spec: "wl_role",
-        rows=lambda spec: {"wl_role": ()},
+        columns=("wl_role",),
         compute=lambda columns, spec, progress: {
             "wl_role": wl_roles(columns, progress)
         },
@@ -90,9 +91,9 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
     """Computes in memory what the fields of `spec` need besides `columns`.
 
     Args:
-        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and what
-            else a store has.
-        spec: what a model needs.
+        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and other
+            columns of a store.
+        spec: Fields that a model needs.
 
     Returns:
         Arrays by column name; none if no field of `spec` is cached.
@@ -123,8 +124,8 @@ def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]
         cached = CACHED_FIELDS[field]
         folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
         # Without the lock, which needs a folder that can be written, and one at a time.
-        found = _valid_columns(folder, store, cached.version, cached.rows(spec))
-        made |= _computed(folder, store, field, spec) if found is None else found
+        kept = _valid_columns(folder, store, cached)
+        made |= _computed(folder, store, field, spec) if kept is None else kept
     return made
 
 
@@ -133,14 +134,14 @@ def _computed(
 ) -> dict[str, np.ndarray]:
     """The columns of a field, kept in a folder if that can be written."""
     cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
-    rows, arrays = cached.rows(spec), None
+    arrays = None
     try:
         with file_lock(folder):
-            arrays = _valid_columns(folder, store, cached.version, rows)
+            arrays = _valid_columns(folder, store, cached)
             if arrays is None:
                 arrays = cached.compute(store.columns, spec, label)
                 _write(folder, arrays, store, cached.version)
-                arrays = _mapped(folder, rows)
+                arrays = _mapped(folder, cached)
     except OSError as error:
         if not is_read_only(error):
             raise
@@ -154,30 +155,26 @@ def _computed(
     return cached.compute(store.columns, spec, label) if arrays is None else arrays
 
 
-def _mapped(folder: Path, names: Iterable[str]) -> dict[str, np.ndarray]:
+def _mapped(folder: Path, cached: CachedField) -> dict[str, np.ndarray]:
     return {
         name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-        for name in names
+        for name in cached.columns
     }
 
 
 def _valid_columns(
-    folder: Path, store: GraphStore, version: int, rows: Mapping[str, tuple[int, ...]]
+    folder: Path, store: GraphStore, cached: CachedField
 ) -> dict[str, np.ndarray] | None:
     """The columns of a folder; None unless all match the record and the store."""
     try:
         record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
-        if (record["version"], record["fingerprint"]) != (version, store.fingerprint):
-            return None
-        for name in rows:
-            if file_sha256(folder / f"{name}.npy") != record["sha256"][name]:
-                return None
-        arrays = _mapped(folder, rows)
-        offsets = ("node_offset", "edge_offset")
-        checked_columns({**store.columns, **arrays}, [*offsets, *rows], rows)
-        fits = all(arrays[name].shape[1:] == tail for name, tail in rows.items())
-        return arrays if fits else None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        expected = {
+            "version": cached.version,
+            "fingerprint": store.fingerprint,
+            "sha256": {n: file_sha256(folder / f"{n}.npy") for n in cached.columns},
+        }
+        return _mapped(folder, cached) if record == expected else None
+    except (OSError, ValueError, RecursionError):
         return None
 
 
@@ -192,10 +189,9 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> No
         sums = {}
         for name, array in arrays.items():
             path = temporary / f"{name}.npy"
-            array = np.ascontiguousarray(array)
             with atomic_write(path) as file:  # np.save does not say that a disk is full
                 file.write(npy_header(array.dtype, array.shape))
-                file.write(array.reshape(-1).view(np.uint8))
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             sums[name] = file_sha256(path)
         record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
         with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:

@@ -1,8 +1,7 @@
 """Every field of a batch: shape, dtype, meaning and padding value.
 
-``B`` graphs, ``N`` nodes after padding (those of the largest graph of the batch),
-``E`` edges of the whole batch, ``F`` columns (of nodes in ``x``, of edges in
-``edge_attr``), ``L`` path length, ``k`` eigenvectors, ``R`` relations that occur in the
+``B`` graphs, ``N`` nodes after padding (of the largest graph of the batch), ``E`` edges of
+the whole batch, ``F`` columns (of nodes in ``x``, of edges in ``edge_attr``), ``L`` path length, ``k`` eigenvectors, ``R`` relations that occur in the
 batch, ``K`` numbers of each graph that join the output layer.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
@@ -76,9 +75,19 @@ FIELDS: dict[str, Field] = {
 """All fields of a batch, by name."""
 
 
+# Fields, the parameter that they need, and its range.
+_NEEDS = (
+    ({"relation_index", "relations"}, "max_hop", 1, MAX_HOPS),
+    ({"dist"}, "max_dist", 1, MAX_HOPS),
+    ({"path_bond"}, "path_length", 1, 2**16 - 1),
+    ({"lap_pe"}, "lap_pe_dim", 1, 2**31 - 1),
+    ({"ring"}, "max_ring_size", 3, 2**31 - 1),
+)
+
+
 @dataclass(frozen=True)
 class BatchSpec:
-    """What a model needs of a batch.
+    """Fields of a batch that a model needs, and their parameters.
 
     Attributes:
         fields: Names out of `FIELDS`.
@@ -93,7 +102,7 @@ class BatchSpec:
             order of ``edge_attr``, instead of bond types.
 
     Raises:
-        ValueError: A field is unknown, or one that is asked for lacks its parameter.
+        ValueError: A field is unknown or lacks its parameter.
     """
 
     fields: frozenset[str]
@@ -112,18 +121,10 @@ class BatchSpec:
             raise ValueError(
                 f"unknown batch field {unknown[0]!r}, expected one of {sorted(FIELDS)}"
             )
-        if self.fields & {"relation_index", "relations"}:
-            if self.max_hop is None or not 1 <= self.max_hop <= MAX_HOPS:
+        for fields, name, least, most in _NEEDS:
+            value = getattr(self, name)
+            needed = value is not None if name == "max_dist" else fields & self.fields
+            if needed and not least <= (value or 0) <= most:
                 raise ValueError(
-                    f"relation_index needs max_hop in 1..{MAX_HOPS}, got {self.max_hop}"
+                    f"{min(fields)} needs {name} in {least}..{most:,}, got {value}"
                 )
-        if self.max_dist is not None and not 1 <= self.max_dist <= MAX_HOPS:
-            raise ValueError(f"max_dist must be in 1..{MAX_HOPS}, got {self.max_dist}")
-        if "path_bond" in self.fields and self.path_length < 1:
-            raise ValueError(
-                f"path_bond needs path_length >= 1, got {self.path_length}"
-            )
-        if "lap_pe" in self.fields and self.lap_pe_dim < 1:
-            raise ValueError(f"lap_pe needs lap_pe_dim >= 1, got {self.lap_pe_dim}")
-        if "ring" in self.fields and self.max_ring_size < 3:
-            raise ValueError(f"ring needs max_ring_size >= 3, got {self.max_ring_size}")

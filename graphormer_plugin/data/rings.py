@@ -1,4 +1,4 @@
-"""Sets of nodes that a substructure binds: rings, and kinds that users register.
+"""Rings and other substructures: sets of nodes that CGT and CSA bind to each other.
 
 Definition 3.1 of Menegaux et al. 2023 (hal-04105101): two nodes are bound if there is a
 substructure of a chosen kind that holds both; a node is bound to itself if there is one
@@ -18,7 +18,7 @@ Another kind is a function in a folder that ``--user-data-dir`` names:
                 yield [node, *others]
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -52,8 +52,8 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
     ``--max-ring-size``, and returns sets of nodes; see the module's text.
 
     Args:
-        name: letters, digits, ``_`` and ``-``.
-        version: of the function; sets of another version are computed again.
+        name: Letters, digits, ``_`` and ``-``.
+        version: Of the function; sets of another version are computed again.
 
     Raises:
         ValueError: another function has the name, or the name has other characters.
@@ -99,9 +99,9 @@ def substructure_sets(
 
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` as in a store.
-        name: of a registered kind.
+        name: Of a registered kind.
         max_size: r, most nodes of a set, >= 3.
-        progress: label of a progress bar; None shows none.
+        progress: Label of a progress bar; None shows none.
 
     Returns:
         ``ring_offset`` int64 [G + 1], the sets of each graph; ``ring_start`` int64
@@ -116,58 +116,51 @@ def substructure_sets(
     num_graphs = len(columns["node_offset"]) - 1
     largest = int(np.diff(columns["node_offset"]).max(initial=0))
     dtype = np.uint8 if largest <= 256 else np.uint16 if largest <= 65536 else np.int32
-    counts, sizes, nodes = [], [], []
+    counts, sizes, nodes = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)], []
     with tqdm(
         total=num_graphs, unit="graph", desc=progress, disable=not progress
     ) as bar:
         for first in range(0, num_graphs, _GRAPHS_AT_ONCE):
             last = min(first + _GRAPHS_AT_ONCE, num_graphs)
             if find is None:
-                found = chordless_cycles(columns, max_size, first=first, last=last)
+                count, size, node = chordless_cycles(
+                    columns, max_size, first=first, last=last
+                )
             else:
-                found = _found_by(find, columns, max_size, range(first, last))
-            for parts, part in zip((counts, sizes, nodes), found):
-                parts.append(part)
-            nodes[-1] = nodes[-1].astype(dtype)
+                count, size, node = _found_by(
+                    find, columns, max_size, range(first, last)
+                )
+            counts.append(count)
+            sizes.append(size)
+            nodes.append(node.astype(dtype))
             bar.update(last - first)
     return {
-        "ring_offset": np.cumsum([0, *_joined(counts)], dtype=np.int64),
-        "ring_start": np.cumsum([0, *_joined(sizes)], dtype=np.int64),
-        "ring_node": _joined(nodes).astype(dtype),
+        "ring_offset": np.concatenate(counts).cumsum(),
+        "ring_start": np.concatenate(sizes).cumsum(),
+        "ring_node": np.concatenate([*nodes, np.zeros(0, dtype)]),
     }
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
 def _found_by(
     find: Finder, columns: Columns, max_size: int, graphs: range
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """As `chordless_cycles`, from a user's function."""
-    with one_line_of("the function of the substructures"):
-        sets = [
-            list(_sets_of_graph(find, columns, max_size, graph)) for graph in graphs
-        ]
-    flat = [nodes for part in sets for nodes in part]
-    return (
-        np.array([len(part) for part in sets], dtype=np.int64),
-        np.array([len(nodes) for nodes in flat], dtype=np.int32),
-        np.concatenate([*flat, np.zeros(0, dtype=np.int32)]),
-    )
-
-
-def _sets_of_graph(
-    find: Finder, columns: Columns, max_size: int, graph: int
-) -> Iterator[np.ndarray]:
-    start, stop = (int(columns["node_offset"][graph + i]) for i in (0, 1))
-    edges = slice(*(int(columns["edge_offset"][graph + i]) for i in (0, 1)))
-    ends = [columns[name][edges].astype(np.int64) for name in ("edge_src", "edge_dst")]
-    for nodes in find(stop - start, np.stack(ends), max_size):
-        found = np.array(sorted(set(map(int, nodes))), dtype=np.int64)
-        if len(found) and not 0 <= found[0] <= found[-1] < stop - start:
-            raise ValueError(
-                f"substructure {found.tolist()} of graph {graph}, which has "
-                f"{stop - start} nodes"
-            )
-        yield found.astype(np.int32)
+    counts, sets = [], [np.zeros(0, np.int32)]
+    for graph in graphs:
+        size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])
+        edges = slice(*columns["edge_offset"][graph : graph + 2])
+        ends = [columns[n][edges].astype(np.int64) for n in ("edge_src", "edge_dst")]
+        with one_line_of("the function of the substructures"):
+            own = [
+                sorted(set(map(int, nodes)))
+                for nodes in find(size, np.stack(ends), max_size)
+            ]
+            for nodes in own:
+                if nodes and not 0 <= nodes[0] <= nodes[-1] < size:
+                    raise ValueError(
+                        f"substructure {nodes} of graph {graph}, which has {size} nodes"
+                    )
+        counts.append(len(own))
+        sets += [np.array(nodes, np.int32) for nodes in own]
+    sizes = [len(nodes) for nodes in sets[1:]]
+    return np.array(counts), np.array(sizes, np.int64), np.concatenate(sets)

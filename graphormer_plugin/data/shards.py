@@ -9,8 +9,7 @@ from graphormer_plugin.data.errors import DatasetError
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several parts of a table: consecutive rows, and as many as in any other
-    part, or one more.
+    """Consecutive rows of a table; sizes of shards differ by at most a row.
 
     Examples:
         >>> [Shard(number, 3).rows(10) for number in (1, 2, 3)]
@@ -26,20 +25,17 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> "Shard":
-        """The shard that ``3/100`` names.
+        """The shard of a text such as ``3/100``.
 
         Raises:
-            DatasetError: It is not a part of a whole.
+            DatasetError: The text has another form, or the number is above the count.
         """
-        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
-        if found is None:
-            raise DatasetError(
-                f"--shard {text}: expected i/n, e.g. 3/100 for the third of 100 parts"
-            )
-        number, count = map(int, found.groups())
+        parts = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text, re.ASCII)
+        number, count = map(int, parts.groups()) if parts else (0, 0)
         if not 1 <= number <= count:
             raise DatasetError(
-                f"--shard {text}: expected i/n with i from 1 to n, e.g. 1/1 or 3/100"
+                f"--shard {text}: expected i/n with i from 1 to n, e.g. 3/100 for the "
+                "third of 100 parts"
             )
         return cls(number, count)
 
@@ -58,14 +54,17 @@ class Shard:
         return f"{self.number:05d}-of-{self.count:05d}"
 
     def rows(self, total: int) -> tuple[int, int]:
-        """First row, and the row after the last one, of a table of so many rows."""
+        """First row and end (exclusive) in a table of ``total`` rows."""
         return (
             (self.number - 1) * total // self.count,
             self.number * total // self.count,
         )
 
     def path(self, path: Path) -> Path:
-        """File of this part, if the whole table had the given one.
+        """File of this part.
+
+        Args:
+            path: File of the whole table.
 
         >>> Shard(3, 100).path(Path("out.parquet")).name
         'out-00003-of-00100.parquet'
@@ -90,9 +89,9 @@ class Shard:
             r"(\.part(\.json)?)?"
         )
         for other in sorted(path.parent.iterdir()):
-            found = name.fullmatch(other.name)
-            if found and int(found[1]) != self.count:
+            shard = name.fullmatch(other.name)
+            if shard and int(shard[1]) != self.count:
                 raise DatasetError(
-                    f"{other} is one of {int(found[1])} shards, this run writes one of "
+                    f"{other} is one of {int(shard[1])} shards, this run writes one of "
                     f"{self.count}; remove it, or name another output"
                 )

@@ -134,8 +134,8 @@ class TestBatchSpec:
                 "relation_index needs max_hop in 1..253, got None",
             ),
             (dict(fields={"relation_index"}, max_hop=254), "1..253, got 254"),
-            (dict(fields={"dist"}, max_dist=254), "max_dist must be in 1..253"),
-            (dict(fields={"path_bond"}), "path_bond needs path_length >= 1"),
+            (dict(fields={"dist"}, max_dist=254), "dist needs max_dist in 1..253"),
+            (dict(fields={"path_bond"}), "path_bond needs path_length in 1"),
         ],
     )
     def test_incomplete(self, arguments, message):
