@@ -1,7 +1,7 @@
-"""Numbers of graphs in, one padded batch of tensors out.
+"""Padded batches of tensors, made from numbers of graphs.
 
-The only place that knows about padding: models get ``node_mask`` and the padding
-values of ``fields.py``, everything else works with true sizes.
+No other code pads: models get ``node_mask`` and the padding values of ``fields.py``,
+everything else works with true sizes.
 """
 
 from collections.abc import Mapping

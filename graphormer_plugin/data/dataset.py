@@ -52,7 +52,7 @@ def cut_batches(
     multiple: int = 1,
     parts: int = 1,
 ) -> list[NDArray[np.int64]]:
-    """Cut ``indices`` into batches, in their order; every index exactly once.
+    """Cuts ``indices`` into batches, in their order; every index exactly once.
 
     >>> cut_batches(np.arange(4), np.array([2, 3, 3, 9]), max_nodes=9)
     [array([0, 1, 2]), array([3])]
@@ -219,15 +219,7 @@ class GraphDataset(FairseqDataset):
             parts: batches of one update, over all processes. The graphs of an update
                 are cut together, then split into so many batches, which stand one
                 after another; some are empty if there are fewer graphs.
-
-        Raises:
-            ValueError: one graph alone exceeds ``max_tokens`` or ``max_pairs``.
         """
-        indices = np.asarray(indices, dtype=np.int64)
-        if max_tokens is not None and max_tokens > 0:
-            self.check_limit(indices, int(max_tokens), "--max-tokens")
-        if max_pairs is not None:
-            self.check_limit(indices, max_pairs, "--max-pairs")
         updates = cut_batches(
             indices,
             self.sizes,
@@ -243,24 +235,45 @@ class GraphDataset(FairseqDataset):
             batch for update in updates for batch in np.array_split(update, parts)[::-1]
         ]
 
-    def check_limit(self, indices: NDArray[np.int64], limit: int, option: str) -> None:
-        """Raise ValueError naming the largest graph where one exceeds ``limit``.
+    def within(
+        self,
+        indices: NDArray[np.int64],
+        limit: int,
+        option: str,
+        skip_larger: bool = False,
+    ) -> NDArray[np.int64]:
+        """Positions of the graphs that fit into a batch.
+
+        A training graph that is too large is an error, although fairseq's trainer asks to
+        leave it out: a training never drops a graph.
 
         Args:
-            indices: positions in the split.
-            limit: nodes; for ``--max-pairs`` pairs of nodes.
-            option: flag of the limit.
+            indices: Positions in the split.
+            limit: Nodes; for ``--max-pairs`` pairs of nodes.
+            option: Flag of the limit.
+            skip_larger: Leave larger graphs out in evaluation, with a warning
+                (``--skip-invalid-size-inputs-valid-test``).
+
+        Raises:
+            ValueError: A graph is too large and may not be left out, or all are.
         """
         pairs = option == "--max-pairs"
         cost = self.sizes[indices] ** (2 if pairs else 1)
-        if cost.size and cost.max() > limit:
-            worst = int(indices[cost.argmax()])
-            raise ValueError(
-                f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes"
-                f"{f', {cost.max()} pairs' if pairs else ''}, more than "
-                f"{option} {limit} ({int((cost > limit).sum())} of {len(cost)} "
-                f"graphs are larger); raise {option}"
-            )
+        fits = cost <= limit
+        if fits.all():
+            return indices
+        larger = f"{int((~fits).sum())} of {len(cost)} graphs"
+        if skip_larger and not self.shuffle and fits.any():
+            unit = "pairs of nodes" if pairs else "nodes"
+            text = "%s are left out: they have more %s than %s %d"
+            logger.warning(text, larger, unit, option, limit)
+            return indices[fits]
+        worst = int(indices[cost.argmax()])
+        raise ValueError(
+            f"graph {self.graph_ids[worst]} has {self.sizes[worst]} nodes"
+            f"{f', {cost.max()} pairs' if pairs else ''}, more than "
+            f"{option} {limit} ({larger} are larger); raise {option}"
+        )
 
 
 def dataset_of_split(
@@ -308,5 +321,5 @@ def dataset_of_split(
         bucket_ratio=bucket_ratio,
     )
     if max_nodes is not None:
-        dataset.check_limit(np.arange(len(dataset)), max_nodes, "--max-nodes")
+        dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")
     return dataset

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +19,7 @@ Errors = Callable[[], contextlib.AbstractContextManager[Any]]
 
 
 class GuardedIterator(CountingIterator):
-    """Batches; what goes wrong while one is built goes to a context manager."""
+    """Batches, each built within a context manager that handles exceptions."""
 
     errors: Errors
 
@@ -175,7 +174,7 @@ def batch_iterator(
     Args:
         dataset: a split.
         max_positions: not read; fairseq has ``max_tokens`` in it for training only.
-        ignore_invalid_inputs: leave out larger graphs, see `usable_indices`.
+        ignore_invalid_inputs: leave out larger graphs, see `GraphDataset.within`.
         max_pairs: padded pairs of nodes of a batch.
         update_freq: see `GraphBatchIterator`.
         errors: handles exceptions while a batch is built.
@@ -184,15 +183,14 @@ def batch_iterator(
     Raises:
         ValueError: a limit below 1, workers below 0, or a graph that is too large.
     """
-    for flag, limit in [
-        ("--batch-size", max_sentences),
-        ("--max-tokens", max_tokens),
-        ("--max-pairs", max_pairs),
-    ]:
-        if limit is not None and limit < 1:
-            raise ValueError(f"{flag} {limit}: expected 1 or more")
-    if num_workers < 0:
-        raise ValueError(f"--num-workers {num_workers}: expected 0 or more")
+    for flag, value, least in (
+        ("--batch-size", max_sentences, 1),
+        ("--max-tokens", max_tokens, 1),
+        ("--max-pairs", max_pairs, 1),
+        ("--num-workers", num_workers, 0),
+    ):
+        if value is not None and value < least:
+            raise ValueError(f"{flag} {value}: expected {least} or more")
     cores = len(os.sched_getaffinity(0))
     if num_workers > cores:  # recipes for large machines ask for 16 and more
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)
@@ -201,14 +199,9 @@ def batch_iterator(
     def batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
         dataset.set_epoch(epoch)
         indices = dataset.ordered_indices()
-        for limit, flag in (
-            (max_tokens, "--max-tokens"),
-            (max_pairs, "--max-pairs"),
-        ):
+        for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
             if limit is not None:
-                indices = usable_indices(
-                    dataset, indices, int(limit), ignore_invalid_inputs, flag
-                )
+                indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
         return dataset.batch_by_size(
             indices,
             max_tokens,
@@ -239,47 +232,3 @@ def batch_iterator(
         errors=errors,
         **options,
     )
-
-
-def usable_indices(
-    dataset: GraphDataset,
-    indices: NDArray[np.int64],
-    limit: int,
-    skip_larger: bool,
-    flag: str = "--max-tokens",
-) -> NDArray[np.int64]:
-    """The indices of the graphs that fit into a batch.
-
-    A training graph that is too large is an error, although fairseq's trainer asks to
-    leave it out: a training never drops a graph. Evaluation leaves larger graphs out,
-    with a warning that counts them, if
-    ``--skip-invalid-size-inputs-valid-test`` is given.
-
-    Args:
-        dataset: a split.
-        indices: positions in it.
-        limit: nodes of a graph; for ``--max-pairs`` pairs of nodes.
-        skip_larger: leave out larger graphs in evaluation.
-        flag: of the limit.
-
-    Raises:
-        ValueError: a graph is too large and may not be left out, or all are too large.
-    """
-    if dataset.shuffle or not skip_larger:
-        dataset.check_limit(indices, limit, flag)
-        return indices
-    max_nodes = math.isqrt(limit) if flag == "--max-pairs" else limit
-    usable = indices[dataset.sizes[indices] <= max_nodes]
-    what = "pairs of nodes" if flag == "--max-pairs" else "nodes"
-    if len(usable) < len(indices):
-        if not len(usable):
-            raise ValueError(f"all graphs have more {what} than {flag} {limit}")
-        logger.warning(
-            "%d of %d graphs are left out: they have more %s than %s %d",
-            len(indices) - len(usable),
-            len(indices),
-            what,
-            flag,
-            limit,
-        )
-    return usable

@@ -81,7 +81,7 @@ def test_pairs_limit_batches_and_a_large_graph_is_alone():
 def test_a_graph_above_max_tokens_is_named():
     dataset = make(rows=np.array([5, 9]), sizes=np.array([3] * 9 + [77]))
     with pytest.raises(ValueError, match="graph 9 has 77 nodes, more than --max-tok"):
-        batches_of(dataset, max_tokens=50)
+        batch_iterator(dataset, max_tokens=50)
 
 
 def test_training_order_depends_on_seed_and_epoch_only():
