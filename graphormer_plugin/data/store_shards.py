@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.build import get_store
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.columns import ShardColumns
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
@@ -19,7 +21,7 @@ from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 
-# Options that a prepared store has in it.
+# Options whose values are fixed when a store is prepared.
 _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
 
 
@@ -52,17 +54,13 @@ class StoreShards:
         ]
         names = list(dict.fromkeys(s.manifest["dataset"] for s in self.stores))
         label = ", ".join(names[:3]) + (", ..." if names[3:] else "")
+        counts = Counter[str]()
+        for store in self.stores:
+            counts.update(store.manifest["counts"])
         self.manifest: dict[str, Any] = {
             "dataset": f"{label} ({len(self.stores)} stores)",
-            "counts": self._counts(),
+            "counts": dict(counts),
         }
-
-    def _counts(self) -> dict[str, int]:
-        total: dict[str, int] = {}
-        for store in self.stores:
-            for name, count in store.manifest["counts"].items():
-                total[name] = total.get(name, 0) + count
-        return total
 
     def __len__(self) -> int:
         return int(self.first[-1])
@@ -142,12 +140,12 @@ class StoreShards:
         before = np.cumsum([0, *map(_source_rows, self.stores)])
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
-        found = np.empty_like(graph_ids)
+        rows = np.empty_like(graph_ids)
         for number in np.unique(shard):
-            chosen = shard == number
-            own = graph_ids[chosen] - self.first[number]
-            found[chosen] = self.stores[number].rows(own) + before[number]
-        return found
+            own = shard == number
+            ids = graph_ids[own] - self.first[number]
+            rows[own] = self.stores[number].rows(ids) + before[number]
+        return rows
 
 
 def _source_rows(store: GraphStore) -> int:
@@ -160,11 +158,11 @@ def _source_rows(store: GraphStore) -> int:
 
 
 def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
-    """The data that a name stands for.
+    """Opens the data of ``--dataset-name``.
 
-    A name is that of a dataset or table, which is prepared where needed (see
-    `get_store`), the folder of a prepared store, or a folder with such folders; or
-    several of these, separated by commas.
+    A name is a dataset or table, which is prepared where needed (see `get_store`), the
+    folder of a prepared store, or a folder with such folders; or several of these,
+    separated by commas.
 
     Raises:
         DatasetError, StoreError, OSError: See `get_store` and `StoreShards`; or stores
@@ -173,19 +171,22 @@ def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
     stores: list[GraphStore] = []
     for name in names_in(options):
         folders = prepared_stores(name)
-        if folders:
-            _refuse_settled(options, name)
-            stores += map(GraphStore.open, folders)
-        else:
+        if not folders:
             stores.append(get_store(dataclasses.replace(options, name=name)))
+            continue
+        for option in _SETTLED:
+            if getattr(options, option) != getattr(DatasetOptions, option):
+                flag = option.replace("_", "-").replace("source", "dataset-source")
+                raise DatasetError(f"{name} is prepared already; leave --{flag} out")
+        stores += map(GraphStore.open, folders)
     return stores[0] if len(stores) == 1 else StoreShards(stores)
 
 
 def names_in(options: DatasetOptions) -> list[str]:
-    """The names that are separated by commas in the name of a dataset.
+    """Names of datasets, tables or folders in ``--dataset-name``, which commas separate.
 
     Raises:
-        DatasetError: One is empty.
+        DatasetError: A name is empty.
     """
     if "," not in options.name or is_known(options):
         return [options.name]
@@ -196,7 +197,7 @@ def names_in(options: DatasetOptions) -> list[str]:
 
 
 def prepared_stores(name: str) -> list[Path]:
-    """Folders of the stores in a folder, or the folder itself; none if it has none.
+    """Folders of prepared stores: the folder ``name``, or folders in it.
 
     Raises:
         DatasetError: Shards of a table are missing.
@@ -206,25 +207,25 @@ def prepared_stores(name: str) -> list[Path]:
         return []
     if (folder / MANIFEST).is_file():
         return [folder]
-    found = sorted(
+    stores = sorted(
         path
         for path in folder.iterdir()
         if not path.name.startswith(".") and (path / MANIFEST).is_file()
     )
-    shards = [re.fullmatch(r"(\d{5,})-of-(\d{5,})", path.name) for path in found]
+    shards = [re.fullmatch(r"(\d{5,})-of-(\d{5,})", path.name) for path in stores]
     counts = {int(shard[2]) for shard in shards if shard}
     if len(counts) > 1:
         raise DatasetError(f"{folder} has shards of several divisions: {counts}")
     for count in counts:
         present = {int(shard[1]) for shard in shards if shard}
-        missing = sorted(set(range(1, count + 1)) - present)
+        missing = [number for number in range(1, count + 1) if number not in present]
         if missing:
-            listed = ", ".join(map(str, missing[:5])) + (", ..." * (len(missing) > 5))
             raise DatasetError(
-                f"{folder}: {len(missing)} of {count} shards are missing ({listed}); "
-                "prepare them with graphormer-preprocess --shard"
+                f"{folder}: {len(missing)} of {count} shards are missing "
+                f"({listed(map(str, missing))}); prepare them with "
+                "graphormer-preprocess --shard"
             )
-    return found
+    return stores
 
 
 def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
@@ -235,35 +236,24 @@ def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
     return molecules_of(options)
 
 
-def _refuse_settled(options: DatasetOptions, name: str) -> None:
-    for option in _SETTLED:
-        if getattr(options, option) != getattr(DatasetOptions, option):
-            flag = "dataset-source" if option == "source" else option.replace("_", "-")
-            raise DatasetError(f"{name} is prepared already; leave --{flag} out")
-
-
-def _check_alike(one: GraphStore, other: GraphStore) -> None:
-    """DatasetError where two stores cannot be one dataset."""
-    kinds: list[dict[str, Any]] = []
-    for store in (one, other):
-        targets = store.targets
-        kinds.append(
-            {
-                "features of nodes and bonds": store.schema.unscaled(),
-                "features": store.featuriser,
-                "targets": (targets.names, targets.unit, targets.kind, targets.level),
-                "classes": targets.class_names,
-                "columns": store.columns.keys() - {"row"},
-            }
-        )
-    for what, value in kinds[0].items():
-        if kinds[1][what] != value:
+def _check_alike(store: GraphStore, other: GraphStore) -> None:
+    """Raises DatasetError where two stores cannot be one dataset."""
+    for part, described in _parts_of(store).items():
+        found = _parts_of(other)[part]
+        if found != described:
+            texts = (f"{text!s:.120}" for text in (described, found))
             raise DatasetError(
-                f"{one.path} and {other.path} have other {what}: "
-                f"{_short(value)} and {_short(kinds[1][what])}"
+                f"{store.path} and {other.path} have other {part}: {' and '.join(texts)}"
             )
 
 
-def _short(value: Any) -> str:
-    text = str(sorted(value) if isinstance(value, set) else value)
-    return text if len(text) <= 120 else f"{text[:120]}..."
+def _parts_of(store: GraphStore) -> dict[str, Any]:
+    """Properties that stores of a dataset share."""
+    targets = store.targets
+    return {
+        "features of nodes and bonds": store.schema.unscaled(),
+        "features": store.featuriser,
+        "targets": (targets.names, targets.unit, targets.kind, targets.level),
+        "classes": targets.class_names,
+        "columns": sorted(store.columns.keys() - {"row"}),
+    }
