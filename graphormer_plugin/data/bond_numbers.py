@@ -55,13 +55,7 @@ class BondNumbers:
         if self._radix is not None:
             types = self._radix.bond_types(edge_attr)
             return types, (types,)
-        largest = edge_attr.max(axis=0, initial=0).astype(np.int64)
-        for column, dim in enumerate(self._dims or ()):
-            if largest[column] >= dim:
-                raise ValueError(
-                    f"edge_attr column {column} is {largest[column]}, expected "
-                    f"0..{dim - 1}"
-                )
+        largest = largest_in("edge_attr", edge_attr, self._dims)
         self._max = largest if self._max is None else np.maximum(self._max, largest)
         rows, inverse = np.unique(edge_attr, axis=0, return_inverse=True)
         inverse = inverse.reshape(-1)  # [E]; ranks of rows, in lexicographic order
@@ -107,3 +101,23 @@ class BondNumbers:
             rows = np.array(list(self._numbers), dtype=np.int64)
             table[1:] = schema.bond_types(rows)
         return table
+
+
+def largest_in(name: str, table: np.ndarray, dims: list[int] | None) -> np.ndarray:
+    """Largest value of each column of categories, int64 [columns].
+
+    Args:
+        name: Of the table.
+        table: Integers [rows, columns].
+        dims: Number of values of each column, if they are known.
+
+    Raises:
+        ValueError: A value is outside its range.
+    """
+    largest = table.max(axis=0, initial=0).astype(np.int64)
+    for column, dim in enumerate(dims or ()):
+        if largest[column] >= dim:
+            raise ValueError(
+                f"{name} column {column} is {largest[column]}, expected 0..{dim - 1}"
+            )
+    return largest

@@ -1,4 +1,4 @@
-"""From a dataset's name to an open store, which is built first where needed."""
+"""Opens the store of a dataset, and builds it first where it is missing, stale or damaged."""
 
 import contextlib
 import hashlib
@@ -178,44 +178,12 @@ def _build_from_smiles(
     identity: Mapping[str, Any],
 ) -> None:
     rows = len(source.smiles)
-    exclude = frozenset(source.exclude)
     by_scaffold = source.splits is None and options.split == "scaffold"
     parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
     if parser is None:
         parser = smiles.smiles_parser(by_scaffold, options.largest_fragment)
         node_dims, bond_dims = smiles.feature_dims()
-    splits = source.splits
-    if splits is None and options.split.startswith("column:"):
-        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
-    if splits is None and not by_scaffold:
-        splits = random_split(rows, options.seed)
-    # What a user gives is checked now, not after hours of work.
-    if splits is not None:
-        splits = checked_splits(splits, rows, "row")
-    target = source.targets
-    if not callable(target):
-        target = np.asarray(target, dtype=np.float64)
-        target = target[:, None] if target.ndim == 1 else target
-        if len(target) != rows:
-            raise DatasetError(
-                f"{label}: targets have {len(target)} rows, smiles have {rows}"
-            )
-        target = as_float32(target)
-        meant = _description(source, label, options, target.shape[1])
-        describe_targets(
-            target,
-            list(meant["target_names"]),
-            meant["unit"],
-            meant["kind"],
-            meant["num_classes"],
-            np.arange(rows + 1),
-            {},
-        )
-    weights = source.weights
-    if weights is not None:
-        weights = checked_weights(weights, rows)
-    given_values(source, rows)
-
+    splits, target, weights = _checked_input(source, label, options, by_scaffold)
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
     graph_of_row = np.full(rows, -1, dtype=np.int64)
@@ -232,7 +200,7 @@ def _build_from_smiles(
             workers=options.workers,
             progress=options.progress,
             description=label,
-            exclude=exclude,
+            exclude=source.exclude,
             parts=parts,
             user_data_dir=options.user_data_dir,
         ):
@@ -285,6 +253,33 @@ def _build_from_smiles(
             **_description(source, label, options, target.shape[1]),
             **identity,
         )
+
+
+def _checked_input(
+    source: DatasetSource, label: str, options: DatasetOptions, by_scaffold: bool
+) -> tuple[Any, Any, Any]:
+    """Splits, targets and weights of rows, checked before hours of work."""
+    rows, splits, target = len(source.smiles), source.splits, source.targets
+    if splits is None and options.split.startswith("column:"):
+        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
+    if splits is None and not by_scaffold:
+        splits = random_split(rows, options.seed)
+    if splits is not None:
+        splits = checked_splits(splits, rows, "row")
+    if not callable(target):
+        target = np.asarray(target, dtype=np.float64)
+        target = as_float32(target[:, None] if target.ndim == 1 else target)
+        if len(target) != rows:
+            raise DatasetError(
+                f"{label}: targets have {len(target)} rows, smiles have {rows}"
+            )
+        asked = _description(source, label, options, target.shape[1])
+        names = list(asked["target_names"])
+        kind = asked["unit"], asked["kind"], asked["num_classes"]
+        describe_targets(target, names, *kind, np.arange(rows + 1), {})
+    given_values(source, rows)
+    weights = source.weights
+    return splits, target, None if weights is None else checked_weights(weights, rows)
 
 
 def _parts(

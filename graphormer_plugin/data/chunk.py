@@ -78,7 +78,7 @@ class GraphChunk:
         return cls(**arrays)
 
     def check(self, first: int = 0) -> None:
-        """Checks shapes, types and ranges as far as no vocabulary is needed.
+        """Checks shapes, types and ranges except vocabularies.
 
         Args:
             first: Number of the first graph, for messages.
@@ -86,19 +86,18 @@ class GraphChunk:
         Raises:
             ValueError: An array is wrong; names the graph if one is.
         """
-        num_nodes, num_edges = np.asarray(self.num_nodes), np.asarray(self.num_edges)
+        num_nodes, num_edges = self.num_nodes, self.num_edges
         if len(self) and num_nodes.min() < 1:
             raise ValueError(f"graph {first + int(num_nodes.argmin())} has no nodes")
         num_ends = np.repeat(num_nodes, num_edges)[:, None]  # [E, 1]
         for name, table, counts, kinds in (
             ("x", self.x, num_nodes, "iubf"),
             ("pos", self.pos, num_nodes, "iubf"),
-            ("edge_index.T", np.asarray(self.edge_index).T, num_edges, "iu"),
+            ("edge_index.T", self.edge_index.T, num_edges, "iu"),
             ("edge_attr", self.edge_attr, num_edges, "iubf"),
         ):
             if table is None:
                 continue
-            table = np.asarray(table)
             wrong_type = table.size > 0 and table.dtype.kind not in kinds
             if table.ndim != 2 or len(table) != counts.sum() or wrong_type:
                 raise ValueError(
@@ -121,10 +120,10 @@ class GraphChunk:
                 graph = np.searchsorted(np.cumsum(counts), row, side="right")
                 text = text.format(table[row, column], num_nodes[graph] - 1)
                 raise ValueError(f"graph {first + int(graph)}: {text}")
-        if self.edge_attr is not None and np.asarray(self.edge_attr).dtype.kind == "f":
+        if self.edge_attr is not None and self.edge_attr.dtype.kind == "f":
             self._check_distinct_edges(first)
         if self.target is not None:
-            expected = num_nodes.sum() if np.ndim(self.target) == 1 else len(self)
+            expected = num_nodes.sum() if self.target.ndim == 1 else len(self)
             if len(self.target) != expected:
                 raise ValueError(
                     f"target has {len(self.target)} rows, expected {expected}"
@@ -132,7 +131,7 @@ class GraphChunk:
 
     def _check_distinct_edges(self, first: int) -> None:
         graph = np.repeat(np.arange(len(self)), self.num_edges)
-        rows = np.stack([graph, *np.asarray(self.edge_index)], 1)
+        rows = np.stack([graph, *self.edge_index], 1)
         rows = rows[np.lexsort(rows.T[::-1])]
         twice = (rows[1:] == rows[:-1]).all(1)
         if twice.any():

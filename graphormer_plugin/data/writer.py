@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cython_ext import edge_order
-from graphormer_plugin.data.bond_numbers import BondNumbers
+from graphormer_plugin.data.bond_numbers import BondNumbers, largest_in
 from graphormer_plugin.data.checks import warnings_about
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.column_file import ColumnFile
@@ -57,13 +57,13 @@ class StoreWriter:
 
     A context manager. Chunks go to a temporary folder beside ``path``, and `finish`
     renames it, replacing an earlier store. An error or Ctrl-C before that removes the
-    temporary folder; the next build removes that of a killed process. The caller holds
-    `file_lock`.
+    temporary folder; the next build removes the folder of a killed process. The caller
+    holds `file_lock`.
 
     Args:
         path: Final folder.
         node_dims: Number of values of each node column. None takes the largest value
-            found + 1; float features have none.
+            + 1; float features have none.
         bond_dims: The same for bond columns.
         expected: Number of graphs to come, if it is known; the error of a full disk
             says how much they need.
@@ -131,36 +131,34 @@ class StoreWriter:
             return
         chunk.check(first=self.num_graphs)
         self._begun += len(chunk)
-        num_nodes = np.asarray(chunk.num_nodes, dtype=np.int64)
-        num_edges = np.asarray(chunk.num_edges, dtype=np.int64)
-        edge_index = np.asarray(chunk.edge_index)
-        edges = edge_index.shape[1]
+        num_nodes = chunk.num_nodes.astype(np.int64)
+        num_edges = chunk.num_edges.astype(np.int64)
+        edges = chunk.edge_index.shape[1]
         attr = chunk.edge_attr
-        real = attr is not None and np.asarray(attr).dtype.kind == "f"
+        real = attr is not None and attr.dtype.kind == "f"
         bond, keys = self._bonds.number(None if real else attr, edges)
-        order = edge_order(num_edges, *edge_index, *keys)
+        order = edge_order(num_edges, *chunk.edge_index, *keys)
         if not self._columns:
             self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
             self._column("edge_offset", ("<i8",)).append(np.zeros(1, np.int64))
-        self._append("x", self._in_range(np.asarray(chunk.x)), _FEATURES)
+        self._append("x", self._in_range(chunk.x), _FEATURES)
         self._column("node_offset").append(np.cumsum(num_nodes) + self._num_nodes)
         self._column("edge_offset").append(np.cumsum(num_edges) + self._num_edges)
         # One type for both ends, given by the largest graph and not by its edges.
         largest = int(num_nodes.max()) - 1
-        for name, ends in zip(("edge_src", "edge_dst"), edge_index, strict=True):
+        for name, ends in zip(("edge_src", "edge_dst"), chunk.edge_index, strict=True):
             self._column(name, _UNSIGNED).append(ends[order], largest=largest)
         self._column("edge_bond", _UNSIGNED).append(bond[order])
         if real:
-            self._append("edge_attr", np.asarray(attr)[order])
+            self._append("edge_attr", attr[order])
         if chunk.pos is not None:
-            self._append("pos", np.asarray(chunk.pos))
+            self._append("pos", chunk.pos)
         if chunk.row is not None:
-            rows = np.asarray(chunk.row)
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
-            self._rows_differ |= not np.array_equal(rows, numbers)
-            self._append("row", rows)
+            self._rows_differ |= not np.array_equal(chunk.row, numbers)
+            self._append("row", chunk.row)
         if chunk.target is not None:
-            target = np.asarray(chunk.target)
+            target = chunk.target
             target = target if target.ndim == 1 else as_float32(target)
             self._append("target", target, _SIGNED)
         self.num_graphs += len(chunk)
@@ -202,7 +200,7 @@ class StoreWriter:
                 source than requested is stale.
             options: Options that it was made with; the same holds for them.
             skipped: Number of rows of the source that could not be parsed.
-            rows: Number of all rows of the source; None: those of graphs and skipped ones.
+            rows: Number of all rows of the source; None: graphs and skipped rows.
             featuriser: See `GraphStore`.
             molecules: `molecule_key` of each graph, to warn of duplicates.
             class_names: See `TargetSchema`.
@@ -217,48 +215,45 @@ class StoreWriter:
             ValueError: No graphs, a split that is not a set of graph ids, or targets or
                 weights of the wrong shape or range.
         """
-        if self.num_graphs == 0:
+        total = self.num_graphs
+        if total == 0:
             raise ValueError(f"{dataset} has no graphs")
         if target is not None:
             self._column("target", ("<f4",)).append(as_float32(target))
         if weights is not None:
-            self._append("weight", checked_weights(weights, self.num_graphs))
+            self._append("weight", checked_weights(weights, total))
+        splits = checked_splits(splits, total)
         schema = self._schema()
-        splits = checked_splits(splits, self.num_graphs)
         if graph_features:
             graph_values = as_float32(np.asarray(graph_values))
             self._append("graph_features", graph_values)
-            mean, std = target_statistics(
-                graph_values, splits.get("train", np.arange(self.num_graphs))
-            )
-            names = list(graph_features)
+            train = splits.get("train", np.arange(total))
+            mean, std = target_statistics(graph_values, train)
             schema = dataclasses.replace(
-                schema, graph_features=names, graph_mean=mean, graph_std=std
+                schema,
+                graph_features=list(graph_features),
+                graph_mean=mean,
+                graph_std=std,
             )
-        covered = np.zeros(self.num_graphs, dtype=bool)
+        unused = np.ones(total, dtype=bool)
         for name, graph_ids in splits.items():
             self._column(f"split_{name}", ("<i8",)).append(graph_ids)
-            covered[graph_ids] = True
+            unused[graph_ids] = False
         self._close_columns(schema)
-        targets, missing = describe_targets(
-            self._array("target") if "target" in self._columns else None,
-            list(target_names),
-            unit,
-            kind,
-            num_classes,
-            self._array("node_offset"),
-            splits,
-        )
+        values = self._array("target") if "target" in self._columns else None
+        meant = list(target_names), unit, kind, num_classes
+        offset = self._array("node_offset")
+        targets, missing = describe_targets(values, *meant, offset, splits)
         if any(class_names):
             targets = targets.with_classes(class_names)
         counts = {
-            "rows": self.num_graphs + skipped if rows is None else rows,
-            "graphs": self.num_graphs,
+            "rows": total + skipped if rows is None else rows,
+            "graphs": total,
             "nodes": self._num_nodes,
             "edges": self._num_edges,
             "skipped": skipped,
             "missing_labels": missing,
-            "graphs_in_no_split": int((~covered).sum()),
+            "graphs_in_no_split": int(unused.sum()),
             **{f"split_{name}": len(splits[name]) for name in splits},
         }
         manifest = {
@@ -335,19 +330,13 @@ class StoreWriter:
             return x
         if "x" in self._columns and self._node_max is None:
             raise ValueError("x has integers here and floats elsewhere")
-        largest = x.max(axis=0, initial=0).astype(np.int64)
         if self._node_max is None:
-            self._node_max = np.zeros_like(largest)
-        if len(largest) != len(self._node_max):
+            self._node_max = np.zeros(x.shape[1], np.int64)
+        if x.shape[1] != len(self._node_max):
             raise ValueError(
-                f"x has {len(largest)} columns, expected {len(self._node_max)}"
+                f"x has {x.shape[1]} columns, expected {len(self._node_max)}"
             )
-        for column, dim in enumerate(self.node_dims or ()):
-            if largest[column] >= dim:
-                raise ValueError(
-                    f"x column {column} is {largest[column]}, expected 0..{dim - 1}"
-                )
-        self._node_max = np.maximum(self._node_max, largest)
+        self._node_max = np.maximum(self._node_max, largest_in("x", x, self.node_dims))
         return x
 
     def _schema(self) -> FeatureSchema:
