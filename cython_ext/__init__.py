@@ -13,12 +13,12 @@ runs without the GIL:
 - ``channels.py``, ``_channels.pyx`` and ``_channels.h``: attention with a score per
   channel, and its gradient;
 - ``molecule.py`` and ``_molecule.pyx``: atoms and bonds of RDKit's molecules;
-- ``columns.py``: what stored graphs must look like; ``codes.py``: codes in the results.
+- ``columns.py``: layout of stored graphs and its check; ``codes.py``: codes in the results.
 
 Two rules hold everywhere:
 
 - Node 0 is a node like any other; "none" is -1 among nodes and 0 among bond types.
-- Of several shortest paths to a node ``j``, the one that arrives from the
+- Of several shortest paths to a node ``j``, the path that arrives from the
   lowest-numbered node counts.
 """
 

@@ -1,4 +1,4 @@
-"""Checks of single arguments; a message names the argument, its value and what is allowed."""
+"""Checks of single arguments; a message names the argument, its value and the allowed ones."""
 
 import operator
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the batch kernel is told to do, and the codes in which it reports a wrong graph.
+"""Arguments of the batch kernel, and the codes in which it reports a wrong graph.
 
 ``_batch.fill(job, first, last, seen)`` fills rows ``first..last-1`` of all outputs. It
 returns ``None``, or ``(position, code, value)`` of the first graph with unusable edges.
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-# Codes of what is wrong with a graph; in brackets what `value` is.
+# Codes of faults of a graph; in brackets the meaning of `value`.
 BAD_SOURCE = 1  # edge_src outside the graph (the number found)
 BAD_TARGET = 2  # edge_dst outside the graph (the number found)
 BAD_BOND = 3  # bond type outside 1..num_bond_types (the type found)

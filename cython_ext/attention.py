@@ -16,7 +16,7 @@ INDEX = (np.dtype(np.int64),)
 
 
 class Relations(NamedTuple):
-    """What relates the nodes of a batch.
+    """Relations of the node pairs of a batch, and their vectors.
 
     Attributes:
         query_table, key_table, value_table: Rq, Rk and Rv, float32 ``[H, R + 1, d]``;
@@ -56,9 +56,9 @@ def relative_attention(
         attn_bias: float32 ``[B, H, T, T]``.
         key_from_row: k_i in place of k_j next to Rk.
         dropout: Probability p of dropping a weight; the others are divided by 1 - p.
-        seed: 0..2^64 - 1. It decides with graph, head, i, j and T what is dropped.
-        num_threads: Threads of the caller's OpenMP team, if there is one in the
-            process (serial otherwise). They change nothing in the results.
+        seed: 0..2^64 - 1. With graph, head, i, j and T it decides which weights are dropped.
+        num_threads: Threads of the caller's OpenMP team, if the process has a team
+            (serial otherwise). They change nothing in the results.
 
     Returns:
         z, float32 ``[B, T, D]``; zero where all pairs of a node are forbidden.

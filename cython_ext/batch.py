@@ -1,7 +1,7 @@
 """Padded batches of stored graphs.
 
-``B`` is the number of graphs, ``N`` the number of nodes of the largest one (0 for an empty
-batch), and ``[i, j]`` describes the pair from node ``i`` to node ``j``. Padding is 0 unless
+``B`` is the number of graphs, ``N`` the number of nodes of the largest graph (0 for an
+empty batch), and ``[i, j]`` describes the pair from node ``i`` to node ``j``. Padding is 0 unless
 stated otherwise. Bond types are uint8, or uint16 if ``num_bond_types > 255``.
 
 | field | shape and type | meaning |
@@ -100,7 +100,7 @@ def build_batch(
             ``edge_attr`` ``[sum E, C]``; the edges of a graph are in the order of `edge_order`.
             ``ring_offset`` ``[G + 1]`` has the rings of each graph, ``ring_start``
             ``[S + 1]`` the rows of each ring, and ``ring_node`` its nodes, numbered
-            within the graph. Only what ``fields`` need must be there.
+            within the graph. Only the columns behind ``fields`` must be there.
         graph_ids: Numbers of graphs, each in ``0..G-1``; any order, repeats allowed.
         fields: Names from the table above. Either of ``relation_index`` and ``relations``
             gives both.
@@ -324,7 +324,7 @@ def _fill_rings(
 
 
 def _describe(job: BatchJob, graph: int, position: int, code: int, value: int) -> str:
-    """Says what the kernel found wrong in a graph."""
+    """Message about a fault that the kernel found in a graph."""
     nodes = int(job.node_count[position])
     name = "edge_src" if code == BAD_SOURCE else "edge_dst"
     end = f"{name} of graph {graph} holds {value}, expected a node in [0, {nodes})"

@@ -140,7 +140,7 @@ def _run(
 
 
 def _summed(parts: np.ndarray | None, width: int) -> np.ndarray | None:
-    """In one order, whatever the threads, and without what pads the rows."""
+    """Sum in a fixed order, whatever the threads, without the padding of the rows."""
     if parts is None:
         return None
     total = parts[0] if len(parts) == 1 else parts.sum(0)

@@ -1,6 +1,6 @@
 """The flat columns that hold many graphs: their types, their checks, order of edges.
 
-The only place that checks the layout of columns. What a column of edges holds is checked
+The only place that checks the layout of columns. The values of a column of edges are checked
 by the kernels, on a private copy, when they read it.
 """
 
@@ -38,7 +38,7 @@ MATRICES = ("x", "lap_pe", "pos", "edge_attr")
 
 
 def bond_dtype(num_bond_types: int) -> np.dtype:
-    """Returns the smallest type that holds the bond types 0 (none) to a largest one."""
+    """Returns the smallest type that holds the bond types 0 (none) to ``num_bond_types``."""
     return np.dtype(np.uint8 if num_bond_types <= 255 else np.uint16)
 
 
@@ -51,7 +51,7 @@ def edge_order(
     """Sorts the edges of several graphs by source, target and bond type.
 
     `cython_ext.build_batch` reads the edges of each graph in this order: it makes
-    the first of parallel edges the one with the lowest bond type.
+    the edge with the lowest bond type the first of parallel edges.
 
     Args:
         num_edges: Edges of each graph ``[G]``.
@@ -74,12 +74,12 @@ def edge_order(
 def checked_columns(
     columns: Mapping[str, np.ndarray], names: Iterable[str], fields: Iterable[str]
 ) -> dict[str, np.ndarray]:
-    """Returns some columns as plain arrays, checked for all but what rows hold.
+    """Returns some columns as plain arrays; all but the values of rows is checked.
 
     Args:
         columns: The arrays by name.
-        names: Those that are needed.
-        fields: What needs them, for the message.
+        names: Of the needed columns.
+        fields: Fields that need them, for the message.
 
     Raises:
         ValueError: If a column is missing or has a wrong type or shape, or if the
@@ -133,7 +133,7 @@ def extents(
     """Returns the first row and the number of rows of each graph, int64 ``[B]``.
 
     Raises:
-        ValueError: If the offsets of one of these graphs descend or lie outside the
+        ValueError: If the offsets of these graphs descend or lie outside the
             column.
     """
     start, stop, end = offset[ids], offset[ids + 1], int(offset[-1])

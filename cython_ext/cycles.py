@@ -24,7 +24,7 @@ def chordless_cycles(
 
     A chord is an edge between two nodes of a cycle that are not neighbours on it. Edges
     count in both directions; self-loops and parallel edges do not matter. The search
-    takes each node in turn as the lowest one of a cycle, and walks paths without chords
+    takes each node in turn as the lowest node of a cycle, and walks paths without chords
     from there; it leaves out nodes that no cycle can reach and paths that cannot come
     back in time. A molecule takes microseconds. In dense graphs the number of such
     cycles, and with it the time, grows exponentially with ``max_size``.

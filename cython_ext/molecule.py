@@ -5,7 +5,7 @@ import numpy as np
 from cython_ext import _molecule
 from cython_ext._checks import checked_array
 
-# Values that a row of codes has: those of a byte.
+# Values of a byte, each of which has a code.
 CODES = 256
 ATOM_COLUMNS = (
     "atomic number",
@@ -26,12 +26,12 @@ def read_molecule(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Reads the atoms and bonds of a molecule that RDKit's ``Mol.ToBinary`` wrote.
 
-    This takes microseconds, where RDKit's Python functions take one for each value.
+    This takes microseconds; RDKit's Python functions take a microsecond for each value.
 
     Args:
         binary: ``Mol.ToBinary(0)``, format 16.
         atom_codes: int64 ``[9, 256]``, the code of each value of `ATOM_COLUMNS`, as
-            RDKit numbers them; that of a negative charge counts from the end. A value
+            RDKit numbers them; a negative charge counts from the end. A value
             above 255 has the last code. A negative code refuses the molecule.
         bond_codes: int64 ``[3, 256]`` for `BOND_COLUMNS`.
 
@@ -40,7 +40,7 @@ def read_molecule(
         to each other; edge_attr ``[2 x bonds, 3]``; all int64. None if the format is
         another one, a code refuses the molecule, or it has parts that are not read:
         queries, residues, bonds between more than two atoms, and rings other than
-        RDKit's symmetric smallest ones.
+        RDKit's symmetric smallest rings.
 
     Raises:
         ValueError: If codes have another type or shape.

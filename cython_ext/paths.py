@@ -67,11 +67,11 @@ def floyd_warshall(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     For weighted graphs of yours, with `extract_paths`: no batch field has weights.
 
     Floyd-Warshall, O(n^3). Of several shortest paths, those with the fewest edges count,
-    and of these the one with the lowest predecessor: ``pred[i, j]`` is the lowest ``u``
+    and of these the path with the lowest predecessor: ``pred[i, j]`` is the lowest ``u``
     that comes just before ``j`` on any of them. For equal positive weights this is the
     rule of `shortest_paths`. With weights of 0 the lowest predecessor alone could
     lead in a circle, hence the number of edges. The rule is exact where sums of weights
-    are, as those of integers. Otherwise two paths are equally short if their rounded
+    are, as for integers. Otherwise two paths are equally short if their rounded
     sums, in the order of the algorithm, are equal.
 
     Args:

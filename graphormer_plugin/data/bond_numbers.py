@@ -40,7 +40,7 @@ class BondNumbers:
             edges: E.
 
         Raises:
-            ValueError: The columns are not those of earlier chunks, a value exceeds
+            ValueError: Earlier chunks had other columns, a value exceeds
                 the given ranges, or there are too many combinations.
         """
         if not edges and edge_attr is None:

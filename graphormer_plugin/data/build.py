@@ -99,7 +99,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
 
 @contextlib.contextmanager
 def _kept_in(folder: Path, only_there: bool = False) -> Iterator[None]:
-    """Says what to do where nothing can be written.
+    """Names the remedy where nothing can be written.
 
     Args:
         folder: Of prepared data.

@@ -1,4 +1,4 @@
-"""Warnings about data that can be trained on but that probably are a mistake."""
+"""Warnings about probable mistakes in data: duplicates, contradictions, classes as numbers."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ def warnings_about(
     """All warnings about a table of molecules, one line each.
 
     Args:
-        targets: What the labels are.
+        targets: Names and kinds of the labels.
         target: Float [G, C], NaN = missing.
         splits: Numbers of the molecules by split name.
         molecules: `molecule_key` of each molecule [G].
@@ -32,14 +32,14 @@ def warnings_about(
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
-    equal = groups if extra is None else equal_rows(groups, extra)
+    equal = groups if extra is None else _equal_rows(groups, extra)
     duplicates = len(np.unique(equal)) == len(np.unique(groups))
-    found = [
-        classes_as_regression(targets, target),
-        contradicting_labels(targets, target, equal),
-        shared_molecules(splits, groups, duplicates, learned),
+    warnings = [
+        _classes_as_regression(targets, target),
+        _contradicting_labels(targets, target, equal),
+        _shared_molecules(splits, groups, duplicates, learned),
     ]
-    return [text for text in found if text]
+    return [text for text in warnings if text]
 
 
 def molecule_key(canonical_smiles: str) -> int:
@@ -48,26 +48,21 @@ def molecule_key(canonical_smiles: str) -> int:
     return int.from_bytes(digest, "little")
 
 
-def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
+def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     """Warning about regression targets whose labels are two whole numbers, such as 0 and
-    1, -1 and 1 or 1 and 2; else empty.
-
-    Args:
-        targets: What the labels are.
-        target: Float [G, C], NaN = missing.
-    """
+    1, -1 and 1 or 1 and 2; else empty."""
     if targets.kind != "regression":
         return ""
-    found: dict[tuple[int, ...], list[str]] = {}
+    names_of: dict[tuple[int, ...], list[str]] = {}
     for name, values in zip(targets.names, target.T, strict=True):
         values = values[~np.isnan(values)]
         numbers = np.unique(values)
         repeated = len(numbers) == 2 <= len(values) / 2  # two rows always differ
         if repeated and (numbers == numbers.round()).all():
             key = tuple(map(int, numbers.tolist()))
-            found.setdefault(key, []).append(f"{name} ({len(values):,} labels)")
+            names_of.setdefault(key, []).append(f"{name} ({len(values):,} labels)")
     texts = []
-    for both, names in sorted(found.items()):
+    for both, names in sorted(names_of.items()):
         changes = [
             f"{new} in place of {old}" for new, old in enumerate(both) if new != old
         ]
@@ -79,13 +74,8 @@ def classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     return "; ".join(texts)
 
 
-def equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:
-    """Number of what a model sees of each row [G]: equal ones have the same.
-
-    Args:
-        groups: Number of the molecule of each row [G], from 0.
-        extra: Float [G, K], NaN = missing.
-    """
+def _equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:
+    """Number of each row's molecule and further columns [G]; equal rows share a number."""
     result, seen = groups.copy(), dict[tuple[int, bytes], int]()
     counts = np.bincount(groups)
     for row in np.flatnonzero(counts[groups] > 1).tolist():
@@ -94,16 +84,11 @@ def equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:
     return result
 
 
-def contradicting_labels(
+def _contradicting_labels(
     targets: TargetSchema, target: np.ndarray, groups: np.ndarray
 ) -> str:
     """Warning about molecules with several rows that differ in a label; else empty.
-
-    Args:
-        targets: What the labels are.
-        target: Float [G, C], NaN = missing.
-        groups: Number of the molecule of each row [G], from 0.
-    """
+    ``groups`` [G] has the number of each row's molecule, from 0."""
     count = int(groups.max(initial=-1)) + 1
     differs = np.zeros(count, dtype=bool)
     largest, where = 0.0, ""
@@ -131,21 +116,14 @@ def contradicting_labels(
     )
 
 
-def shared_molecules(
+def _shared_molecules(
     splits: Mapping[str, np.ndarray],
     groups: np.ndarray,
-    duplicates: bool = True,
-    learned: Sequence[str] = (TRAIN,),
+    duplicates: bool,
+    learned: Sequence[str],
 ) -> str:
-    """Warning about molecules that another split has too, before it in the order of
-    those that models are fitted to; else empty.
-
-    Args:
-        splits: Row numbers by split name.
-        groups: Number of the molecule of each row [G], from 0.
-        duplicates: Whether rows of a molecule are equal for a model.
-        learned: Splits that models are fitted to, in their order.
-    """
+    """Warning about molecules of a split that models have been fitted to before; else
+    empty. ``duplicates`` says whether rows of a molecule are equal for a model."""
     shared = []
     for name, rows in splits.items():
         before = learned[: learned.index(name)] if name in learned else learned
@@ -168,7 +146,7 @@ def shared_molecules(
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     names = list(names)
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest

@@ -19,7 +19,7 @@ class MoleculeGraph(NamedTuple):
         edge_index: int [2, E].
         edge_attr: int [E, columns].
         extras: Values per molecule that targets or splits need, such as a scaffold:
-            what JSON can hold. Tuples and arrays become lists, which parts on disk have.
+            JSON values. Tuples and arrays become lists, which parts on disk have.
     """
 
     x: np.ndarray
@@ -84,7 +84,7 @@ class GraphChunk:
             first: Number of the first graph, for messages.
 
         Raises:
-            ValueError: An array is wrong; names the graph if one is.
+            ValueError: An array is wrong, or a graph, which the message names.
         """
         num_nodes, num_edges = self.num_nodes, self.num_edges
         if len(self) and num_nodes.min() < 1:

@@ -33,12 +33,12 @@ class GraphCollator:
     OpenMP team of the parent does not survive a fork.
 
     Args:
-        columns: Flat columns of a ``GraphStore``, or those of several.
+        columns: Flat columns of a ``GraphStore``, or `ShardColumns` of several.
         target: Float array ``[G, C]``, NaN where a target is missing; or of nodes
             ``[sum N]``, classes, -1 where missing, or floats. None: among the columns.
         num_bond_types: Largest joint bond type of the data; types start at 1.
         max_nodes: Largest graph allowed; None for no limit.
-        spec: What the model needs. The task sets it when it has built the model. The
+        spec: Fields that the model needs. The task sets it when it has built the model. The
             datasets of a store share one collator, so it is set for all of them.
     """
 

@@ -86,7 +86,7 @@ class ColumnFile:
 
     @property
     def bytes(self) -> int:
-        """Bytes of all chunks, also of one that could not be written."""
+        """Bytes of all chunks, also of a chunk that could not be written."""
         return sum(size for _, size in self._chunks)
 
     def close(self, table: np.ndarray | None = None) -> None:

@@ -19,7 +19,7 @@ BUCKET_RATIO = 0.1  # our choice
 def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
     """Number of the size bucket of each graph.
 
-    A bucket starts at the smallest size that the previous one does not hold, and holds
+    A bucket starts at the smallest size above the previous bucket, and holds
     every size up to ``1 + ratio`` times its start. Buckets of large graphs are wider,
     because padding is relative to the size.
 
@@ -66,7 +66,7 @@ def cut_batches(
         max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
         multiple: larger batches than this are cut to a multiple of it, except for the
             last one.
-        parts: the limits are those of each part when a batch is split into this number
+        parts: the limits hold for each part when a batch is split into this number
             of parts as equal as can be.
     """
     indices = np.asarray(indices, dtype=np.int64)
@@ -98,9 +98,9 @@ def describe_graphs(graph_ids: NDArray[np.int64], sizes: NDArray[np.integer]) ->
     '2 graphs (4, 1); the largest is graph 1 with 9 nodes'
     """
     largest = graph_ids[sizes[graph_ids].argmax()]
-    more = ", ..." if len(graph_ids) > 20 else ""
+    rest = ", ..." if len(graph_ids) > 20 else ""
     return (
-        f"{len(graph_ids)} graphs ({', '.join(map(str, graph_ids[:20]))}{more}); the "
+        f"{len(graph_ids)} graphs ({', '.join(map(str, graph_ids[:20]))}{rest}); the "
         f"largest is graph {largest} with {sizes[largest]} nodes"
     )
 
@@ -168,10 +168,11 @@ class GraphDataset(FairseqDataset):
             raise MemoryError(text) from None
 
     def num_tokens(self, index: int) -> int:
-        """Nodes of a graph, what ``--max-tokens`` counts."""
+        """Nodes of a graph, which ``--max-tokens`` counts."""
         return int(self.sizes[index])
 
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """`num_tokens` of several graphs."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
@@ -179,6 +180,7 @@ class GraphDataset(FairseqDataset):
         return int(self.sizes[index])
 
     def set_epoch(self, epoch: int) -> None:
+        """Selects the training order of an epoch."""
         self.epoch = epoch
 
     def ordered_indices(self) -> NDArray[np.int64]:
@@ -212,13 +214,13 @@ class GraphDataset(FairseqDataset):
             indices: positions in the split.
             max_tokens: padded nodes of a batch, graphs times the largest of them.
             max_sentences: graphs of a batch.
-            required_batch_size_multiple: batches larger than it are cut to one of
+            required_batch_size_multiple: larger batches are cut to one of
                 its multiples.
             max_pairs: padded pairs of nodes of a batch, graphs times the largest
                 squared.
             parts: batches of one update, over all processes. The graphs of an update
-                are cut together, then split into so many batches, which stand one
-                after another; some are empty if there are fewer graphs.
+                are cut together, then split into this number of consecutive
+                batches; some are empty if there are fewer graphs.
         """
         updates = cut_batches(
             indices,
@@ -229,7 +231,7 @@ class GraphDataset(FairseqDataset):
             multiple=required_batch_size_multiple,
             parts=parts,
         )
-        # Empty ones first: fairseq's trainer drops the counts of an update of a process
+        # Empty batches first: fairseq's trainer drops the counts of an update of a process
         # whose last batch is empty.
         return [
             batch for update in updates for batch in np.array_split(update, parts)[::-1]
@@ -297,7 +299,7 @@ def dataset_of_split(
         max_nodes: nodes of the largest allowed graph.
 
     Raises:
-        ValueError: no such split, an empty one, or a graph above ``max_nodes``.
+        ValueError: an unknown or empty split, or a graph above ``max_nodes``.
     """
     if split not in store.splits:
         raise ValueError(

@@ -14,7 +14,7 @@ def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> fl
     Corso et al. 2020 (arXiv:2004.05718), delta of Eq. 5.
 
     Returns:
-        1.0 where no node has an edge, so that one can divide by it.
+        1.0 where no node has an edge, so that it can divide.
     """
     total, count = 0.0, 0
     for part in store.stores:

@@ -51,7 +51,7 @@ def morgan_counts(
 def rdkit_descriptors(
     smiles: Sequence[str], parse: Callable[[str], Chem.Mol] = mol_of_smiles
 ) -> np.ndarray:
-    """RDKit's descriptors except those of `LEFT_OUT`, in the order of `DESCRIPTORS`.
+    """RDKit's descriptors without `LEFT_OUT`, in the order of `DESCRIPTORS`.
 
     Args:
         smiles: Molecules.
@@ -83,14 +83,14 @@ def descriptors_of_mols(
     """Descriptors of molecules as RDKit computes them, equal to the last bit.
 
     One descriptor after another for all molecules, so that its patterns and code stay
-    in the processor's cache. What several descriptors need is computed once.
+    in the processor's cache. Values that several descriptors share are computed once.
 
     Args:
         mols: Molecules with known rings.
         names: Some of `DESCRIPTORS`.
 
     Returns:
-        float64 [n, names]; NaN for one that RDKit cannot compute.
+        float64 [n, names]; NaN where RDKit cannot compute the descriptor.
     """
     functions = dict(Descriptors.descList) | SHARED
     values = np.full((len(mols), len(names)), np.nan)
@@ -134,12 +134,12 @@ def quantitative_druglikeness(mol: Chem.Mol) -> float:
     properties = QED.QEDproperties(
         MW=Descriptors.MolWt(mol),
         ALOGP=Descriptors.MolLogP(mol),
-        HBA=sum(len(mol.GetSubstructMatches(one)) for one in QED.Acceptors),
+        HBA=sum(len(mol.GetSubstructMatches(part)) for part in QED.Acceptors),
         HBD=Descriptors.NumHDonors(mol),
         PSA=Descriptors.TPSA(mol),
         ROTB=rdMolDescriptors.CalcNumRotatableBonds(mol, strict),
         AROM=len(Chem.GetSSSR(rings)),
-        ALERTS=sum(mol.HasSubstructMatch(one) for one in QED.StructuralAlerts),
+        ALERTS=sum(mol.HasSubstructMatch(part) for part in QED.StructuralAlerts),
     )
     return QED.qed(mol, qedProperties=properties)
 

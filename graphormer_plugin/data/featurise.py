@@ -79,6 +79,7 @@ class LimitedParser:
         return graph
 
     def check(self, atoms: int) -> None:
+        """Raises ValueError for too many atoms."""
         if atoms > self.max_atoms:
             raise ValueError(f"{atoms:,} atoms, above --max-atoms {self.max_atoms}")
 
@@ -117,12 +118,12 @@ def featurise(
     parts: SavedParts | None = None,
     user_data_dir: str = "",
 ) -> Iterator[FeaturisedRows]:
-    """Parses rows of SMILES into chunks and keeps their order.
+    """Parses rows of SMILES into chunks, in their order.
 
     Args:
         smiles: One per row.
-        parser: Function of one SMILES; raises ValueError with a reason for what it
-            refuses. With several workers it must be importable by its name.
+        parser: SMILES -> graph; raises ValueError with the reason for a refusal. With
+            several workers it must be importable by its name.
         workers: See `num_workers`.
         progress: Show a progress bar with the time left.
         description: Its label.
@@ -131,6 +132,7 @@ def featurise(
         user_data_dir: Folder of the module with the parser; empty if it is in a package.
 
     Raises:
+        DatasetError: The parser cannot go to workers.
         WorkerError: A worker died (out of memory, most likely).
     """
     finished = number = 0
@@ -144,13 +146,21 @@ def featurise(
 
     excluded = frozenset(exclude)
 
-    def pieces() -> Iterator[tuple[list[int], list[str]]]:
+    def _calls() -> Iterator[tuple[Parser, list[int], list[str]]]:
         for start in range(first, len(smiles), CHUNK_ROWS):
             rows = range(start, min(start + CHUNK_ROWS, len(smiles)))
             kept = [row for row in rows if row not in excluded]
-            yield kept, [smiles[row] for row in kept]
+            yield parser, kept, [smiles[row] for row in kept]
 
     count = num_workers(workers, len(smiles))
+    if count:
+        try:  # here: the pool of Python 3.11 waits for ever if it cannot send a call
+            pickle.dumps(parser)
+        except Exception as error:
+            raise DatasetError(
+                f"the parser cannot go to worker processes ({error}): define it at the "
+                "top level of a module, or give --workers 1"
+            ) from None
     bar = tqdm(
         total=len(smiles) - len(excluded),
         initial=finished,
@@ -160,9 +170,8 @@ def featurise(
         smoothing=0.05,
     )
     with bar:
-        results = featurise_pieces(pieces(), parser, count, user_data_dir)
         waiting = []
-        for piece in results:
+        for piece in in_workers(count, _featurise_rows, _calls(), user_data_dir):
             waiting.append(piece)
             if len(waiting) == PART_CHUNKS:
                 if parts is not None:
@@ -172,36 +181,6 @@ def featurise(
             if bar.n == finished:
                 bar.unpause()  # starting the workers says nothing about the time left
             bar.update(piece.rows)
-
-
-def featurise_pieces(
-    pieces: Iterable[tuple[list[int], list[str]]],
-    parser: Parser,
-    workers: int = 0,
-    user_data_dir: str = "",
-) -> Iterator[FeaturisedRows]:
-    """Parses pieces of work in their order, a bounded number of them at once.
-
-    Args:
-        pieces: Rows and their SMILES, at most `CHUNK_ROWS` or so.
-        parser: See `featurise`.
-        workers: Processes; 0: this one.
-        user_data_dir: See `featurise`.
-
-    Raises:
-        DatasetError: The parser cannot go to workers.
-        WorkerError: A worker died.
-    """
-    if workers:
-        try:  # here: the pool of Python 3.11 waits for ever for what it cannot send
-            pickle.dumps(parser)
-        except Exception as error:
-            raise DatasetError(
-                f"the parser cannot go to worker processes ({error}): define it at the "
-                "top level of a module, or give --workers 1"
-            ) from None
-    calls = ((parser, rows, strings) for rows, strings in pieces)
-    return in_workers(workers, _featurise_rows, calls, user_data_dir)
 
 
 def in_workers(
@@ -250,11 +229,7 @@ def in_order(
 ) -> Iterator[Result]:
     """Results of calls in the processes of a pool, a bounded number of them at once.
 
-    Args:
-        pool: Is shut down at the end.
-        workers: Its processes.
-        function: Is called in them.
-        calls: Its arguments.
+    The pool, which has this number of ``workers``, is shut down at the end.
 
     Raises:
         WorkerError: A worker died.
@@ -285,11 +260,11 @@ def start_worker(user_data_dir: str = "") -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def watch() -> None:
+    def _watch() -> None:
         parent.join()
         os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=_watch, daemon=True).start()
     if user_data_dir:
         import_user_data(user_data_dir)
 
@@ -349,7 +324,7 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
         messages: Those of `captured_rdkit_log`, within which this is called.
 
     Raises:
-        ValueError: It is refused; one line with the reason, RDKit's if it gives one.
+        ValueError: It is refused; a line with RDKit's reason, or else the parser's.
     """
     messages.clear()
     try:

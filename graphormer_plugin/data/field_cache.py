@@ -2,7 +2,7 @@
 
 Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps its
 arrays beside the store, memory-mapped. `compute_columns` computes them in memory, for
-graphs without a store. Both compute only what a `BatchSpec` asks for.
+graphs without a store. Both compute only the fields of a `BatchSpec`.
 """
 
 import contextlib
@@ -88,7 +88,7 @@ CACHED_FIELDS: dict[str, CachedField] = {
 
 
 def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
-    """Computes in memory what the fields of `spec` need besides `columns`.
+    """Computes in memory the columns that the fields of `spec` need besides `columns`.
 
     Args:
         columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and other

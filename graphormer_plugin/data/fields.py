@@ -1,8 +1,9 @@
 """Every field of a batch: shape, dtype, meaning and padding value.
 
 ``B`` graphs, ``N`` nodes after padding (of the largest graph of the batch), ``E`` edges of
-the whole batch, ``F`` columns (of nodes in ``x``, of edges in ``edge_attr``), ``L`` path length, ``k`` eigenvectors, ``R`` relations that occur in the
-batch, ``K`` numbers of each graph that join the output layer.
+the whole batch, ``F`` columns (of nodes in ``x``, of edges in ``edge_attr``), ``L`` path
+length, ``k`` eigenvectors, ``R`` relations that occur in the batch, ``K`` numbers of each
+graph that join the output layer.
 
 A model states the fields that it needs in a `BatchSpec`; the collator builds
 these and no others. In training the task adds ``seed``, int64 ``[B]``: where random
@@ -45,7 +46,7 @@ FIELDS: dict[str, Field] = {
     # With `number_edges` an edge's number in the batch from 1, int32, takes the place of
     # its type, here and in path_bond.
     "bond": Field("[B, N, N]", "uint8|uint16", "0", "type of edge i -> j, 0 = none"),
-    # Of several shortest paths, the one that arrives from the lowest-numbered node.
+    # Of several shortest paths, the path that arrives from the lowest-numbered node.
     "path_bond": Field(
         "[B, N, N, L]", "uint8|uint16", "0", "types of the first L edges from i to j"
     ),
@@ -97,7 +98,7 @@ class BatchSpec:
         path_length: ``L`` of ``path_bond``.
         lap_pe_dim: ``k`` of ``lap_pe``.
         max_ring_size: Largest number of nodes of a ``ring``, 3 or more.
-        substructures: What counts as a ``ring``, a name registered in rings.py.
+        substructures: Kind of sets behind ``ring``, a name registered in rings.py.
         number_edges: ``bond`` and ``path_bond`` have numbers of edges, from 1, in the
             order of ``edge_attr``, instead of bond types.
 

@@ -34,10 +34,10 @@ def atomic_write(
     Readers find the old content or all of the new, also after a loss of power.
 
     Args:
-        path: Of the file; one of that name is replaced.
+        path: Of the file; an existing file is replaced.
         mode: ``wb`` or ``w``.
-        temporary: Its name until then; by default one that no other process uses. After
-            a kill, the next writer removes it, or replaces that of a fixed name.
+        temporary: Its name until then; by default a name that no other process uses.
+            After a kill, the next writer removes or replaces the temporary file.
         **options: As for `open`, for example ``encoding``.
 
     Raises:
@@ -70,7 +70,7 @@ def _open_locked(path: Path, mode: str, **options: Any) -> IO[Any]:
 
 
 def _has_name(file: IO[Any], path: Path) -> bool:
-    """Whether an open file is still the one of that name."""
+    """Whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:
@@ -78,10 +78,10 @@ def _has_name(file: IO[Any], path: Path) -> bool:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Removes what killed writers of a file have left: theirs that nobody has locked."""
+    """Removes temporary files of killed writers, which nobody has locked."""
     for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
         number = leftover.name[len(path.name) + 2 : -len(".tmp")]
-        if not number.isdecimal():  # that of another file, such as NAME.gz
+        if not number.isdecimal():  # of another file, such as NAME.gz
             continue
         with contextlib.suppress(OSError), open(leftover, "r+b") as file:
             # Open for writing, without which NFS locks nothing.
@@ -95,7 +95,7 @@ def named_in_errors(path: str | os.PathLike[str]) -> Iterator[None]:
     """Names the file that is written, which the error of a full disk does not.
 
     Raises:
-        OSError: Instead of the one within.
+        OSError: With the name of the file.
     """
     try:
         yield
@@ -209,7 +209,7 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
 
 def stamp(stat: os.stat_result) -> list[int]:
     """Identity of a file and its state: inode, size, and the times of modification and of
-    status change. No program can set the last one, so an equal stamp means equal content.
+    status change. No program can set the last time, so an equal stamp means equal content.
     """
     return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
 

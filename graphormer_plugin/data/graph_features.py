@@ -67,8 +67,8 @@ def graph_features(
         if options.largest_fragment:
             parse = mol_of_largest_fragment
         texts = [source.smiles[row] for row in kept]
-        found = _descriptors(texts, parse, options, label, parts)
-        values = np.concatenate([as_float32(values), found], 1)
+        described = _descriptors(texts, parse, options, label, parts)
+        values = np.concatenate([as_float32(values), described], 1)
     return {"graph_features": names, "graph_values": values}
 
 
@@ -98,10 +98,10 @@ def _descriptors(
     parts: SavedParts,
 ) -> np.ndarray:
     """`rdkit_descriptors` in float32 [n, descriptors], by workers and in parts."""
-    found = np.empty((len(smiles), len(feature_names())), np.float32)
+    values = np.empty((len(smiles), len(feature_names())), np.float32)
     done = 0
     for part in parts.load(NAME):
-        found[done : done + PART_ROWS] = part["values"]
+        values[done : done + PART_ROWS] = part["values"]
         done += PART_ROWS
     if done:
         logger.info("continuing after descriptors of %s molecules", f"{done:,}")
@@ -118,13 +118,13 @@ def _descriptors(
         disable=not options.progress,
     ) as bar:
         for block in in_workers(count, _describe, calls):
-            found[done : done + len(block)] = block
+            values[done : done + len(block)] = block
             done += len(block)
             if done % PART_ROWS == 0:
-                part = {"values": found[done - PART_ROWS : done]}
+                part = {"values": values[done - PART_ROWS : done]}
                 parts.save(NAME, done // PART_ROWS - 1, part)
             bar.update(len(block))
-    return found
+    return values
 
 
 def _describe(smiles: Sequence[str], parse: Callable[[str], Chem.Mol]) -> np.ndarray:
@@ -147,7 +147,7 @@ def with_descriptors(
     """Features of graphs: numbers that are given, and descriptors.
 
     Args:
-        names: Of all K features, the given ones first.
+        names: Of all K features; given features come first.
         given: Float [n, columns].
         smiles: Molecules [n].
         parse: SMILES -> molecule with known rings.
@@ -165,5 +165,5 @@ def with_descriptors(
     if {*wanted} - {*known}:
         lacking = min({*wanted} - {*known}).removeprefix(PREFIX)
         raise ValueError(f"this version of RDKit has no descriptor {lacking}")
-    found = rdkit_descriptors(smiles, parse)[:, [known.index(one) for one in wanted]]
-    return np.concatenate([given, found], 1)
+    columns = [known.index(name) for name in wanted]
+    return np.concatenate([given, rdkit_descriptors(smiles, parse)[:, columns]], 1)

@@ -178,7 +178,7 @@ def batch_iterator(
         max_pairs: padded pairs of nodes of a batch.
         update_freq: see `GraphBatchIterator`.
         errors: handles exceptions while a batch is built.
-        **options: of fairseq's iterator; the names above are those of its tasks.
+        **options: of fairseq's iterator; the names above are the tasks' names.
 
     Raises:
         ValueError: a limit below 1, workers below 0, or a graph that is too large.
@@ -196,7 +196,7 @@ def batch_iterator(
         logger.info("--num-workers %d: %d, one per core", num_workers, cores)
         num_workers = cores
 
-    def batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
+    def _batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
         dataset.set_epoch(epoch)
         indices = dataset.ordered_indices()
         for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
@@ -211,18 +211,18 @@ def batch_iterator(
             update_freq(epoch) * num_shards if update_freq else 1,
         )
 
-    # Raises here what the first epoch would raise.
-    first = [batches_of_epoch(dataset, epoch)]
+    # Errors of the first epoch are raised here.
+    first = [_batches_of_epoch(dataset, epoch)]
 
-    def batch_sampler(dataset: GraphDataset, number: int) -> list[NDArray[np.int64]]:
+    def _batch_sampler(dataset: GraphDataset, number: int) -> list[NDArray[np.int64]]:
         if number == epoch and first:
             return first.pop()
-        return batches_of_epoch(dataset, number)
+        return _batches_of_epoch(dataset, number)
 
     return GraphBatchIterator(
         dataset=dataset,
         collate_fn=dataset.collater,
-        batch_sampler=batch_sampler,
+        batch_sampler=_batch_sampler,
         num_shards=num_shards,
         num_workers=num_workers,
         epoch=epoch,

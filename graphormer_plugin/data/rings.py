@@ -1,8 +1,8 @@
 """Rings and other substructures: sets of nodes that CGT and CSA bind to each other.
 
 Definition 3.1 of Menegaux et al. 2023 (hal-04105101): two nodes are bound if there is a
-substructure of a chosen kind that holds both; a node is bound to itself if there is one
-that holds it. The kind `rings` is the paper's: chordless cycles of at most r nodes, found
+substructure of a chosen kind that holds both; a node is bound to itself if a substructure
+holds it. The kind `rings` is the paper's: chordless cycles of at most r nodes, found
 in any graph by `cython_ext.chordless_cycles`. It finds more than RDKit's ring information,
 which is a smallest set of rings that generates all others. For norbornane RDKit lists the
 two five-membered rings; here the six-membered ring around the bridge is found too. A cycle
@@ -61,14 +61,14 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
     if not name or not name.replace("_", "").replace("-", "").isalnum():
         raise ValueError(f"substructures {name!r}: expected letters, digits, _ and -")
 
-    def register(find: Finder) -> Finder:
+    def _register(find: Finder) -> Finder:
         known = SUBSTRUCTURES.get(name)
         if known is not None and _origin(known.find) != _origin(find):
             raise ValueError(f"substructures {name!r} are registered already")
         SUBSTRUCTURES[name] = Substructures(find, version)
         return find
 
-    return register
+    return _register
 
 
 def _origin(find: Finder | None) -> tuple[str, ...]:

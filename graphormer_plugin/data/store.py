@@ -89,7 +89,7 @@ class GraphStore:
         splits: Graph ids, int64 arrays by split name, in the source's order.
         manifest: As written; ``options``, ``source`` and ``counts`` say where the
             store comes from.
-        warnings: What is probably a mistake in the data, one line each (see
+        warnings: Probable mistakes in the data, a line each (see
             `checks.warnings_about`).
         featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
             prediction; empty if there is none.
@@ -242,11 +242,13 @@ def remove_leftovers(path: Path) -> None:
 
 
 def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """sha256 of a manifest without its entry ``checksum``."""
     content = {key: value for key, value in manifest.items() if key != "checksum"}
     return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def canonical_json(content: Any) -> bytes:
+    """JSON without blanks, with sorted keys."""
     return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
 
@@ -263,22 +265,17 @@ def fingerprint_of(manifest: Mapping[str, Any]) -> str:
 def refuse_newer(path: Path) -> None:
     """Raises NewerStoreError if a newer version of this package has written a store."""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
-        version = manifest["version"] if manifest["format"] == FORMAT else 0
-        newer = version > FORMAT_VERSION
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return
-    if newer:
-        raise NewerStoreError(
-            f"{path}: written in format {version} by a newer version of "
-            f"graphormer_plugin, this version reads {FORMAT_VERSION}; install that "
-            "version, or prepare the dataset in another folder (--data-root)"
-        )
+        with _one_line_errors(path):
+            _read_manifest(path)
+    except NewerStoreError:
+        raise
+    except (StoreError, OSError):
+        pass  # no store that is worth keeping
 
 
 @contextlib.contextmanager
 def _one_line_errors(path: Path) -> Iterator[None]:
-    """Turns what wrong content of a store causes into a StoreError."""
+    """Turns exceptions of wrong content into a StoreError of a single line."""
     try:
         yield
     except StoreError:
@@ -309,8 +306,13 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         raise StoreError(f"{path}: {MANIFEST} is damaged") from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
-    refuse_newer(path)
     version = manifest.get("version")
+    if version > FORMAT_VERSION:
+        raise NewerStoreError(
+            f"{path}: written in format {version} by a newer version of "
+            f"graphormer_plugin, this version reads {FORMAT_VERSION}; install that "
+            "version, or prepare the dataset in another folder (--data-root)"
+        )
     if version != FORMAT_VERSION:
         raise StoreError(
             f"{path}: written in format {version}, this version reads "
@@ -368,6 +370,7 @@ def _is_verified(
 def remember_verified(
     path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
 ) -> None:
+    """Records the stamps of files whose content is verified."""
     record = _verified_record(path)
     newest = max(times[-1] for times in stats.values())
     if time.time_ns() - newest < _CLOCK_TICK_NS:

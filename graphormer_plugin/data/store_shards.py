@@ -1,4 +1,4 @@
-"""Several graph stores that are one dataset."""
+"""Several graph stores as a single dataset, and the names that stand for them."""
 
 import dataclasses
 import hashlib
@@ -28,7 +28,7 @@ _SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
 class StoreShards:
     """Stores whose graphs are numbered one store after another.
 
-    Has what the tasks use of a `GraphStore`. Labels are standardised by the mean and the
+    Has the attributes of a `GraphStore` that tasks use. Labels are standardised by the mean and the
     deviation over the training splits of all stores.
 
     Args:
@@ -92,7 +92,7 @@ class StoreShards:
 
     @cached_property
     def schema(self) -> FeatureSchema:
-        """Columns of nodes, edges and graphs, those of graphs scaled by all stores."""
+        """Columns of nodes, edges and graphs; graph features are scaled by all stores."""
         schema = self.stores[0].schema
         if not schema.graph_features:
             return schema
@@ -113,12 +113,12 @@ class StoreShards:
         if targets.kind != "regression" or not targets.names:
             return dataclasses.replace(targets, num_classes=most)
 
-        def labels(column: int) -> Iterator[np.ndarray]:
+        def _labels(column: int) -> Iterator[np.ndarray]:
             for store, ids in self._training():
                 at_nodes = store.target.ndim == 1
                 yield store.labels(ids) if at_nodes else store.target[ids, column]
 
-        mean, std = pooled_statistics(len(targets.names), labels)
+        mean, std = pooled_statistics(len(targets.names), _labels)
         return dataclasses.replace(targets, mean=mean, std=std)
 
     def labels(self, graph_ids: np.ndarray) -> np.ndarray:
@@ -149,7 +149,7 @@ class StoreShards:
 
 
 def _source_rows(store: GraphStore) -> int:
-    """Rows of a store's source, at least; older stores do not count excluded ones."""
+    """Least number of rows of a store's source; older stores do not count excluded rows."""
     counts = store.manifest["counts"]
     if "rows" in counts:
         return counts["rows"]
@@ -239,9 +239,9 @@ def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
 def _check_alike(store: GraphStore, other: GraphStore) -> None:
     """Raises DatasetError where two stores cannot be one dataset."""
     for part, described in _parts_of(store).items():
-        found = _parts_of(other)[part]
-        if found != described:
-            texts = (f"{text!s:.120}" for text in (described, found))
+        differing = _parts_of(other)[part]
+        if differing != described:
+            texts = (f"{text!s:.120}" for text in (described, differing))
             raise DatasetError(
                 f"{store.path} and {other.path} have other {part}: {' and '.join(texts)}"
             )

@@ -196,9 +196,9 @@ class StoreWriter:
             unit: Of a regression target.
             kind: ``regression``, ``binary`` or ``multiclass``.
             num_classes: Of a multiclass target.
-            source: What the store was made from, JSON values. A store with another
+            source: Origin of the store, JSON values. A store with another
                 source than requested is stale.
-            options: Options that it was made with; the same holds for them.
+            options: Options that it was made with; a store with others is stale.
             skipped: Number of rows of the source that could not be parsed.
             rows: Number of all rows of the source; None: graphs and skipped rows.
             featuriser: See `GraphStore`.
@@ -359,7 +359,7 @@ def write_store(
     """Writes a store from chunks, under its lock, and opens it.
 
     Args:
-        path: Final folder; what is there is replaced.
+        path: Final folder; an earlier store there is replaced.
         chunks: Graphs in their order.
         node_dims: See `StoreWriter`.
         bond_dims: See `StoreWriter`.
@@ -386,10 +386,10 @@ def _file_entry(path: Path) -> dict[str, Any]:
 
 
 def _replace_folder(new: Path, path: Path) -> None:
-    """Renames ``new`` to ``path``; what was there goes.
+    """Renames ``new`` to ``path``, and removes an earlier store there.
 
     A store is deleted after the new one is in its place, since that takes long enough to be
-    killed in. Anything else is set aside under another name: it is not ours.
+    killed in. A folder that is not a store is set aside under another name.
     """
     old = path.parent / f".old-{path.name}.{os.getpid()}"
     if path.exists():
