@@ -133,7 +133,7 @@ def build_batch(
     if "path_bond" in fields:
         path_length = checked_integer("path_length", path_length, 1, 65535)
 
-    stored = checked_columns(columns, _columns_of(fields), fields)
+    stored = checked_columns(columns, _columns_of(fields))
     ids = checked_graph_ids(graph_ids, len(stored["node_offset"]) - 1)
     job = _plan(stored, ids, max_nodes)
     _allocate_node_fields(job, stored, fields)

@@ -72,14 +72,13 @@ def edge_order(
 
 
 def checked_columns(
-    columns: Mapping[str, np.ndarray], names: Iterable[str], fields: Iterable[str]
+    columns: Mapping[str, np.ndarray], names: Iterable[str]
 ) -> dict[str, np.ndarray]:
     """Returns some columns as plain arrays; all but the values of rows is checked.
 
     Args:
         columns: The arrays by name.
         names: Of the needed columns.
-        fields: Fields that need them, for the message.
 
     Raises:
         ValueError: If a column is missing or has a wrong type or shape, or if the
@@ -88,10 +87,7 @@ def checked_columns(
     stored = {}
     for name in names:
         if name not in columns:
-            raise ValueError(
-                f"columns has {sorted(columns)}, expected {name} for fields "
-                f"{sorted(fields)}"
-            )
+            raise ValueError(f"columns has {sorted(columns)}, expected {name}")
         shape = (None, None) if name in MATRICES else (None,)
         stored[name] = checked_array(name, columns[name], DTYPES[name], shape)
     for name, array in stored.items():

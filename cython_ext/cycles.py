@@ -6,7 +6,12 @@ import numpy as np
 
 from cython_ext import _cycles
 from cython_ext._checks import INT32_MAX, checked_integer
-from cython_ext.columns import EDGE_COLUMNS, checked_columns, extents
+from cython_ext.columns import (
+    EDGE_COLUMNS,
+    checked_columns,
+    checked_graph_ids,
+    extents,
+)
 
 # Steps of the search for chordless cycles of one graph: a tenth of a second.
 MAX_CYCLE_STEPS = 1 << 23
@@ -57,14 +62,10 @@ def chordless_cycles(
         >>> size, node  # two triangles: the square has a chord
         (array([3, 3], dtype=int32), array([0, 1, 2, 0, 3, 2], dtype=int32))
     """
-    stored = checked_columns(columns, ("node_offset", *EDGE_COLUMNS), ["cycles"])
+    stored = checked_columns(columns, ("node_offset", *EDGE_COLUMNS))
     max_size = checked_integer("max_size", max_size, 3, INT32_MAX)
-    num_graphs = len(stored["node_offset"]) - 1
-    last = num_graphs if last is None else last
-    first = checked_integer("first", first, 0, num_graphs)
-    last = checked_integer("last", last, first, num_graphs)
-    max_steps = checked_integer("max_steps", max_steps, 1)
-    ids = np.arange(first, last)
+    last = len(stored["node_offset"]) - 1 if last is None else last
+    ids = checked_graph_ids(range(first, last), len(stored["node_offset"]) - 1)
     offsets = [
         np.cumsum([0, *extents(name, stored[name], ids)[1]])
         for name in ("node_offset", "edge_offset")

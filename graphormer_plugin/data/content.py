@@ -41,7 +41,7 @@ def check_content(
         ValueError: Something is missing or wrong.
     """
     optional = [name for name in ("pos", "edge_attr") if name in columns]
-    stored = checked_columns(columns, (*_NEEDED, *optional), {"all"})
+    stored = checked_columns(columns, (*_NEEDED, *optional))
     graphs = len(stored["node_offset"]) - 1
     checked_splits(splits, graphs)
     checked_weights(columns.get("weight", np.zeros(graphs)), graphs)

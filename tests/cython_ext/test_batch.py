@@ -356,8 +356,8 @@ def changed(index, value):
         ("x", lambda a: np.asfortranarray(a), "x .* C-contiguous"),
         ("pos", lambda a: a.view("i4"), "pos has dtype int32"),
         ("node_offset", lambda a: a.astype("i4"), "node_offset has dtype int32"),
-        ("lap_pe", None, "expected lap_pe for fields"),
-        ("edge_bond", None, "expected edge_bond for fields"),
+        ("lap_pe", None, "expected lap_pe"),
+        ("edge_bond", None, "expected edge_bond"),
     ],
 )
 def test_refuses_columns(name, change, message):
