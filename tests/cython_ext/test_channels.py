@@ -61,11 +61,6 @@ def test_equal_to_the_formula(sizes, val, keep):
     assert_equal_to_the_formula(arguments(*sizes, val=val, keep=keep))
 
 
-@pytest.mark.parametrize("blocks", range(1, 17))
-def test_widths(blocks):
-    assert_equal_to_the_formula(arguments(2, 3, blocks, 8 * blocks, 5))
-
-
 def test_forbidden_pairs():
     """Scores of -30000: a weight of 0, but equal weights where all pairs have it."""
     base, v, features, att, *rest = arrays = arguments(2, 5, 2, 12, 6)

@@ -1,17 +1,12 @@
 """Stores with wrong content and right checksums, and stores of newer versions."""
 
-import shutil
-import time
-
 import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.errors import NewerStoreError
-from graphormer_plugin.data.field_cache import load_or_compute
-from graphormer_plugin.data.fields import BatchSpec
-from graphormer_plugin.data.store import FORMAT_VERSION, MANIFEST, GraphStore
+from graphormer_plugin.data.store import FORMAT_VERSION, GraphStore
 from graphormer_plugin.data.writer import StoreWriter
 from support.stores import DAMAGES, column, entry, manifest, random_chunk, write
 
@@ -55,30 +50,3 @@ def test_a_newer_store_is_refused_and_stays(rings):
     assert before == {file: file.read_bytes() for file in path.iterdir()}
     assert rings.builds() == 1
     assert not list(path.parent.glob(".tmp-*"))
-
-
-@pytest.mark.parametrize("damage", ["other values", "no array", "no file", "no record"])
-def test_damaged_cached_fields_are_computed_again(rings, damage):
-    store = get_store(rings())
-    spec = BatchSpec(fields=frozenset({"lap_pe"}), lap_pe_dim=2)
-    expected = np.array(load_or_compute(store, spec)["lap_pe"])
-    folder = store.path.with_name(f"{store.path.name}.lap_pe2")
-    if damage == "other values":
-        np.save(folder / "lap_pe.npy", expected + 1)
-    elif damage == "no array":
-        (folder / "lap_pe.npy").write_bytes(b"noise")
-    else:
-        (folder / ("lap_pe.npy" if damage == "no file" else "record.json")).unlink()
-    assert np.array_equal(load_or_compute(store, spec)["lap_pe"], expected)
-
-
-def test_a_checked_store_is_not_read_again(tmp_path, rng, monkeypatch):
-    path = tmp_path / "s"
-    write(path, random_chunk(rng))
-    shutil.copytree(path, tmp_path / "copy")
-    time.sleep(0.06)  # so that file times are older than the record of them
-    GraphStore.open(tmp_path / "copy", verify=True)
-    content = "graphormer_plugin.data.store.check_content"
-    monkeypatch.setattr(content, lambda *args: pytest.fail("read again"))
-    assert (tmp_path / "copy" / MANIFEST).exists()
-    assert len(GraphStore.open(tmp_path / "copy")) == 6

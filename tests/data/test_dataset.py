@@ -60,15 +60,10 @@ def test_full_batches_are_multiples_and_the_rest_is_kept():
     assert counts == [96] * 5 + [21]
 
 
-def test_max_tokens_fills_batches():
-    sizes = np.full(100, 10)
-    counts = [len(b) for b in batches_of(make(sizes=sizes), max_tokens=205)]
-    assert counts == [20] * 5
-
-
-def test_max_tokens_may_be_reached():
-    dataset = make(sizes=np.full(100, 10, dtype=np.int32))
-    assert {len(batch) for batch in batches_of(dataset, max_tokens=40)} == {4}
+@pytest.mark.parametrize("max_tokens, graphs", [(205, 20), (40, 4)])
+def test_max_tokens_fills_batches(max_tokens, graphs):
+    batches = batches_of(make(sizes=np.full(100, 10)), max_tokens=max_tokens)
+    assert [len(batch) for batch in batches] == [graphs] * (100 // graphs)
 
 
 def test_pairs_limit_batches_and_a_large_graph_is_alone():
