@@ -318,16 +318,16 @@ def _read_manifest(path: Path) -> dict[str, Any]:
             f"{path}: written in format {version}, this version reads "
             f"{FORMAT_VERSION}; prepare the dataset again"
         )
-    if manifest.get("checksum") != manifest_checksum(manifest):
+    sums = manifest["checksum"], manifest["fingerprint"]
+    if sums != (manifest_checksum(manifest), fingerprint_of(manifest)):
         raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
-    if manifest["fingerprint"] != fingerprint_of(manifest):
-        raise StoreError(f"{path}: the fingerprint in {MANIFEST} is another store's")
-    for name, kind in _KINDS.items():
-        if not isinstance(manifest[name], kind):
-            raise StoreError(f"{path}: {name} in {MANIFEST} is no {kind.__name__}")
     counts = manifest["counts"]
-    if not _COUNTS <= counts.keys() or {int} != set(map(type, counts.values())):
-        raise StoreError(f"{path}: counts in {MANIFEST} are missing or not integers")
+    if (
+        not all(isinstance(manifest[name], kind) for name, kind in _KINDS.items())
+        or not _COUNTS <= counts.keys()
+        or {int} != set(map(type, counts.values()))
+    ):
+        raise StoreError(f"{path}: entries of {MANIFEST} are missing or of other types")
     return manifest
 
 
@@ -343,11 +343,11 @@ def check_sizes(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]
             stat = (path / name).stat()
         except OSError as error:
             raise StoreError(f"{path}: {name}: {error.strerror}") from None
-        if "/" in name or not S_ISREG(stat.st_mode):
-            raise StoreError(f"{path}: {name} is not a file of the store")
-        if stat.st_size != entry["bytes"]:
+        own = S_ISREG(stat.st_mode) and "/" not in name
+        if not own or stat.st_size != entry["bytes"]:
             raise StoreError(
-                f"{path}: {name} has {stat.st_size} bytes, expected {entry['bytes']}"
+                f"{path}: {name} has {stat.st_size} bytes, expected a file of "
+                f"{entry['bytes']} bytes"
             )
         stats[name] = stamp(stat)
     return stats

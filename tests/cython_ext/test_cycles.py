@@ -81,23 +81,6 @@ def test_molecules(name, smiles, expected):
     assert sizes(smiles, 6) == [size for size in expected if size <= 6]
 
 
-def test_rings_that_rdkit_knows_are_found():
-    """Its ring families hold rings of a smallest set: chordless, but not all of them."""
-    from rdkit import Chem
-
-    for smiles, missing in (
-        ("CC1(C)C2CCC1(C)C(=O)C2", 1),  # camphor: the ring around the bridge
-        ("c1ccc2c(c1)ccc1c2ccc2ccccc21", 0),
-        ("C1CC2CC1C1CCCC21", 1),
-    ):
-        mol = Chem.MolFromSmiles(smiles)
-        rings = [list(ring) for ring in mol.GetRingInfo().AtomRings()]
-        found = cycles([molecule(smiles)], 18)[0]
-        for ring in rings:
-            assert sorted(ring) in found
-        assert len(found) - len(rings) == missing
-
-
 def test_exact_small_graphs():
     square_with_chord = graph_of(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
     complete = graph_of(5, [(u, v) for u in range(5) for v in range(u)])

@@ -194,10 +194,3 @@ def test_registration(stars):
     message = rf"^the function of the substructures failed at {__file__}:\d+: KeyError"
     with pytest.raises(ValueError, match=message):
         substructure_sets(columns_of(ring_of(3)), "failing", 9)
-
-
-def test_a_dense_graph_is_named():
-    edges = np.argwhere(np.triu(np.random.default_rng(0).random((90, 90)) < 0.3, 1))
-    dense = 90, [(u, v) for u, v in edges.tolist()]
-    with pytest.raises(ValueError, match="graph 1 takes more than .* a smaller size"):
-        substructure_sets(columns_of(ring_of(3), dense), "rings", 18)

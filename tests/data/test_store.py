@@ -349,7 +349,7 @@ class TestDamage:
     def test_truncated(self, store):
         path = store.path / "x.npy"
         os.truncate(path, path.stat().st_size - 1)
-        with pytest.raises(StoreError, match=r"x.npy has \d+ bytes, expected \d+"):
+        with pytest.raises(StoreError, match=r"x.npy has \d+ bytes, expected .* \d+"):
             GraphStore.open(store.path)
 
     def test_missing_file(self, store):
