@@ -167,17 +167,15 @@ class GraphDataset(FairseqDataset):
             text = f"out of memory in a batch of {batch}"
             raise MemoryError(text) from None
 
-    def num_tokens(self, index: int) -> int:
-        """Nodes of a graph, which ``--max-tokens`` counts."""
-        return int(self.sizes[index])
-
     def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
         """`num_tokens` of several graphs."""
         return self.sizes[indices]
 
     def size(self, index: int) -> int:
-        """Nodes of a graph, without padding."""
+        """Nodes of a graph, without padding; ``--max-tokens`` counts them."""
         return int(self.sizes[index])
+
+    num_tokens = size
 
     def set_epoch(self, epoch: int) -> None:
         """Selects the training order of an epoch."""

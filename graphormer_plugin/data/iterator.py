@@ -173,7 +173,7 @@ def batch_iterator(
 
     Args:
         dataset: a split.
-        max_positions: not read; fairseq has ``max_tokens`` in it for training only.
+        max_positions: not read; fairseq puts ``max_tokens`` into it in training only.
         ignore_invalid_inputs: leave out larger graphs, see `GraphDataset.within`.
         max_pairs: padded pairs of nodes of a batch.
         update_freq: see `GraphBatchIterator`.

@@ -210,22 +210,18 @@ def describe(store: GraphStore) -> str:
     else:
         plural = "s" if len(targets.names) > 1 else ""
         target = f"target{plural} {', '.join(targets.names)}"
-    if targets.kind == "regression":
-        kind = targets.unit or "unit not given"
-    elif targets.kind == "binary":
-        kind = "binary"
-    else:
-        kind = f"{targets.num_classes} classes"
+    kind = {
+        "regression": targets.unit or "unit not given",
+        "multiclass": f"{targets.num_classes} classes",
+    }.get(targets.kind, targets.kind)
     parts = [f"{counts} graphs", f"{target} ({kind})"]
-    missing = store.manifest["counts"]["missing_labels"]
-    if missing:
-        parts.append(f"{counted(missing, 'label')} missing")
-    unused = store.manifest["counts"]["graphs_in_no_split"]
-    if unused:
-        parts.append(f"{counted(unused, 'graph')} in no split")
-    skipped = store.manifest["counts"]["skipped"]
-    if skipped:
-        parts.append(f"{counted(skipped, 'unparsable row')} skipped")
+    for name, noun, state in (
+        ("missing_labels", "label", "missing"),
+        ("graphs_in_no_split", "graph", "in no split"),
+        ("skipped", "unparsable row", "skipped"),
+    ):
+        if count := store.manifest["counts"][name]:
+            parts.append(f"{counted(count, noun)} {state}")
     parts.append(f"fingerprint {store.fingerprint[:12]}")
     return f"{store.manifest['dataset']}: " + ", ".join(parts)
 
@@ -278,17 +274,9 @@ def _one_line_errors(path: Path) -> Iterator[None]:
     """Turns exceptions of wrong content into a StoreError of a single line."""
     try:
         yield
-    except StoreError:
+    except (StoreError, OSError, MemoryError):
         raise
-    except (
-        ArithmeticError,
-        AttributeError,
-        EOFError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
+    except Exception as error:
         reason = " ".join(str(error).split())[:200]
         raise StoreError(
             f"{path}: wrong content: {type(error).__name__}: {reason}"
