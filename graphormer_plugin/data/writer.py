@@ -223,18 +223,10 @@ class StoreWriter:
         if weights is not None:
             self._append("weight", checked_weights(weights, total))
         splits = checked_splits(splits, total)
-        schema = self._schema()
         if graph_features:
             graph_values = as_float32(np.asarray(graph_values))
             self._append("graph_features", graph_values)
-            train = splits.get("train", np.arange(total))
-            mean, std = target_statistics(graph_values, train)
-            schema = dataclasses.replace(
-                schema,
-                graph_features=list(graph_features),
-                graph_mean=mean,
-                graph_std=std,
-            )
+        schema = self._schema(list(graph_features), graph_values, splits)
         unused = np.ones(total, dtype=bool)
         for name, graph_ids in splits.items():
             self._column(f"split_{name}", ("<i8",)).append(graph_ids)
@@ -339,13 +331,23 @@ class StoreWriter:
         self._node_max = np.maximum(self._node_max, largest_in("x", x, self.node_dims))
         return x
 
-    def _schema(self) -> FeatureSchema:
+    def _schema(
+        self, names: list[str], values: np.ndarray | None, splits: Mapping[str, Any]
+    ) -> FeatureSchema:
+        """Schema of the columns, with names and scales of the graph features."""
         node_dims = self.node_dims
         if node_dims is None and self._node_max is not None:
             node_dims = (self._node_max + 1).tolist()
         real = self._columns.get("edge_attr")
         width = 0 if real is None else real.tail[0]
-        return self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
+        schema = self._bonds.schema(self._columns["x"].tail[0], node_dims, width)
+        if not names:
+            return schema
+        train = splits.get("train", np.arange(self.num_graphs))
+        mean, std = target_statistics(values, train)
+        return dataclasses.replace(
+            schema, graph_features=names, graph_mean=mean, graph_std=std
+        )
 
 
 def write_store(

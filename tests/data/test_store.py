@@ -324,7 +324,7 @@ class TestDamage:
 
         monkeypatch.setattr("graphormer_plugin.data.store.file_sha256", read)
         GraphStore.open(store.path)
-        with pytest.raises(AssertionError, match="was read"):
+        with pytest.raises(StoreError, match="was read"):
             GraphStore.open(store.path, verify=True)
 
     def test_a_copy_is_verified(self, store, tmp_path):
