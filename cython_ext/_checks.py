@@ -28,7 +28,7 @@ def checked_array(
     dtypes: tuple[np.dtype, ...],
     shape: tuple[int | None, ...],
 ) -> np.ndarray:
-    """Returns an array as a plain one, without a copy.
+    """Returns a checked array as a plain `numpy.ndarray`, without a copy.
 
     Args:
         name: Of the argument.

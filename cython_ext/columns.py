@@ -146,7 +146,7 @@ def extents(
 
 
 def ranges(start: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """Several ranges of integers, one after another.
+    """Concatenates ranges of integers.
 
     Args:
         start: First integer of each range, int64 ``[K]``.

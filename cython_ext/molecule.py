@@ -37,8 +37,8 @@ def read_molecule(
 
     Returns:
         x ``[n, 9]``; edge_index ``[2, 2 x bonds]`` with both directions of a bond next
-        to each other; edge_attr ``[2 x bonds, 3]``; all int64. None if the format is
-        another one, a code refuses the molecule, or it has parts that are not read:
+        to each other; edge_attr ``[2 x bonds, 3]``; all int64. None if the format
+        differs, a code refuses the molecule, or it has parts that are not read:
         queries, residues, bonds between more than two atoms, and rings other than
         RDKit's symmetric smallest rings.
 

@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 def get_store(options: DatasetOptions) -> GraphStore:
     """Opens the store of a dataset, building it first if missing, stale or damaged.
 
-    If several processes ask at once, one builds and the others wait.
+    If several processes ask at once, the first builds and the others wait.
 
     Raises:
         DatasetError: The dataset is unknown or its source cannot be read as asked.
@@ -77,7 +77,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
         if store is not None:
             return store
 
-    def waiting() -> None:
+    def _waiting() -> None:
         # A worker imports the main script first. If that prepares data at once, it waits
         # for the lock of the process that waits for the worker.
         if getattr(multiprocessing.current_process(), "_inheriting", False):
@@ -86,7 +86,7 @@ def get_store(options: DatasetOptions) -> GraphStore:
 
     with contextlib.ExitStack() as held:
         with _kept_in(path.parent):
-            held.enter_context(file_lock(path, waiting))
+            held.enter_context(file_lock(path, _waiting))
         if not options.rebuild:
             store = _open_if_current(path, identity, skip)
             if store is not None:
@@ -289,7 +289,7 @@ def _parts(
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> SavedParts:
-    """Finished parts of the same preparation, if an earlier one was killed."""
+    """Finished parts of the same preparation, if an earlier run was killed."""
     function = getattr(parser, "func", parser)
     key = [
         identity,

@@ -20,7 +20,7 @@ def warnings_about(
     extra: np.ndarray | None = None,
     learned: Sequence[str] = (TRAIN,),
 ) -> list[str]:
-    """All warnings about a table of molecules, one line each.
+    """All warnings about a table of molecules, a line each.
 
     Args:
         targets: Names and kinds of the labels.

@@ -212,8 +212,7 @@ class GraphDataset(FairseqDataset):
             indices: positions in the split.
             max_tokens: padded nodes of a batch, graphs times the largest of them.
             max_sentences: graphs of a batch.
-            required_batch_size_multiple: larger batches are cut to one of
-                its multiples.
+            required_batch_size_multiple: larger batches are cut to multiples of it.
             max_pairs: padded pairs of nodes of a batch, graphs times the largest
                 squared.
             parts: batches of one update, over all processes. The graphs of an update

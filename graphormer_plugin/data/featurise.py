@@ -192,7 +192,7 @@ def in_workers(
     """Results of calls in their order, a bounded number of them at once.
 
     Args:
-        workers: Processes; 0: this one.
+        workers: Processes; 0: this process.
         function: Importable by its name.
         calls: Its arguments.
         user_data_dir: See `featurise`.

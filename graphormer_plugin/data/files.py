@@ -122,7 +122,7 @@ def lock(file: IO[Any], wait: bool = False) -> None:
     Where the file system has no locks, it warns and locks nothing.
 
     Raises:
-        BlockingIOError: Another process has it, unless this one shall wait.
+        BlockingIOError: Another process has it, and ``wait`` is False.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -145,7 +145,7 @@ def file_lock(
     The kernel keeps the lock (``flock``) and releases it when its holder dies.
 
     Args:
-        path: What is locked; need not exist.
+        path: Of the file or folder; need not exist.
         on_wait: Called once if the lock is taken.
     """
     path = Path(path)

@@ -133,7 +133,7 @@ class StoreShards:
         return ShardColumns([store.columns for store in self.stores], self.first)
 
     def rows(self, graph_ids: np.ndarray) -> np.ndarray:
-        """Rows of the sources, one source after another.
+        """Rows of the concatenated sources.
 
         For the shards of a table these are its rows.
         """
@@ -237,7 +237,7 @@ def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
 
 
 def _check_alike(store: GraphStore, other: GraphStore) -> None:
-    """Raises DatasetError where two stores cannot be one dataset."""
+    """Raises DatasetError where two stores differ in a property."""
     for part, described in _parts_of(store).items():
         differing = _parts_of(other)[part]
         if differing != described:

@@ -315,7 +315,7 @@ class StoreWriter:
         self._column(name, dtypes).append(values)
 
     def _in_range(self, x: np.ndarray) -> np.ndarray:
-        """Node features, if they are of one kind and within `node_dims`."""
+        """Node features, if all are integers or all floats, and within `node_dims`."""
         if x.dtype.kind == "f":
             if self.node_dims is not None or self._node_max is not None:
                 raise ValueError("x has floats here and integers elsewhere")
@@ -390,7 +390,7 @@ def _file_entry(path: Path) -> dict[str, Any]:
 def _replace_folder(new: Path, path: Path) -> None:
     """Renames ``new`` to ``path``, and removes an earlier store there.
 
-    A store is deleted after the new one is in its place, since that takes long enough to be
+    A store is deleted after the new store is in its place, since that takes long enough to be
     killed in. A folder that is not a store is set aside under another name.
     """
     old = path.parent / f".old-{path.name}.{os.getpid()}"
