@@ -262,8 +262,10 @@ class GraphDataset(FairseqDataset):
         if fits.all():
             return indices
         larger = f"{int((~fits).sum())} of {len(cost)} graphs"
-        if skip_larger and not self.shuffle and fits.any():
+        if skip_larger and not self.shuffle:
             unit = "pairs of nodes" if pairs else "nodes"
+            if not fits.any():
+                raise ValueError(f"all graphs have more {unit} than {option} {limit}")
             text = "%s are left out: they have more %s than %s %d"
             logger.warning(text, larger, unit, option, limit)
             return indices[fits]

@@ -127,6 +127,11 @@ class TestSources:
             (dict(targets=[1, 2, 1e39, 4]), "that fits float32"),
             (dict(target_names=["a", "b"]), "2 target names"),
             (dict(targets=[0, 1, 2, 1], kind="binary"), r"a label is 2, expected"),
+            (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
+            (
+                dict(graph_features=["a"], graph_values=np.ones((5, 1))),
+                r"graph_values have shape \[5, 1\]",
+            ),
             (
                 dict(splits={"train": range(3), "valid": [4]}),
                 r"split valid names row 4, expected 0\.\.3",
@@ -254,22 +259,37 @@ class TestSources:
         assert again.schema == store.schema
 
     @pytest.mark.parametrize(
-        "chunk_rows, usual, place, other, message",
+        "changes, message",
         [
-            (256, 0.5, 2, 1, "graph 0: edge_attr has fractions, but graph 2 has whole"),
-            (256, 0.5, 0, 1, "graph 1: edge_attr has fractions, but graph 0 has whole"),
-            (2, 1.0, 3, 0.5, "graph 3: .* but earlier graphs have"),
-            (2, 0.5, 3, 1, "graph 3: edge_attr has integers, but"),
+            (
+                {2: torch.ones(2, 1, dtype=torch.long)},
+                "0: edge_attr has fractions, but graph 2 has whole numbers",
+            ),
+            (
+                {0: torch.ones(2, 1, dtype=torch.long)},
+                "1: edge_attr has fractions, but graph 0 has whole numbers",
+            ),
         ],
     )
-    def test_edges_are_of_one_kind(
-        self, tmp_path, monkeypatch, chunk_rows, usual, place, other, message
-    ):
-        """Within a chunk of graphs, and in a later chunk."""
-        monkeypatch.setattr(pyg_graphs, "CHUNK_ROWS", chunk_rows)
-        graphs = [graph(edge_attr=torch.full((2, 1), usual)) for _ in range(4)]
-        graphs[place].edge_attr = torch.full((2, 1), other)
+    def test_edges_are_of_one_kind(self, tmp_path, changes, message):
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        for number, attr in changes.items():
+            graphs[number].edge_attr = attr
         with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_fractions_after_many_whole_numbers(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.ones(2, 1)) for _ in range(4)]
+        graphs[3].edge_attr = torch.full((2, 1), 0.5)
+        with pytest.raises(DatasetError, match="graph 3: .* but earlier graphs have"):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_integers_after_many_fractions(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        graphs[3].edge_attr = torch.ones(2, 1, dtype=torch.long)
+        with pytest.raises(DatasetError, match="graph 3: edge_attr has integers, but"):
             build(tmp_path, DatasetSource(graphs=graphs))
 
     def test_edges_with_real_features_are_distinct(self, tmp_path):

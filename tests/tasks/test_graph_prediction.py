@@ -416,7 +416,7 @@ def test_evaluation_leaves_large_graphs_out(tmp_path, csv, capsys, caplog):
     assert f"left out: they have more nodes than --max-tokens {limit}" in caplog.text
     with pytest.raises(SystemExit):
         batches(1)
-    assert "nodes, more than --max-tokens 1 (" in capsys.readouterr().err
+    assert "all graphs have more nodes than --max-tokens 1" in capsys.readouterr().err
 
 
 def test_pairs_of_a_batch(tmp_path, csv, capsys, caplog):
