@@ -15,7 +15,6 @@ from graphormer_plugin.cli.predict import ResumableWriter
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.column_file import ColumnFile
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.files import is_full
@@ -139,7 +138,7 @@ def test_a_checkpoint_of_a_head_or_a_conversion(disk):
 
 def test_the_folder_of_an_experiment(disk):
     folder = disk(16) / "model"
-    with fill(folder.parent, 0), pytest.raises(DatasetError, match="No space left"):
+    with fill(folder.parent, 0), pytest.raises(OSError, match="No space left"):
         claim(folder, {"seed": 1})
 
 

@@ -22,15 +22,14 @@ import trials  # noqa: E402
 
 from graphormer_plugin import hub  # noqa: E402
 from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
-from graphormer_plugin.experiment.plan import Experiment  # noqa: E402
-from graphormer_plugin.experiment.results import save_prediction  # noqa: E402
+from graphormer_plugin.experiment.plan import Member  # noqa: E402
+from graphormer_plugin.experiment.results import kept_arrays  # noqa: E402
 from graphormer_plugin.experiment.settings import (  # noqa: E402
     FINETUNE,
     HEAD,
 )
 from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
 from graphormer_plugin.inference.calibration import spread_scale  # noqa: E402
-from graphormer_plugin.inference.values import Prediction  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -353,9 +352,9 @@ def command(esol, monkeypatch):
         models = [(HEAD, 0)] * (given.model == "auto")
         models += [(FINETUNE, member) for member in range(given.ensemble)]
         for number, (model, member) in enumerate(models):
-            folder = Path(given.folder, Experiment.save_dir(None, 0, model, member))
-            values = number + np.arange(len(SMILES)) / 1000
-            save_prediction(folder / PREDICTIONS, Prediction(values[:, None]))
+            folder = Path(given.folder, Member(0, model, member).save_dir)
+            values = {"values": number + np.arange(len(SMILES))[:, None] / 1000}
+            kept_arrays(folder / PREDICTIONS, values.copy)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(trials.subprocess, "run", run)

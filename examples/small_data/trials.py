@@ -32,7 +32,6 @@ from sklearn.svm import SVC
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
-from graphormer_plugin.experiment.results import read_prediction
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
 from graphormer_plugin.experiment.steps import PREDICTIONS
@@ -165,7 +164,7 @@ class Case:
             models = {HEAD: [], FINETUNE: []}
             for kind, found in models.items():
                 for file in folder.glob(f"replicate1/{kind}*/{PREDICTIONS}"):
-                    found.append(read_prediction(file).values)
+                    found.append(np.load(file)["values"])
         return models
 
     @functools.cached_property

@@ -20,43 +20,29 @@ from graphormer_plugin.cli import (
 from graphormer_plugin.data.options import add_flag
 from graphormer_plugin.data.table_formats import stem
 from graphormer_plugin.experiment.run import run_experiment
-from graphormer_plugin.experiment.settings import (
-    Settings,
-    parse_ratios,
-)
+from graphormer_plugin.experiment.settings import Settings, parse_ratios
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Arguments of the command."""
-    result = CommandParser(
+    """Arguments of the command: the fields of `Settings`, and how to run it."""
+    parser = CommandParser(
         prog="graphormer-train",
         description="Train a model on a table of molecules, compare it with the mean and "
         "a random forest, and write everything to a folder. A run that was stopped goes "
         "on when the same command is typed again.",
     )
-    add = result.add_argument
-    add(
-        "table",
-        metavar="TABLE",
-        type=not_empty,
-        help=".csv, .tsv, .sdf (also with .gz) or .parquet",
-    )
-    add(
-        "--out",
-        metavar="FOLDER",
-        type=not_empty,
-        help="where to write (default: the table's name and -model)",
-    )
-    fields = dataclasses.fields(Settings)[2:]  # without table and folder
-    groups = {one.metadata.get("group", "table"): None for one in fields}
-    for name in groups:
-        group = result.add_argument_group(name)
-        for one in fields:
-            if one.metadata.get("group", "table") == name:
-                add_flag(group, one)
-    add = result.add_argument
-    add("--quiet", action="store_true", help="no progress bar")
-    return result
+    formats = ".csv, .tsv, .sdf (also with .gz) or .parquet"
+    parser.add_argument("table", metavar="TABLE", type=not_empty, help=formats)
+    place = "where to write (default: the table's name and -model)"
+    parser.add_argument("--out", metavar="FOLDER", type=not_empty, help=place)
+    groups = {}
+    for one in dataclasses.fields(Settings)[2:]:  # without table and folder
+        name = one.metadata.get("group", "table")
+        if name not in groups:
+            groups[name] = parser.add_argument_group(name)
+        add_flag(groups[name], one)
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    return parser
 
 
 @command
@@ -65,12 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
-    run_experiment(
-        settings_of(arguments),
-        say,
-        warn,
-        progress=not arguments.quiet,
-    )
+    run_experiment(settings_of(arguments), say, warn, progress=not arguments.quiet)
     return 0
 
 
@@ -78,20 +59,13 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     """The experiment that the arguments describe.
 
     Raises:
-        DatasetError: A value is out of range, or two contradict each other.
+        ValueError: A value is out of range, or two contradict each other.
     """
-    values = dict(vars(arguments))
-    for name in ("quiet", "debug"):
-        del values[name]
-    out = values.pop("out")
-    values["folder"] = out or default_folder(values["table"])
+    names = [one.name for one in dataclasses.fields(Settings) if one.name != "folder"]
+    values = {name: getattr(arguments, name) for name in names}
+    folder = arguments.out or stem(Path(arguments.table)) + "-model"
     values["ratios"] = parse_ratios(values["ratios"]) if values["ratios"] else None
-    return Settings(**values)
-
-
-def default_folder(table: str) -> str:
-    """Name of the table without its endings, in the current folder."""
-    return stem(Path(table)) + "-model"
+    return Settings(folder=folder, **values)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """Figures of an experiment: parity, ROC and learning curves."""
 
+import io
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from sklearn.metrics import roc_curve
+from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
+from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.splits import scored_labels
 from graphormer_plugin.experiment.table import Table
-from graphormer_plugin.experiment.training import Curves
+from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.inference.calibration import (
     MOST_TARGETS,
     calibration_figure,
@@ -20,8 +22,37 @@ from graphormer_plugin.inference.calibration import (
 )
 from graphormer_plugin.inference.columns import class_labels
 
-# Name of the figure of the test molecules.
-TEST_FIGURES = {"regression": "parity", "binary": "roc", "multiclass": "confusion"}
+# File and title of the figure of the test molecules.
+TEST_FIGURES = {
+    "regression": ("parity", "Parity"),
+    "binary": ("roc", "ROC curves"),
+    "multiclass": ("confusion", "Confusion of classes"),
+}
+
+
+def figures(
+    experiment: Experiment, runs: Sequence[Run]
+) -> dict[str, tuple[str, bytes]]:
+    """Title and PNG file of each figure, by the name of its file."""
+    table, folder = experiment.table, experiment.folder
+    kind = table.targets.kind
+    name, title = TEST_FIGURES[kind]
+    curves = {
+        member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
+        for member in experiment.trainings()
+    }
+    drawn = {
+        name: (title, test_figure(table, runs)),
+        "calibration": ("Calibration", spread_figure(table, runs)),
+        "curves": ("Learning curves", curves_figure(curves, MAIN[kind].name)),
+    }
+    pictures = {}
+    for name, (title, figure) in drawn.items():
+        if figure is not None:
+            buffer = io.BytesIO()
+            figure.savefig(buffer, dpi=120, format="png")
+            pictures[name] = title, buffer.getvalue()
+    return pictures
 
 
 @rc_context({"text.parse_math": False})  # a name may have a $
@@ -33,41 +64,36 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
         return confusion_figure(table, runs)
     draw = roc if table.targets.kind == "binary" else parity
     metric = MAIN[table.targets.kind].name
-    found = []
-    all_labels = [scored_labels(table, run.split, "test") for run in runs]
+    plots = []
     for target, name in enumerate(table.targets.names):
         pairs = []
-        for run, labels in zip(runs, all_labels, strict=True):
-            known = ~np.isnan(labels[:, target])
-            rows = run.split["test"][known]
-            pairs.append((run.predicted.values[rows, target], labels[known, target]))
-        found.append((name, pairs, [score(metric, *pair) for pair in pairs]))
-    found.sort(key=lambda one: bool(np.isnan(one[2]).all()))  # keeps their order
-    shown = found[:MOST_TARGETS]
-    figure, axes = panels(len(shown))
-    for (name, pairs, values), axis in zip(shown, axes, strict=True):
+        for run in runs:
+            labels = scored_labels(table, run.split, "test")[:, target]
+            known = ~np.isnan(labels)
+            values = run.predicted.values[run.split["test"][known], target]
+            pairs.append((values, labels[known]))
+        plots.append((name, pairs, [score(metric, *pair) for pair in pairs]))
+    plots.sort(key=lambda plot: bool(np.isnan(plot[2]).all()))  # keeps their order
+    plots = plots[:MOST_TARGETS]
+    figure, axes = panels(len(plots))
+    for (name, pairs, values), axis in zip(plots, axes, strict=True):
         axis.set_title(f"{name}: {metric} {spread(values, metric)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
     return figure
 
 
 def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure:
-    """How often the molecules of each class are predicted as which class."""
+    """Number of molecules of each class that are predicted as each class."""
     names = class_labels(table.targets)
     counts = np.zeros((len(names), len(names)), int)
     for run in runs:
-        rows = run.split["test"]
-        rows = rows[~np.isnan(table.labels[rows, 0])]
-        best = run.predicted.values[rows].argmax(1)
-        np.add.at(counts, (table.labels[rows, 0].astype(int), best), 1)
+        labels = scored_labels(table, run.split, "test")[:, 0]
+        rows, known = run.split["test"], ~np.isnan(labels)
+        best = run.predicted.values[rows[known]].argmax(1)
+        np.add.at(counts, (labels[known].astype(int), best), 1)
     figure, (axis,) = panels(1)
-    axis.imshow(counts, cmap="Blues")
-    for (measured, predicted), count in np.ndenumerate(counts):
-        dark = count > counts.max() / 2
-        axis.text(predicted, measured, count, ha="center", color="w" if dark else "k")
-    places = range(len(names))
-    axis.set_xticks(places, names, rotation=45, ha="right")
-    axis.set_yticks(places, names)
+    display = ConfusionMatrixDisplay(counts, display_labels=names)
+    display.plot(ax=axis, cmap="Blues", colorbar=False, xticks_rotation=45)
     axis.set(xlabel="predicted", ylabel="measured", title=table.targets.names[0])
     return figure
 
@@ -78,15 +104,11 @@ def parity(
     """Predicted against measured values."""
     for predicted, labels in pairs:
         axis.plot(labels, predicted, ".", markersize=4, alpha=0.6)
-    low, high = _limits(pairs)
-    axis.plot([low, high], [low, high], color="0.5", linewidth=0.8)
+    values = np.concatenate([part for pair in pairs for part in pair])
+    ends = [values.min(), values.max()] if len(values) else [0, 1]
+    axis.plot(ends, ends, color="0.5", linewidth=0.8)
     unit = f" ({unit})" if unit else ""
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
-
-
-def _limits(pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
-    values = np.concatenate([part for pair in pairs for part in pair])
-    return (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
 
 
 def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -> None:
@@ -105,10 +127,9 @@ def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
     if table.targets.kind == "multiclass":
         return None
     rows = [run.split["test"] for run in runs]
-    spreads = [run.std for run in runs]
     std = None
-    if all(spread is not None for spread in spreads):
-        std = np.concatenate([spread[at] for spread, at in zip(spreads, rows)])
+    if all(run.std is not None for run in runs):
+        std = np.concatenate([run.std[at] for run, at in zip(runs, rows)])
     return calibration_figure(
         np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
         std,
@@ -122,30 +143,29 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
 
     Args:
         curves: By the name of the training.
-        metric: That selects the checkpoint.
+        metric: Name of the metric that selects the checkpoint.
 
     Returns:
         None without a curve.
     """
-    found = {name: curve for name, curve in curves.items() if "loss" in curve}
+    found = [curve for curve in curves.values() if "loss" in curve]
     if not found:
         return None
-    figure, axes = panels(2 if metric != "loss" else 1)
-    for number, curve in enumerate(found.values()):
-        color = f"C{number % 10}"
-        for split, style in (("train", ":"), ("valid", "-")):
-            points = curve["loss"].get(split, [])
-            label = split if number == 0 else None
-            axes[0].plot(*_xy(points), style, color=color, linewidth=1, label=label)
-        if metric != "loss":
-            points = curve.get(metric, {}).get("valid", [])
-            axes[1].plot(*_xy(points), color=color, linewidth=1)
+    lines = [(0, "loss", "train", ":"), (0, "loss", "valid", "-")]
+    lines += [(1, metric, "valid", "-")] if metric != "loss" else []
+    figure, axes = panels(lines[-1][0] + 1)
+    for number, curve in enumerate(found):
+        for panel, name, split, style in lines:
+            points = curve.get(name, {}).get(split, [])
+            x, y = zip(*points) if points else ((), ())
+            axes[panel].plot(
+                *(x, y, style),
+                color=f"C{number % 10}",
+                linewidth=1,
+                label=split if number == 0 else None,
+            )
     axes[0].set(xlabel="updates", ylabel="loss")
     axes[0].legend(frameon=False, fontsize=8)
     if metric != "loss":
         axes[1].set(xlabel="updates", ylabel=f"valid {metric}")
     return figure
-
-
-def _xy(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    return [x for x, _ in points], [y for _, y in points]

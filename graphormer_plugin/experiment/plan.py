@@ -1,20 +1,22 @@
-"""What the steps of an experiment share: its data, models, folders and trainings."""
+"""The experiment that all steps share: its data, models and lines of fairseq-train."""
 
 import fnmatch
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+import graphormer_plugin
 from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.experiment.results import read_arrays, save_arrays
+from graphormer_plugin.data.options import flag_of
+from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
@@ -30,14 +32,17 @@ from graphormer_plugin.experiment.settings import (
 from graphormer_plugin.experiment.splits import FITTED, scored_labels, trained_labels
 from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.experiment.training import (
+    BEST,
     Start,
     column_pattern,
     run_training,
     selecting_metric,
-    text_options,
-    training_line,
+    table_texts,
 )
 from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
+from graphormer_plugin.finetune.transfer import preset_options
+from graphormer_plugin.inference.domain import domain_file
+from graphormer_plugin.inference.head import HEAD_FILE
 from graphormer_plugin.inference.kernels import raw_features
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import smiles_of
@@ -45,7 +50,36 @@ from graphormer_plugin.inference.molecules import smiles_of
 FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
 TITLES = {HEAD: "head", FINETUNE: "fine-tuned", SCRATCH: "from scratch"}
-TOGETHER = " + "  # between the titles of models that predict together
+LOSSES = {
+    "regression": "mse_loss",
+    "binary": "binary_logloss",
+    "multiclass": "multiclass_cross_entropy",
+}
+
+
+class Member(NamedTuple):
+    """A model of an experiment.
+
+    Attributes:
+        run: Number of its split, from 0.
+        model: Its kind.
+        number: Among the models of that kind and run, from 0.
+    """
+
+    run: int
+    model: str
+    number: int = 0
+
+    @property
+    def save_dir(self) -> str:
+        """Its folder, in the folder of the experiment."""
+        return f"replicate{self.run + 1}/{self.model}{self.number + 1}"
+
+    @property
+    def files(self) -> list[str]:
+        """Files in the folder that predictions with the model need."""
+        beside = HEAD_FILE if self.model == HEAD else domain_file(BEST).name
+        return [f"{self.save_dir}/{name}" for name in (BEST, beside)]
 
 
 def fitted_rows(split: Split) -> np.ndarray:
@@ -55,17 +89,17 @@ def fitted_rows(split: Split) -> np.ndarray:
 
 @dataclass
 class Experiment:
-    """What the steps of an experiment share.
+    """The data, models and options of an experiment, which its steps share.
 
     Attributes:
-        settings: What the user asked for.
+        settings: Options of the user.
         table: Molecules.
         splits: One per run.
         sources: File of molecules of each, and the column of the split there.
         start: Pre-trained weights, or None.
         warn: Takes warnings.
-        found: Options of the trainings that a search has found.
-        bar: Progress in epochs, and what takes about as long as some.
+        searched: Options of the trainings from a search, or None.
+        bar: Progress in epochs, and in steps that take about as long as some.
     """
 
     settings: Settings
@@ -74,13 +108,18 @@ class Experiment:
     sources: list[tuple[str, str]]
     start: Start | None
     warn: Callable[[str], None]
-    found: Training | None = None
+    searched: Training | None = None
     bar: Any = field(default=None)
 
     @property
     def folder(self) -> Path:
         """Where everything is written."""
         return Path(self.settings.folder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where models predict."""
+        return usable_device(self.settings.device)
 
     @property
     def models(self) -> list[str]:
@@ -90,12 +129,18 @@ class Experiment:
         if self.start is None:
             return [SCRATCH]
         many = max(len(split["train"]) for split in self.splits) >= MANY_MOLECULES
-        if many or self.settings.training_flags or not self.heads_fit:
-            return list(AUTO_TRAINED)
-        return list(AUTO_MODELS)
+        trains = many or self.settings.training_flags or any(self.unfit)
+        return list(AUTO_TRAINED if trains else AUTO_MODELS)
+
+    @cached_property
+    def unfit(self) -> list[list[int]]:
+        """For each split, the targets with too few labels in train for a head."""
+        kind = self.table.targets.kind
+        train = [trained_labels(self.table, split) for split in self.splits]
+        return [unfit_targets(labels, kind) for labels in train]
 
     def warnings(self) -> list[str]:
-        """What its results suffer from, one line each."""
+        """Limits of the results, one line each."""
         found = []
         if self.start is None and self.settings.model == AUTO:
             found.append(
@@ -106,7 +151,7 @@ class Experiment:
         most = max(map(len, fitted))
         if HEAD in self.models and most > MAX_ROWS:
             found.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
-        tested = self.tested()
+        tested = len({row for split in self.splits for row in self._tested(split)})
         if tested < FEW_TESTED:
             advice = ""
             if not self.settings.folds and self.table.given_split is None:
@@ -124,41 +169,29 @@ class Experiment:
             )
         return found
 
-    def tested(self) -> int:
-        """Number of molecules with a label in test, of one run or more."""
-        found = set[int]()
-        for split in self.splits:
-            labels = scored_labels(self.table, split, "test")
-            found.update(split["test"][~np.isnan(labels).all(1)].tolist())
-        return len(found)
+    def _tested(self, split: Split) -> list[int]:
+        labels = scored_labels(self.table, split, "test")
+        return split["test"][~np.isnan(labels).all(1)].tolist()
 
-    def check_heads(self) -> None:
-        """Check that heads can be fitted if they are all that is asked for.
+    def check(self) -> None:
+        """Check that the models can learn the targets.
 
         Raises:
-            DatasetError: A target has too few different labels.
-        """
-        targets = self.table.targets
-        for number, split in enumerate(self.splits, 1):
-            unfit = unfit_targets(trained_labels(self.table, split), targets.kind)
-            if unfit and self.settings.model == HEAD:
-                raise DatasetError(
-                    f"--model head: {listed(targets.names[at] for at in unfit)} has too "
-                    f"few different labels in train of {self.settings.run_name(number)}; "
-                    "leave it out or give another --model"
-                )
-
-    def check_names(self) -> None:
-        """Check that fairseq-train can be told the targets, and what else has a name.
-
-        Raises:
-            ValueError: fairseq misreads a name; or that of a target has a comma, and its
-                pattern fits other columns.
+            ValueError: A target has too few different labels for a head; or fairseq
+                misreads a name; or a target's name has a comma, and its pattern fits
+                other columns.
         """
         names = self.table.targets.names
+        for number, unfit in enumerate(self.unfit, 1):
+            if unfit and self.settings.model == HEAD:
+                raise DatasetError(
+                    f"--model head: {listed(names[at] for at in unfit)} has too few "
+                    f"different labels in train of {self.settings.run_name(number)}; "
+                    "leave it out or give another --model"
+                )
         if self.models == [HEAD]:
             return
-        texts = text_options(self.settings, self.table.targets)
+        texts: dict[str, Any] = table_texts(self.settings, self.table.targets, "")
         if self.start and FINETUNE in self.models:
             texts["start"] = str(self.start.path)
         check_texts(texts)
@@ -171,63 +204,83 @@ class Experiment:
                     f"comma separates names: rename {name!r}"
                 )
 
-    @cached_property
-    def heads_fit(self) -> bool:
-        """Whether each target has enough different labels in each training split."""
-        kind = self.table.targets.kind
-        return not any(
-            unfit_targets(trained_labels(self.table, split), kind)
-            for split in self.splits
-        )
-
     def options(self, model: str) -> Training:
         """Options of the trainings of a model."""
-        return self.found or self.settings.training(model)
+        return self.searched or self.settings.training(model)
 
-    def members(self, model: str) -> int:
-        """Number of models of that kind in a run; a head has its spread by itself."""
-        return 1 if model == HEAD else self.settings.ensemble
+    def line(self, member: Member, trial: Training | None = None) -> list[str]:
+        """Arguments of fairseq-train for a model, in the folder of the experiment.
 
-    def save_dir(self, run: int, model: str, member: int) -> str:
-        """Folder of a model, in the folder of the experiment."""
-        return f"replicate{run + 1}/{model}{member + 1}"
-
-    def line(
-        self, run: int, model: str, member: int, trial: Training | None = None
-    ) -> list[str]:
-        """Arguments of fairseq-train for a model, perhaps with options of a search."""
-        molecules, split_column = self.sources[run]
-        return training_line(
-            self.settings,
-            trial or self.options(model),
-            self.table.targets,
-            start=self.start if model == FINETUNE else None,
-            molecules=molecules,
-            split_column=split_column,
-            train_rows=len(self.splits[run]["train"]),
-            metric=self.metric(run),
-            seed=self.settings.seed + 100 * run + member,
-            save_dir=self.save_dir(run, model, member),
-        )
+        Args:
+            member: The model.
+            trial: Its options in a search.
+        """
+        settings, targets = self.settings, self.table.targets
+        training = trial or self.options(member.model)
+        start = self.start if member.model == FINETUNE else None
+        molecules, split_column = self.sources[member.run]
+        updates = -(-len(self.splits[member.run]["train"]) // training.batch_size)
+        updates *= training.epochs
+        arch = start.arch if start else settings.arch
+        metric = self.metric(member.run)
+        words: list[Any] = [
+            *("--user-dir", Path(graphormer_plugin.__file__).resolve().parent),
+            *("--task", "graph_prediction"),
+            *("--dataset-name", molecules, "--data-root", "data"),
+        ]
+        # One word each: a text such as -logKow would be taken for a flag.
+        for name, text in table_texts(settings, targets, split_column).items():
+            words.append(flag_of(name) if text is True else f"{flag_of(name)}={text}")
+        words += ["--arch", arch]
+        if start:
+            words += start.flags
+            if training.frozen:
+                frozen = round(training.frozen * start.layers)
+                words += ["--freeze-encoder-layers", frozen]
+            if training.lr_decay != 1:
+                words += ["--layerwise-lr-decay", training.lr_decay]
+        if training.dropout is not None:
+            known = preset_options(arch)
+            for name in ("dropout", "attention_dropout", "act_dropout"):
+                words += [flag_of(name), training.dropout] if name in known else []
+        words += [
+            *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
+            *("--required-batch-size-multiple", 1),  # fairseq would make 24 of 30
+            *("--num-workers", 0, "--distributed-world-size", 1),
+            *("--seed", settings.seed + 100 * member.run + member.number),
+            *("--optimizer", "adam", "--clip-norm", 5, "--lr", training.lr),
+            *("--lr-scheduler", "polynomial_decay", "--total-num-update", updates),
+            *("--warmup-updates", max(1, updates // 20)),
+            *("--max-epoch", training.epochs, "--patience", training.patience),
+            *("--best-checkpoint-metric", metric.name),
+        ]
+        if settings.class_weights:
+            words += ["--class-weights", settings.class_weights]
+        if metric.rises:
+            words.append("--maximize-best-checkpoint-metric")
+        words += ["--no-epoch-checkpoints", "--save-dir", member.save_dir]
+        words += ["--log-format", "json"]
+        if settings.device == "cpu":
+            words.append("--cpu")
+        return [str(word) for word in words]
 
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run."""
-        split = self.splits[run]
-        labels = scored_labels(self.table, split, "valid")
+        labels = scored_labels(self.table, self.splits[run], "valid")
         return selecting_metric(self.table.targets, labels)
 
-    def everything(self) -> list[tuple[int, str, int]]:
-        """Run, model and member of all models, in their order."""
+    def members(self) -> list[Member]:
+        """All models, in their order. A head has its spread by itself: one per run."""
         return [
-            (run, model, member)
+            Member(run, model, number)
             for run in range(len(self.splits))
             for model in self.models
-            for member in range(self.members(model))
+            for number in range(1 if model == HEAD else self.settings.ensemble)
         ]
 
-    def trainings(self) -> list[tuple[int, str, int]]:
-        """Those that fairseq trains."""
-        return [which for which in self.everything() if which[1] != HEAD]
+    def trainings(self) -> list[Member]:
+        """Models that fairseq trains."""
+        return [member for member in self.members() if member.model != HEAD]
 
     def cost(self, model: str) -> int:
         """Steps of the progress bar that a model takes."""
@@ -249,42 +302,32 @@ class Experiment:
             self.bar.refresh()
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
-        """Weights of all labels [n, T]: those of the molecules, times those of the
-        classes, which ``balanced`` takes from some rows. None for equal ones."""
+        """Weights of all labels [n, T]: of the molecules times of the classes, which
+        ``balanced`` takes from some rows. None for equal weights."""
         table, asked = self.table, self.settings.class_weights
         if table.weights is None and not asked:
             return None
-        found = np.ones(table.labels.shape)
+        weights = np.ones(table.labels.shape)
         if table.weights is not None:
-            found *= table.weights[:, None]
+            weights *= table.weights[:, None]
         if asked:
-            weights = class_weights(asked, table.targets, table.labels[rows])
+            of_class = class_weights(asked, table.targets, table.labels[rows])
             numbers = np.nan_to_num(table.labels).astype(int)
-            found *= np.take_along_axis(weights, numbers.T, 1).T
-        return found
+            weights *= np.take_along_axis(of_class, numbers.T, 1).T
+        return weights
 
     @cached_property
     def molecules(self) -> list[str]:
-        """SMILES without what ``--largest-fragment`` leaves out."""
-        return smiles_of(self.table.smiles, self.table.featuriser)
+        """SMILES without the fragments that ``--largest-fragment`` leaves out."""
+        return smiles_of(self.table.smiles, self.settings.featuriser)
 
     def features(self) -> dict[str, np.ndarray]:
         """Fingerprints and descriptors of all molecules, computed once, and further
         columns; see `raw_features`."""
-        path = self.folder / "data/features.npz"
-        if not path.exists():
-            none = np.empty((len(self.table), 0))
+
+        def compute() -> dict[str, np.ndarray]:
             blocks = ("fingerprint", "descriptors")
-            found = {name: raw_features(name, none, self.molecules) for name in blocks}
-            save_arrays(path, found)
-        columns = {"extra": self.table.extra} if self.table.extra_columns else {}
-        return read_arrays(path) | columns
+            return {name: raw_features(name, None, self.molecules) for name in blocks}
 
-    def smiles(self, rows: np.ndarray) -> list[str]:
-        """Some of the molecules."""
-        return [self.table.smiles[row] for row in rows]
-
-    @property
-    def device(self) -> torch.device:
-        """Where models predict."""
-        return usable_device(self.settings.device)
+        columns = {"extra": self.table.extra} if self.settings.extra_columns else {}
+        return kept_arrays(self.folder / "data/features.npz", compute) | columns

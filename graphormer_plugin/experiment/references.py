@@ -17,11 +17,12 @@ SMALL_LABELS = 1e-3
 
 
 def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
-    """Mean of each target [T]: for two classes the share of class 1; NaN without label.
+    """Mean of each target [T], for two classes the share of class 1; NaN without label.
+    Of a multiclass target the shares [classes].
 
     Args:
         labels: [n, T], NaN where missing.
-        classes: Of a multiclass target, whose shares [classes] are the answer.
+        classes: Of a multiclass target.
     """
     if classes:
         known = labels[~np.isnan(labels)].astype(int)
@@ -72,37 +73,32 @@ def forest_predictions(
         Values or probabilities of class 1 [t, T]; probabilities [t, classes] of a
         multiclass target.
     """
-    wanted = table[test]
+    cores = len(os.sched_getaffinity(0))
+    options = {"n_estimators": trees, "random_state": seed, "n_jobs": cores}
     found = np.zeros((len(test), classes or labels.shape[1]))
     for target, column in enumerate(labels.T):
-        rows = train[~np.isnan(column[train])]
+        labelled = rows = train[~np.isnan(column[train])]
         if weights is not None:
             rows = rows[weights[rows, target] > 0]
-        known = np.unique(column[rows])
-        if len(known) < 2:
+        y, places = column[rows], slice(target, target + 1)
+        if len(np.unique(y)) < 2:
             if classes:
-                found[:, known.astype(int)] = 1
-                continue
-            if not len(known):  # every weight is 0, or there is no label
-                known = column[train][~np.isnan(column[train])]
-            found[:, target] = known.mean() if len(known) else np.nan
+                found[:, y.astype(int)] = 1
+            elif len(labelled):  # also if every weight is 0
+                found[:, target] = y[0] if len(y) else column[labelled].mean()
+            else:
+                found[:, target] = np.nan
             continue
         of_rows = None if weights is None else weights[rows, target]
-        options = {
-            "n_estimators": trees,
-            "random_state": seed,
-            "n_jobs": len(os.sched_getaffinity(0)),
-        }
         if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
-            deviation = column[rows].std()
-            power = -np.frexp(deviation)[1] if deviation < SMALL_LABELS else 0
-            forest.fit(table[rows], np.ldexp(column[rows], power), of_rows)
-            found[:, target] = np.ldexp(forest.predict(wanted), -power)
-            continue
-        forest = RandomForestClassifier(**options)
-        forest.fit(table[rows], column[rows].astype(int), of_rows)
-        places = forest.classes_ if classes else slice(target, target + 1)
-        chances = forest.predict_proba(wanted)
-        found[:, places] = chances if classes else chances[:, 1:]
+            power = -np.frexp(y.std())[1] if y.std() < SMALL_LABELS else 0
+            forest.fit(table[rows], np.ldexp(y, power), of_rows)
+            found[:, target] = np.ldexp(forest.predict(table[test]), -power)
+        else:
+            forest = RandomForestClassifier(**options)
+            forest.fit(table[rows], y.astype(int), of_rows)
+            chances = forest.predict_proba(table[test])
+            places = forest.classes_ if classes else places
+            found[:, places] = chances if classes else chances[:, 1:]
     return found

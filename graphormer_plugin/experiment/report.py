@@ -2,18 +2,17 @@
 
 import base64
 import html
-import io
 import shlex
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
-from graphormer_plugin.experiment.results import Run, test_rows
+from graphormer_plugin.experiment.plan import TITLES, Experiment
+from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import METRICS, spread
-from graphormer_plugin.experiment.settings import Settings, Training
+from graphormer_plugin.experiment.settings import HEAD, Settings
 from graphormer_plugin.experiment.splits import SPLITS
-from graphormer_plugin.experiment.table import Table
+from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.versions import versions
 
 STYLE = """
@@ -24,48 +23,36 @@ img { max-width: 100% } .warning { color: #a40 } code { background: #f4f4f4 }
 """
 
 
-def png_of(figure: Figure) -> bytes:
-    """A figure as PNG."""
-    buffer = io.BytesIO()
-    figure.savefig(buffer, dpi=120, format="png")
-    return buffer.getvalue()
-
-
 def report(
-    settings: Settings,
-    table: Table,
+    experiment: Experiment,
     runs: Sequence[Run],
+    rows: Mapping[str, Mapping[str, Sequence[float]]],
     warnings: Sequence[str],
     pictures: Mapping[str, bytes],
-    trainings: Mapping[str, Training],
 ) -> str:
     """The page, without references to other files.
 
     Args:
-        settings: The experiment.
-        table: Its molecules.
+        experiment: Its settings, molecules and options of trainings.
         runs: Its splits with the predictions.
+        rows: Test metrics, see `table_rows`.
         warnings: About the data.
         pictures: PNG files by title.
-        trainings: Options of the trainings by the name of the model; those that a search
-            has found, if there was one.
     """
-    kind = table.targets.kind
-    names = ", ".join(table.targets.names)
+    settings, table = experiment.settings, experiment.table
+    kind, metrics = table.targets.kind, METRICS[table.targets.kind]
     unit = f", {table.targets.unit}" if table.targets.unit else ""
-    title = f"{settings.table}: {names}"
-    rows = test_rows(table, runs)
+    title = f"{settings.table}: {', '.join(table.targets.names)}"
     lines = [
         f"<h1>{text(title)}</h1>",
         f"<p>{molecules_text(table)}, {text(kind)}{text(unit)}. Split: "
-        f"{text(split_text(settings, runs))}.</p>",
+        f"{text(split_text(settings, experiment.splits))}.</p>",
         *(f'<p class="warning">Warning: {text(one)}.</p>' for one in warnings),
         "<h2>Test molecules</h2>",
-        "<table><tr>" + cells("th", ["", *METRICS[kind]]) + "</tr>",
+        "<table>" + row("th", ["", *metrics]),
     ]
     for model, values in rows.items():
-        row = [model, *(spread(values[metric], metric) for metric in METRICS[kind])]
-        lines.append(f"<tr>{cells('td', row)}</tr>")
+        lines.append(row("td", [model, *(spread(values[m], m) for m in metrics)]))
     lines.append("</table>")
     if len(runs) > 1:
         lines.append(
@@ -80,19 +67,22 @@ def report(
         data = base64.b64encode(picture).decode()
         lines.append(f"<h2>{text(name)}</h2>")
         lines.append(f'<img alt="{text(name)}" src="data:image/png;base64,{data}">')
+    options = {
+        TITLES[model]: ", ".join(
+            f"{name} {value:g}"
+            for name, value in vars(experiment.options(model)).items()
+            if value is not None  # the model's own
+        )
+        for model in experiment.models
+        if model != HEAD
+    }
+    given = {**given_settings(settings), **options, **versions()}
     lines += [
         "<h2>Predict other molecules</h2>",
         f"<p><code>graphormer-predict {text(shlex.quote(settings.folder))} new.csv "
         "predictions.csv</code></p>",
         "<h2>Settings</h2><table>",
-        *(
-            f"<tr>{cells('td', [name, value])}</tr>"
-            for name, value in {
-                **given_settings(settings),
-                **{model: options_text(one) for model, one in trainings.items()},
-                **versions(),
-            }.items()
-        ),
+        *(row("td", pair) for pair in given.items()),
         "</table>",
     ]
     return (
@@ -108,9 +98,9 @@ def molecules_text(table: Table) -> str:
     return f"{len(table):,} molecules{some}"
 
 
-def split_text(settings: Settings, runs: Sequence[Run]) -> str:
+def split_text(settings: Settings, splits: Sequence[Split]) -> str:
     """How the molecules were split, and the sizes of the first split."""
-    sizes = ", ".join(f"{len(runs[0].split[name]):,} {name}" for name in SPLITS)
+    sizes = ", ".join(f"{len(splits[0][name]):,} {name}" for name in SPLITS)
     many = ""
     if settings.folds:
         many = f" in {settings.folds} folds, the first"
@@ -121,20 +111,11 @@ def split_text(settings: Settings, runs: Sequence[Run]) -> str:
 
 def given_settings(settings: Settings) -> dict[str, str]:
     """The settings as a user writes them, but for those that are left to the program."""
-    found = {}
-    for name, value in vars(settings).items():
-        if value not in (None, "", ()):
-            value = value if isinstance(value, tuple) else (value,)
-            found[name] = ", ".join(map(str, value))
-    return found
-
-
-def options_text(training: Training) -> str:
-    """The options of a training, but for those that are left to the model."""
-    options = vars(training).items()
-    return ", ".join(
-        f"{name} {value:g}" for name, value in options if value is not None
-    )
+    given = {name: x for name, x in vars(settings).items() if x not in (None, "", ())}
+    return {
+        name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        for name, value in given.items()
+    }
 
 
 def text(value: object) -> str:
@@ -142,6 +123,6 @@ def text(value: object) -> str:
     return html.escape(str(value))
 
 
-def cells(tag: str, values: Sequence[object]) -> str:
-    """Cells of a row."""
-    return "".join(f"<{tag}>{text(value)}</{tag}>" for value in values)
+def row(tag: str, values: Sequence[object]) -> str:
+    """A row of a table, with cells of a tag."""
+    return "<tr>" + "".join(f"<{tag}>{text(v)}</{tag}>" for v in values) + "</tr>"

@@ -1,10 +1,9 @@
 """Predictions and metrics of an experiment, as files."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -13,7 +12,7 @@ from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.experiment.scores import METRICS, scores, text_table
+from graphormer_plugin.experiment.scores import scores
 from graphormer_plugin.experiment.splits import SPLITS, scored_labels
 from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
@@ -36,8 +35,8 @@ class Run:
 
     Attributes:
         split: Molecules of train, valid and test.
-        predictions: For all n molecules by the name of the model; that of the random
-            forest is NaN but for test.
+        predictions: For all n molecules by the name of the model; NaN for molecules that
+            the random forest does not predict, all but test.
         chosen: Name of the model that the experiment chooses.
         checkpoints: Of the chosen model, in the folder of the experiment.
         weights: How much each of them counts; their sum is 1.
@@ -67,79 +66,74 @@ class Run:
         return self.scale(std) if std is not None and self.calibrates else std
 
 
-def model_name(runs: Sequence[Run]) -> str:
-    """Name of the row of the chosen models."""
-    names = dict.fromkeys(run.chosen for run in runs)
-    return " or ".join(names)
+class Result(NamedTuple):
+    """A line of `RESULTS_FILE`.
 
-
-def reference_name(kind: str) -> str:
-    """Name of the row of the mean of the labels."""
-    return MEAN if kind == "regression" else "majority"
-
-
-def test_rows(table: Table, runs: Sequence[Run]) -> dict[str, dict[str, list[float]]]:
-    """Test metrics of each run by metric and by the name of the model, references first.
-
-    With several targets a metric is the mean over the targets that have one.
+    Attributes:
+        replicate: Number of the run, from 1.
+        model: Its name.
+        chosen: ``yes`` or ``no``.
+        split: The molecules.
+        target: Empty for the mean over the targets with a value.
+        metric: Name of a metric.
+        value: NaN where it is undefined.
     """
-    kind = table.targets.kind
-    found: dict[str, dict[str, list[float]]] = {}
-    for run in runs:
-        test = run.split["test"]
-        labels = scored_labels(table, run.split, "test")
-        for name in (MEAN, FOREST, run.chosen):
-            row = name
-            if name == MEAN:
-                row = reference_name(kind)
-            elif name == run.chosen:
-                row = model_name(runs)
-            values = scores(kind, run.predictions[name].values[test], labels)
-            for metric, per_target in values.items():
-                found.setdefault(row, {}).setdefault(metric, []).append(
-                    mean_of_defined(per_target)
-                )
-    return found
+
+    replicate: int
+    model: str
+    chosen: str
+    split: str
+    target: str
+    metric: str
+    value: float
 
 
-def result_table(table: Table, runs: Sequence[Run]) -> str:
-    """The table that ends an experiment."""
-    kind = table.targets.kind
-    return text_table(test_rows(table, runs), METRICS[kind])
-
-
-def write_results(folder: Path, table: Table, runs: Sequence[Run]) -> None:
-    """Write `RESULTS_FILE`: a line per run, model, split, target and metric.
-
-    The target is empty for the mean over targets. References have metrics of the test
-    rows only. Those of a head in the validation rows are of one that has not seen them.
-    """
+def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
+    """All metrics. References have metrics of the test rows only. Metrics of a head in the
+    validation rows are of a head that has not seen them."""
     kind, names = table.targets.kind, table.targets.names
-
-    def lines() -> Iterator[list[Any]]:
-        yield ["replicate", "model", "chosen", "split", "target", "metric", "value"]
-        for number, run in enumerate(runs, 1):
-            for model, predicted in run.predictions.items():
-                for split in SPLITS:
-                    if model in (MEAN, FOREST) and split != "test":
-                        continue
-                    labels = scored_labels(table, run.split, split)
-                    values = predicted.values[run.split[split]]
-                    found = scores(kind, values, labels)
-                    title = reference_name(kind) if model == MEAN else model
-                    start = [number, title, "yes" if model == run.chosen else "no"]
-                    for metric, each in found.items():
-                        all_targets = mean_of_defined(each)
-                        yield [*start, split, "", metric, format_metric(all_targets)]
-                        for name, value in zip(names, each) if len(names) > 1 else ():
-                            yield [*start, split, name, metric, format_metric(value)]
-
-    write_csv(folder / RESULTS_FILE, lines())
+    for number, run in enumerate(runs, 1):
+        for model, predicted in run.predictions.items():
+            is_chosen = "yes" if model == run.chosen else "no"
+            title = model if model != MEAN or kind == "regression" else "majority"
+            for split in ("test",) if model in (MEAN, FOREST) else SPLITS:
+                labels = scored_labels(table, run.split, split)
+                values = predicted.values[run.split[split]]
+                for metric, of_targets in scores(kind, values, labels).items():
+                    for target, value in (
+                        ("", mean_of_defined(of_targets)),
+                        *(zip(names, of_targets) if len(names) > 1 else ()),
+                    ):
+                        yield Result(
+                            number, title, is_chosen, split, target, metric, value
+                        )
 
 
-def format_metric(value: float) -> str:
-    """A number of a table; empty for NaN."""
-    return "" if math.isnan(value) else f"{value:.6g}"
+def table_rows(
+    found: Sequence[Result], runs: Sequence[Run]
+) -> dict[str, dict[str, list[float]]]:
+    """Test metrics of each run by metric, by the name of the model: references, and the
+    chosen models in one row."""
+    chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
+    rows: dict[str, dict[str, list[float]]] = {}
+    for result in found:
+        is_reference = result.model in (MEAN, "majority", FOREST)
+        if result.split == "test" and not result.target:
+            if is_reference or result.chosen == "yes":
+                row = rows.setdefault(result.model if is_reference else chosen, {})
+                row.setdefault(result.metric, []).append(result.value)
+    return rows
+
+
+def write_results(folder: Path, found: Sequence[Result]) -> None:
+    """Write `RESULTS_FILE`, with empty cells for undefined values."""
+    lines = [
+        result._replace(
+            value="" if result.value != result.value else f"{result.value:.6g}"
+        )
+        for result in found
+    ]
+    write_csv(folder / RESULTS_FILE, [Result._fields, *lines])
 
 
 def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
@@ -147,8 +141,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
 
     A line per replicate and molecule: the replicate, SMILES, the other columns of the
     input, the measured targets, `prediction_columns`, and for test the prediction of the
-    random forest. Names that the
-    input has already get another ending, see `free_names`.
+    random forest. Names that the input has already get another ending, see `free_names`.
 
     Args:
         folder: Where.
@@ -156,32 +149,34 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         runs: With their predictions.
     """
     has_std = any(run.predicted.std is not None for run in runs)
+    given = [table.smiles_column, *table.extra_names, *table.targets.names]
     for split in SPLITS:
-        lines: list[list[Any]] = []
+        lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = run.split[split]
-            found = run.predicted._replace(std=run.std)
-            values, std, in_domain = (
-                None if one is None else one[rows] for one in found
+            values, std, in_domain = run.predicted
+            nothing = np.full(values.shape, np.nan)
+            std = run.std if std is not None else nothing if has_std else None
+            in_domain = nothing[:, 0] if in_domain is None else in_domain
+            columns = prediction_columns(
+                table.targets,
+                values[rows],
+                None if std is None else std[rows],
+                in_domain[rows],
+                layout=COMPARED,
             )
-            if has_std and std is None:
-                std = np.full(values.shape, np.nan)
-            if in_domain is None:
-                in_domain = np.full(len(rows), np.nan)
-            predicted = prediction_columns(
-                table.targets, values, std, in_domain, layout=COMPARED
-            )
-            columns = {column.name: column.cells for column in predicted}
             if split == "test":
                 of_forest = run.predictions[FOREST].values[rows]
                 forest = prediction_columns(table.targets, of_forest)
-                for name, column in zip(table.targets.names, forest):
-                    columns[f"{name}_forest"] = column.cells
+                columns += [
+                    column._replace(name=f"{name}_forest")
+                    for name, column in zip(table.targets.names, forest)
+                ]
             if not lines:
-                given = [table.smiles_column, *table.extra_names, *table.targets.names]
-                number_column, *names = free_names(["replicate", *columns], given)
+                names = ["replicate", *(column.name for column in columns)]
+                number_column, *names = free_names(names, given)
                 lines.append([number_column, *given, *names])
-            for row, cells in zip(rows, zip(*columns.values()), strict=True):
+            for row, *cells in zip(rows, *(column.cells for column in columns)):
                 first = [number, table.smiles[row], *table.extras[row]]
                 lines.append([*first, *table.label_cells(row), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
@@ -189,7 +184,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
 
 def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     """Calibration of the standard deviations of ensembles, from the validation molecules
-    of some runs. Those of one run are test molecules of another.
+    of some runs; validation molecules of one run are test molecules of another.
 
     It changes nothing for classes, nor for heads, which are calibrated by themselves.
     """
@@ -219,31 +214,29 @@ def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     )
 
 
-def save_prediction(path: Path, prediction: Prediction) -> None:
-    """An ``.npz`` file, which is there when it is complete."""
-    save_arrays(path, {k: v for k, v in prediction._asdict().items() if v is not None})
-
-
-def read_prediction(path: Path) -> Prediction:
-    """What `save_prediction` wrote."""
-    return Prediction(**read_arrays(path))
-
-
-def save_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """An ``.npz`` file, which is there when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        np.savez(file, **arrays)
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """What `save_arrays` wrote.
+def kept_arrays(
+    path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
+) -> dict[str, np.ndarray]:
+    """Arrays of an ``.npz`` file, which is computed and written if it is missing, at once
+    and whole. An experiment goes on by this.
 
     Raises:
         DatasetError: The file is damaged, as by a copy that was cut off.
     """
+    if not path.exists():
+        arrays = {name: x for name, x in compute().items() if x is not None}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            np.savez(file, **arrays)
     try:
-        with np.load(path) as arrays:
-            return dict(arrays)
+        with np.load(path) as file:
+            return dict(file)
     except (BadZipFile, ValueError, EOFError):
         raise DatasetError(f"{path} is damaged; remove it, and run again") from None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file, which is there when it is complete."""
+    path.parent.mkdir(exist_ok=True)
+    with atomic_write(path, "w", encoding="utf-8") as file:
+        file.write(text)

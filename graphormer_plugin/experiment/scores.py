@@ -1,7 +1,7 @@
 """Metrics of predictions, and their table."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
 
@@ -52,6 +52,20 @@ METRICS = {
 }
 IN_UNIT = ("rmse", "mae")  # of the target
 SMALL = 0.01  # below it three decimals say too little
+TWO_LABELS = ("roc_auc", "ap", "r2")  # metrics that need two different labels
+# Of labels [n] and predictions [n], or probabilities of classes [n, classes].
+FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "rmse": lambda y, p: np.sqrt(np.square(p - y).mean()),
+    "mae": lambda y, p: np.abs(p - y).mean(),
+    "r2": r2_score,
+    "roc_auc": lambda y, p: roc_auc(p[:, None], y[:, None]),
+    "ap": lambda y, p: average_precision(p[:, None], y[:, None]),
+    "accuracy": lambda y, p: np.mean((p > 0.5 if p.ndim == 1 else p.argmax(1)) == y),
+    "balanced_accuracy": lambda y, p: recall_score(
+        y, p.argmax(1), labels=np.unique(y), average="macro"
+    ),
+    "log_loss": lambda y, p: log_loss(y, p, labels=np.arange(p.shape[1])),
+}
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -62,37 +76,13 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
         predicted: Values or probabilities [n]; probabilities of classes [n, classes].
         labels: [n], NaN where missing.
     """
-    there = ~np.isnan(labels)
-    predicted, labels = predicted[there], labels[there]
-    if not len(labels):
-        return math.nan
-    if name in ("roc_auc", "ap"):
-        if len(np.unique(labels)) < 2:
-            return math.nan
-        function = {"roc_auc": roc_auc, "ap": average_precision}[name]
-        return function(predicted[:, None], labels[:, None])
+    known = ~np.isnan(labels)
+    predicted, labels = predicted[known].astype(np.float64), labels[known]
     if predicted.ndim == 2:
-        return _class_score(name, predicted, labels.astype(int))
-    if name == "accuracy":
-        return float(np.mean((predicted > 0.5) == (labels > 0.5)))
-    if name == "r2":
-        return float(r2_score(labels, predicted)) if np.ptp(labels) > 0 else math.nan
-    error = predicted - labels
-    if name == "mae":
-        return float(np.abs(error).mean())
-    return float(np.sqrt(np.square(error).mean()))
-
-
-def _class_score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
-    """A metric of a multiclass target: the mean recall of its classes is the balanced
-    accuracy."""
-    if name == "log_loss":
-        classes = np.arange(predicted.shape[1])
-        return float(log_loss(labels, predicted.astype(np.float64), labels=classes))
-    best = predicted.argmax(1)
-    if name == "accuracy":
-        return float(np.mean(best == labels))
-    return float(recall_score(labels, best, labels=np.unique(labels), average="macro"))
+        labels = labels.astype(int)
+    if len(np.unique(labels)) < (2 if name in TWO_LABELS else 1):
+        return math.nan
+    return float(FUNCTIONS[name](labels, predicted))
 
 
 def pairs(

@@ -1,15 +1,12 @@
 """Search of learning rate, dropout and depth of freezing with Optuna."""
 
-import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from pathlib import Path
 from types import ModuleType
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.experiment.scores import Metric
-from graphormer_plugin.experiment.settings import Training
+from graphormer_plugin.experiment.plan import Experiment, Member
+from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
 from graphormer_plugin.experiment.training import LOG_FILE, read_curves
 
 TRIALS_FOLDER = "trials"
@@ -33,80 +30,65 @@ def optuna_module() -> ModuleType:
     return optuna
 
 
-def search(
-    folder: Path,
-    base: Training,
-    trials: int,
-    metric: Metric,
-    train: Callable[[Training, str], None],
-    begin: Callable[[int], None],
-    *,
-    seed: int,
-    keep_lr: bool,
-    freezes: bool,
-) -> Training:
-    """Best options of a training, by its validation metric.
+def search(experiment: Experiment) -> Training:
+    """Best options of a training on the first split, by its validation metric.
 
     Trials are kept in a database of the folder, and each has a seed of its own, so that a
     killed search goes on, also within a training, and finds the same. A trial whose
-    training fails, or whose metric is never finite, is the worst.
-
-    Args:
-        folder: Of the experiment.
-        base: Options to vary.
-        trials: How many to make in all.
-        metric: Of the log, as it selects the checkpoint.
-        train: Trains with some options into a folder of that name.
-        begin: Called with the number of trials that are left.
-        seed: Of the search.
-        keep_lr: Do not vary the learning rate.
-        freezes: Vary the share of layers that are frozen.
+    training fails, or whose metric is never finite, is the worst. A learning rate of the
+    user is not varied.
 
     Raises:
         DatasetError: All trials failed.
     """
     optuna = optuna_module()
-    worst = -math.inf if metric.rises else math.inf
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    (folder / TRIALS_FOLDER).mkdir(exist_ok=True)
+    settings, metric = experiment.settings, experiment.metric(0)
+    model = SCRATCH if experiment.start is None else FINETUNE
+    base = settings.training(model)
+    folder = experiment.folder / TRIALS_FOLDER
+    folder.mkdir(exist_ok=True)
+    worst = -math.inf if metric.rises else math.inf
 
     def options(trial) -> Training:
         found = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
-        if not keep_lr:
+        if settings.lr is None:
             low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
             found["lr"] = trial.suggest_float("lr", low, high, log=True)
-        if freezes:
+        if model == FINETUNE:
             found["frozen"] = trial.suggest_categorical("frozen", FROZEN)
         return dataclasses.replace(base, **found)
 
     def objective(trial) -> float:
-        name = f"{TRIALS_FOLDER}/trial{done + 1}"
-        points: Sequence[tuple[float, float]] = []
-        with contextlib.suppress(DatasetError):  # its log says why it failed
-            train(options(trial), name)
-            curves = read_curves(folder / name / LOG_FILE)
-            points = curves.get(metric.name, {}).get("valid", [])
+        name = f"trial{done + 1}"
+        words = experiment.line(Member(0, model), options(trial))
+        words[words.index("--save-dir") + 1] = f"{TRIALS_FOLDER}/{name}"
+        experiment.bar.set_description(f"{TRIALS_FOLDER}, {name}")
+        values: list[float] = []
+        try:
+            experiment.train(words, base.epochs)
+            curves = read_curves(folder / name / LOG_FILE).get(metric.name, {})
+            values = [y for _, y in curves.get("valid", []) if math.isfinite(y)]
+        except DatasetError as error:
+            experiment.warn(f"{TRIALS_FOLDER}/{name} failed: {error}")
         for checkpoint in (folder / name).glob("*.pt"):
             checkpoint.unlink()
-        values = [value for _, value in points if math.isfinite(value)]
         return (max if metric.rises else min)(values, default=worst)
 
     study = optuna.create_study(
-        storage=f"sqlite:///{folder.resolve() / TRIALS_FOLDER}/trials.db",
+        storage=f"sqlite:///{folder.resolve()}/trials.db",
         study_name="trials",
         load_if_exists=True,
         direction="maximize" if metric.rises else "minimize",
     )
-    complete = (optuna.trial.TrialState.COMPLETE,)
-    finished = len(study.get_trials(states=complete))
-    begin(max(0, trials - finished))
-    for done in range(finished, trials):
-        study.sampler = optuna.samplers.TPESampler(seed=seed + done)
+    finished = len(study.get_trials(states=(optuna.trial.TrialState.COMPLETE,)))
+    experiment.bar.total += max(0, settings.trials - finished) * base.epochs
+    for done in range(finished, settings.trials):
+        study.sampler = optuna.samplers.TPESampler(seed=settings.seed + done)
         study.optimize(objective, n_trials=1)
     if study.best_value == worst:
-        place = folder / TRIALS_FOLDER
         raise DatasetError(
-            f"all {trials} trials failed, see {place / 'trial1' / LOG_FILE}; remove "
-            f"{place} to search again"
+            f"all {settings.trials} trials failed, see {folder / 'trial1' / LOG_FILE}; "
+            f"remove {folder} to search again"
         )
     return options(optuna.trial.FixedTrial(study.best_params))

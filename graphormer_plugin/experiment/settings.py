@@ -1,4 +1,4 @@
-"""What a user asks of an experiment, and the defaults; all numbers are our choice."""
+"""Options of an experiment and their defaults; all numbers are our choice."""
 
 import dataclasses
 import json
@@ -11,22 +11,22 @@ from typing import Any
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.options import TableOptions, option
+from graphormer_plugin.data.options import TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
 MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
-# What auto makes with a start, and what it makes for many molecules or with options of a
-# training, where the head or the mean of both is chosen in each run, by validation. Which is
-# better for how many molecules is measured in examples/small_data.
+# Models of auto with a start. For many molecules, or with options of a training, each run
+# chooses the head or the mean of both by validation. examples/small_data measures for how
+# many molecules which is better.
 AUTO_MODELS = (HEAD,)
 AUTO_TRAINED = (HEAD, FINETUNE)
 MANY_MOLECULES = 2000  # of a training split
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
-# What a digest in it is of.
+# Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 
 
@@ -177,42 +177,39 @@ class Settings(TableOptions, Places):
     def __post_init__(self) -> None:
         super().__post_init__()
         for path in (self.table, self.folder):
-            try:
-                path.encode()
-            except UnicodeEncodeError:  # files of settings and commands have it
-                raise DatasetError(
-                    f"{path!r} is not a name in UTF-8; rename it"
-                ) from None
-        if self.seed > MOST_SEED:
-            raise DatasetError(f"--seed {self.seed}: expected {MOST_SEED} or less")
-        if self.folds and self.folds < 3:
-            raise DatasetError(f"--folds {self.folds}: expected 3 or more")
-        if self.training_flags and self.model == HEAD:
-            raise DatasetError(
-                f"{', '.join(self.training_flags)}: of a training, --model head has none"
-            )
-        if self.folds and self.replicates > 1:
-            raise DatasetError("--folds and --replicates cannot be combined")
-        if self.folds and self.ratios:
-            raise DatasetError(
-                "--folds and --ratios cannot be combined: valid and test are a fold each"
-            )
-        if self.lr is not None and not self.lr > 0:
-            raise DatasetError(f"--lr {self.lr}: expected a number above 0")
-        named = self.split.startswith("column:")
-        if named and (self.folds or self.ratios):
-            raise DatasetError(
-                f"--split {self.split} is one split: --folds and --ratios do not go "
-                "with it"
-            )
+            path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
+        with_folds = "--folds and {} cannot be combined"
+        mistakes = {
+            f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
+            f"--folds {self.folds}: expected 3 or more": 0 < self.folds < 3,
+            f"{', '.join(self.training_flags)}: of a training, --model head has none": (
+                self.training_flags and self.model == HEAD
+            ),
+            with_folds.format("--replicates"): self.folds and self.replicates > 1,
+            with_folds.format("--ratios")
+            + ": valid and test are a fold each": (self.folds and self.ratios),
+            f"--lr {self.lr}: expected a number above 0": (
+                self.lr is not None and not self.lr > 0
+            ),
+            f"--split {self.split} is one split: --folds and --ratios do not go with it": (
+                self.split.startswith("column:") and (self.folds or self.ratios)
+            ),
+        }
+        for text, is_wrong in mistakes.items():
+            if is_wrong:
+                raise DatasetError(text)
 
     @property
     def training_flags(self) -> list[str]:
-        """Options that ask for a training."""
-        asked = {name: getattr(self, name) is not None for name in TRAINING_OPTIONS}
-        asked |= {"ensemble": self.ensemble > 1, "trials": self.trials > 0}
-        asked["descriptors"] = self.descriptors
-        return ["--" + name.replace("_", "-") for name in asked if asked[name]]
+        """Given options that only a training has."""
+        defaults = {**dict.fromkeys(TRAINING_OPTIONS), "ensemble": 1, "trials": 0}
+        defaults["descriptors"] = False
+        return [flag_of(n) for n in defaults if getattr(self, n) != defaults[n]]
+
+    @property
+    def featuriser(self) -> str:
+        """Key of `FEATURISERS` that reads the molecules."""
+        return "ogb_largest_fragment" if self.largest_fragment else "ogb"
 
     @property
     def shares(self) -> Ratios:
@@ -225,16 +222,13 @@ class Settings(TableOptions, Places):
         return self.folds or self.replicates
 
     def run_name(self, number: int) -> str:
-        """Of the split of a number from 1."""
+        """Name of the run with a number from 1."""
         return f"{'fold' if self.folds else 'replicate'} {number}"
 
     def training(self, model: str) -> Training:
-        """Options of a training; those that the user gave come first."""
-        given = {
-            name: getattr(self, name)
-            for name in TRAINING_OPTIONS
-            if getattr(self, name) is not None
-        }
+        """Options of a training: the user's, else the defaults of the model."""
+        given = {name: getattr(self, name) for name in TRAINING_OPTIONS}
+        given = {name: value for name, value in given.items() if value is not None}
         return dataclasses.replace(TRAININGS[model], **given)
 
 
@@ -245,70 +239,54 @@ def parse_ratios(text: str) -> Ratios:
         DatasetError: They are not three numbers above 0.
     """
     try:
-        numbers = [float(part) for part in text.split(",")]
+        train, valid, test = numbers = [float(part) for part in text.split(",")]
         total = math.fsum(numbers)
     except (ValueError, OverflowError):
-        numbers, total = [], 0.0
-    fits = len(numbers) == 3 and all(number > 0 for number in numbers)
-    if not (fits and total < math.inf):
+        total = 0.0
+    if not 0 < total < math.inf or min(numbers) <= 0:
         raise DatasetError(
             f"--ratios {text}: expected three numbers above 0, such as 80,10,10"
         )
-    train, valid, test = (number / total for number in numbers)
-    return train, valid, test
+    return train / total, valid / total, test / total
 
 
 def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None:
-    """Make the folder that of one experiment.
+    """Make a folder belong to one experiment.
 
     Args:
         folder: Created if missing.
-        identity: What the results depend on, as JSON values.
-        write: Write it into a folder without; only who holds the lock of the folder may.
+        identity: Everything that the results depend on, as JSON values.
+        write: Write it into a new folder, which only the holder of its lock may do.
 
     Raises:
-        DatasetError: It belongs to another experiment, or holds other files.
+        DatasetError: The folder belongs to another experiment, or holds other files.
+        OSError: It cannot be made, read or written.
     """
     path = folder / SETTINGS_FILE
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DatasetError(f"cannot make {folder}: {error.strerror}") from None
-    try:
-        if path.exists():
-            content = path.read_bytes()
-        elif any(not file.name.startswith(".") for file in folder.iterdir()):
+    folder.mkdir(parents=True, exist_ok=True)
+    if not path.exists():
+        if any(not file.name.startswith(".") for file in folder.iterdir()):
             raise DatasetError(
                 f"{folder} holds other files; name a new folder with --out"
             )
-        else:
-            if write:
-                with atomic_write(path, "w", encoding="utf-8") as file:
-                    json.dump(identity, file, indent=1)
-            return
-    except OSError as error:
-        raise DatasetError(f"{folder}: {error.strerror or error}") from None
+        if write:
+            with atomic_write(path, "w", encoding="utf-8") as file:
+                json.dump(identity, file, indent=1)
+        return
+    # Older versions did not write options that they did not have.
+    defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
+    now = defaults | dict(identity)
     try:
-        before = json.loads(content)
-    except (ValueError, RecursionError):
-        before = None
-    if not isinstance(before, dict):
-        raise DatasetError(f"{path} is damaged; name a new folder with --out")
-    # Older versions did not write what they did not know.
-    default = {
-        field.name: field.default
-        for field in dataclasses.fields(Settings)
-        if field.default is not dataclasses.MISSING
-    }
-    for name in {**before, **identity}:
-        old, new = (
-            json.dumps(found.get(name, default.get(name)))
-            for found in (before, identity)
-        )
+        before = defaults | json.loads(path.read_bytes())
+    except (ValueError, TypeError, RecursionError):
+        raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
+    for name in before | now:
+        old, new = json.dumps(before.get(name)), json.dumps(now.get(name))
         if old != new:
-            what = f"{name} was {old}, now {new}"
+            difference = f"{name} was {old}, now {new}"
             if name in FILES:
-                what = f"{FILES[name]} is another file, or has changed"
+                difference = f"{FILES[name]} is another file, or has changed"
             raise DatasetError(
-                f"{folder} holds another experiment: {what}; name a new folder with --out"
+                f"{folder} holds another experiment: {difference}; name a new folder "
+                "with --out"
             )

@@ -1,7 +1,7 @@
 """The splits of an experiment: made, checked, and written for fairseq-train."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,47 +29,44 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     """
     rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
     scaffolds = table.scaffolds if table.split == "scaffold" else None
-    found: list[Split]
+    splits: list[Split]
     if table.given_split is not None:
-        found = [table.given_split for _ in seeds]
+        splits = [table.given_split for _ in seeds]
     elif settings.folds:
         try:
-            found = list(folds(rows, settings.folds, settings.seed, scaffolds))
+            splits = list(folds(rows, settings.folds, settings.seed, scaffolds))
         except DatasetError as error:
             raise DatasetError(
                 f"{settings.table}: {error}; give fewer --folds or --split random"
             ) from None
     elif scaffolds is None:
-        found = [random_split(rows, seed, settings.shares) for seed in seeds]
+        splits = [random_split(rows, seed, settings.shares) for seed in seeds]
     elif settings.runs == 1:
-        found = [scaffold_split(scaffolds, settings.shares)]
+        splits = [scaffold_split(scaffolds, settings.shares)]
     else:
-        found = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
-    for split in found:
-        for name in SPLITS:
-            if np.isnan(scored_labels(table, split, name)).all():
-                advice = "give another --split or other --ratios"
-                if table.split == "scaffold" and len({*table.scaffolds}) == 1:
-                    advice = "all molecules have one scaffold, so give --split random"
-                if table.given_split is not None:
-                    advice = f"mark labelled rows with the word {name}, or give another --split"
-                some = "" if table.weights is None else " with a weight above 0"
-                what = f"no label{some} in split {name} of --split {table.split}"
-                if name != "train":
-                    what = (
-                        f"no label in split {name} of --split {table.split} for a target "
-                        f"with labels{some} in train"
-                    )
-                raise DatasetError(f"{settings.table}: {what}; {advice}")
-    return found
+        splits = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
+    some = "" if table.weights is None else " with a weight above 0"
+    for split, name in itertools.product(splits, SPLITS):
+        if not np.isnan(scored_labels(table, split, name)).all():
+            continue
+        advice = "give another --split or other --ratios"
+        if table.split == "scaffold" and len({*table.scaffolds}) == 1:
+            advice = "all molecules have one scaffold, so give --split random"
+        if table.given_split is not None:
+            advice = f"mark labelled rows with the word {name}, or give another --split"
+        where = f"in split {name} of --split {table.split}"
+        lack = f"no label{some} {where}"
+        if name != "train":
+            lack = f"no label {where} for a target with labels{some} in train"
+        raise DatasetError(f"{settings.table}: {lack}; {advice}")
+    return splits
 
 
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
-    """What is probably a mistake in the data, one line each."""
-    found = [*table.warned]
-    used = (settings.weight_column, *table.extra_columns)
+    """Probable mistakes in the data, one line each."""
+    used = (settings.weight_column, *settings.extra_columns)
     how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
-    found += [
+    found = table.warned + [
         f"the column {name} is not used; --split column:{name}{how} takes it"
         for name in table.extra_names
         if name.lower() == SPLIT and name not in used
@@ -101,19 +98,19 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
 
 
 def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
-    """Labels of a part of a split that metrics count: a target that has none in train has
-    none at all, because no model can learn it."""
+    """Labels [n, T] of a part of a split that metrics count, NaN where missing. A target
+    without labels in train has none, because no model can learn it."""
     rows = split.get(part, np.array([], np.int64))
     return np.where(unlearned(table, split), np.nan, table.labels[rows])
 
 
 def unlearned(table: Table, split: Split) -> np.ndarray:
-    """Which targets have no label in train that counts [T]."""
+    """Whether a target has no label in train that counts, bool [T]."""
     return np.isnan(trained_labels(table, split)).all(0)
 
 
 def trained_labels(table: Table, split: Split) -> np.ndarray:
-    """Labels of train that count: those of molecules with a weight above 0."""
+    """Labels [n, T] of train, NaN where missing or of a molecule of weight 0."""
     labels, rows = table.labels, split["train"]
     if table.weights is None:
         return labels[rows]
@@ -150,7 +147,7 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
 def write_molecules(
     folder: Path, table: Table, splits: Sequence[Split]
 ) -> list[tuple[str, str]]:
-    """Write what fairseq-train reads: SMILES, targets, splits, other columns.
+    """Write the tables that fairseq-train reads: SMILES, targets, splits, other columns.
 
     A split has a file of its own where a target has no label in train, without labels of
     that target: they would select the checkpoint. Words stay, as the names of classes
@@ -159,37 +156,35 @@ def write_molecules(
     Returns:
         The file of each split, and the name of its column there.
     """
-    taken = {SMILES_COLUMN, *table.targets.names, *table.extra_names}
-    numbers = (f"split{number}" for number in itertools.count(1))
-    columns = list(
-        itertools.islice((name for name in numbers if name not in taken), len(splits))
-    )
-    words = np.full((len(table), len(splits)), "", dtype="<U5")
-    for number, split in enumerate(splits):
+    targets = table.targets
+    taken = {SMILES_COLUMN, *targets.names, *table.extra_names}
+    free = (name for n in itertools.count(1) if (name := f"split{n}") not in taken)
+    columns = list(itertools.islice(free, len(splits)))
+    words = np.full((len(splits), len(table)), "", dtype="<U5")
+    for split, column in zip(splits, words, strict=True):
         for name in SPLITS:
-            words[split[name], number] = name
-    extra = [at for at, name in enumerate(table.extra_names) if name != SMILES_COLUMN]
-    header = [SMILES_COLUMN, *table.targets.names, *columns]
+            column[split[name]] = name
+    labels = [*zip(*map(table.label_cells, range(len(table))))]
+    extra = dict(zip(table.extra_names, zip(*table.extras)))
+    extra.pop(SMILES_COLUMN, None)
 
-    def lines(known: np.ndarray) -> Iterator[list[str]]:
-        yield header + [table.extra_names[place] for place in extra]
-        for row, (smiles, split, cells) in enumerate(
-            zip(table.smiles, words.tolist(), table.extras, strict=True)
-        ):
-            labels = [
-                cell if is_known else ""
-                for cell, is_known in zip(table.label_cells(row), known, strict=True)
-            ]
-            yield [smiles, *labels, *split, *(cells[at] for at in extra)]
+    def write(file: str, known: np.ndarray) -> None:
+        header = [SMILES_COLUMN, *targets.names, *columns, *extra]
+        empty = [""] * len(table)
+        cells = [
+            column if is_known else empty for column, is_known in zip(labels, known)
+        ]
+        rows = zip(table.smiles, *cells, *words, *extra.values(), strict=True)
+        write_csv(folder / file, [header, *rows])
 
-    write_csv(folder / MOLECULES_FILE, lines(np.ones(len(table.targets.names), bool)))
+    write(MOLECULES_FILE, np.full(len(targets.names), True))
     files = []
     for number, split in enumerate(splits, 1):
-        unknown = unlearned(table, split)
-        alone = unknown.any() and not any(table.targets.class_names)
+        known = ~unlearned(table, split)
+        alone = not known.all() and not any(targets.class_names)
         files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
         if alone:
-            write_csv(folder / files[-1], lines(~unknown))
+            write(files[-1], known)
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
         write_csv(folder / INVALID_FILE, rows)

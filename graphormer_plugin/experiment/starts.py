@@ -1,6 +1,5 @@
 """The pre-trained model that an experiment starts from."""
 
-import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -9,18 +8,13 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
-from graphormer_plugin.finetune.transfer import (
-    SIZES,
-    Pretrained,
-    flag,
-    preset_options,
-    read_pretrained,
-)
+from graphormer_plugin.finetune.transfer import SIZES, preset_options, read_pretrained
 from graphormer_plugin.inference.checkpoint import (
     packaged_models,
     read_checkpoint,
@@ -29,18 +23,13 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.models._base import GraphModel
 
 
-def shipped() -> str:
-    """Name of the model that comes with the package, the first of several; or empty."""
-    return min(packaged_models(), default="")
-
-
 def find_start(settings: Settings) -> Start | None:
     """The start that the settings name; None trains from scratch.
 
     Raises:
         OSError, ValueError: There is no such model or architecture, or it cannot be read.
     """
-    name = settings.start or shipped()
+    name = settings.start or min(packaged_models(), default="")
     if settings.model == SCRATCH:
         if settings.start:
             raise DatasetError("--start does not go with --model scratch")
@@ -53,26 +42,34 @@ def find_start(settings: Settings) -> Start | None:
                 "name: no pre-trained model ships with this version"
             )
         return None
-    path = home_path(name)
+    path, published = home_path(name), None
     if path.exists() or path.suffix == ".pt":
         path = path.resolve()
-        found = _start(("--finetune-from-model", str(path)), read_pretrained(path))
+        pretrained = read_pretrained(path)
+        flags = ["--finetune-from-model", str(path)]
     else:
         pretrained = load_pretrained(name)
-        flags = ("--pretrained-model-name", name)
+        flags = ["--pretrained-model-name", name]
         path = Path(os.path.abspath(pretrained.path))  # of a link, not of its target
         if path not in packaged_models().values():
             # fairseq-train has the data root of the experiment, and looks elsewhere.
-            flags += ("--pretrained-dir", str(path.parent))
-        found = _start(flags, pretrained)
+            flags += ["--pretrained-dir", str(path.parent)]
         if pretrained.progress is None:
-            found = dataclasses.replace(found, published=PUBLISHED[name])
-    if settings.arch not in (Settings.arch, found.arch):
+            published = PUBLISHED[name]
+    options = pretrained.options
+    arch = options["_name"]
+    check_arch(arch, f"{pretrained.path}: ")
+    if settings.arch not in (Settings.arch, arch):
         raise DatasetError(
-            f"--arch {settings.arch}: the start {name} is a {found.arch}; give --model "
+            f"--arch {settings.arch}: the start {name} is a {arch}; give --model "
             "scratch for another architecture"
         )
-    return found
+    preset = preset_options(arch)
+    for size in SIZES:
+        if size in options and options[size] != preset.get(size):
+            flags += [flag_of(size), str(options[size])]
+    layers = int(options["encoder_layers"])
+    return Start(tuple(flags), Path(pretrained.path), arch, layers, published)
 
 
 def start_state(start: Start) -> dict[str, Any]:
@@ -91,24 +88,9 @@ def start_state(start: Start) -> dict[str, Any]:
 
 def check_arch(name: str, where: str = "") -> None:
     """Raise DatasetError for an architecture that this package does not have."""
-    known = sorted(
-        arch
-        for arch, model in ARCH_MODEL_REGISTRY.items()
-        if issubclass(model, GraphModel)
-    )
+    models = ARCH_MODEL_REGISTRY.items()
+    known = sorted(arch for arch, model in models if issubclass(model, GraphModel))
     if name not in known:
         raise DatasetError(
             f"{where}unknown --arch {name}, expected one of {', '.join(known)}"
         )
-
-
-def _start(flags: tuple[str, ...], found: Pretrained) -> Start:
-    options = found.options
-    check_arch(options["_name"], f"{found.path}: ")
-    preset = preset_options(options["_name"])
-    for name in SIZES:
-        if name in options and options[name] != preset.get(name):
-            flags += (flag(name), str(options[name]))
-    return Start(
-        flags, Path(found.path), options["_name"], int(options["encoder_layers"])
-    )

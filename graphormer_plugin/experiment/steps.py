@@ -1,29 +1,13 @@
-"""The steps of an experiment; each leaves a file, and is done once."""
-
-from pathlib import Path
+"""Steps of an experiment. Each leaves a file, and makes only a file that is missing."""
 
 import numpy as np
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.experiment.plan import (
-    TITLES,
-    TOGETHER,
-    Experiment,
-    fitted_rows,
-)
+from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
 from graphormer_plugin.experiment.references import forest_predictions
-from graphormer_plugin.experiment.results import (
-    Run,
-    read_arrays,
-    read_prediction,
-    save_arrays,
-    save_prediction,
-)
+from graphormer_plugin.experiment.results import Run, kept_arrays, write_text
 from graphormer_plugin.experiment.scores import MAIN, main_score, spread
-from graphormer_plugin.experiment.search import search
-from graphormer_plugin.experiment.settings import FINETUNE, HEAD, SCRATCH, Training
+from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.splits import scored_labels
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import (
@@ -48,142 +32,126 @@ PREDICTIONS = "predictions.npz"
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
 
 
-def model_files(model: str) -> list[str]:
-    """What predictions with a model need, in its folder."""
-    return [BEST, HEAD_FILE if model == HEAD else domain_file(BEST).name]
+def missing_steps(experiment: Experiment) -> int:
+    """Steps of the progress bar that forests and models will take."""
+    forests = (forest_file(run) for run in range(len(experiment.splits)))
+    total = FOREST_STEPS * sum(not (experiment.folder / f).exists() for f in forests)
+    for member in experiment.members():
+        if not is_made(experiment, member):
+            total += experiment.cost(member.model)
+    return total
 
 
-def is_made(save_dir: Path, model: str) -> bool:
+def is_made(experiment: Experiment, member: Member) -> bool:
     """Whether a model and its predictions are there."""
-    names = [*model_files(model), PREDICTIONS]
-    return all((save_dir / name).exists() for name in names)
-
-
-def search_options(experiment: Experiment) -> Training:
-    """Options of the trainings, searched on the first split."""
-    settings = experiment.settings
-    model = SCRATCH if experiment.start is None else FINETUNE
-    base = settings.training(model)
-
-    def begin(trials: int) -> None:
-        experiment.bar.total += trials * base.epochs
-
-    def train(options: Training, name: str) -> None:
-        experiment.bar.set_description(name.replace("/", ", "))
-        words = experiment.line(0, model, 0, options)
-        words[words.index("--save-dir") + 1] = name
-        try:
-            experiment.train(words, options.epochs)
-        except DatasetError as error:
-            experiment.warn(f"{name} failed: {error}")
-            raise
-
-    return search(
-        experiment.folder,
-        base,
-        settings.trials,
-        experiment.metric(0),
-        train,
-        begin,
-        seed=settings.seed,
-        keep_lr=settings.lr is not None,
-        freezes=model == FINETUNE,
-    )
+    files = [*member.files, f"{member.save_dir}/{PREDICTIONS}"]
+    return all((experiment.folder / name).exists() for name in files)
 
 
 def write_commands(experiment: Experiment) -> None:
     """Write the lines of fairseq-train that run."""
-    lines = [experiment.line(*which) for which in experiment.trainings()]
+    lines = [experiment.line(member) for member in experiment.trainings()]
     comments = []
     if HEAD in experiment.models:
         comments.append("Heads (head.npz) are fitted by graphormer-train itself.")
-    with atomic_write(experiment.folder / COMMANDS_FILE, "w", encoding="utf-8") as file:
-        file.write(shell_lines(lines, comments))
+    write_text(experiment.folder / COMMANDS_FILE, shell_lines(lines, comments))
 
 
-def forest_file(folder: Path, run: int) -> Path:
-    """Predictions of the random forest of a run."""
-    return folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
+def forest_file(run: int) -> str:
+    """Predictions of the random forest of a run, in the folder of the experiment."""
+    return f"replicate{run + 1}/forest/{PREDICTIONS}"
 
 
 def forest(experiment: Experiment, run: int) -> Prediction:
-    """Predictions of the random forest, computed or read; those of test are what all
-    files show of it, and the others are NaN."""
-    table, path = experiment.table, forest_file(experiment.folder, run)
-    if not path.exists():
-        title = experiment.settings.run_name(run + 1)
-        experiment.bar.set_description(f"{title}, random forest")
+    """Predictions of the random forest [n, C]: NaN but for test molecules, the only ones
+    that a file shows."""
+
+    def fit() -> dict[str, np.ndarray]:
+        table, settings = experiment.table, experiment.settings
+        experiment.bar.set_description(f"{settings.run_name(run + 1)}, random forest")
         parts = list(experiment.features().values())
         split = experiment.splits[run]
         rows, test = fitted_rows(split), split["test"]
-        found = forest_predictions(
+        predicted = forest_predictions(
             np.concatenate(parts, axis=1, dtype=np.float32, casting="unsafe"),
             table.labels,
             rows,
             test,
             kind=table.targets.kind,
-            trees=experiment.settings.trees,
-            seed=experiment.settings.seed + run,
+            trees=settings.trees,
+            seed=settings.seed + run,
             classes=table.targets.num_classes,
             weights=experiment.label_weights(rows),
         )
-        values = np.full((len(table.labels), found.shape[1]), np.nan)
-        values[test] = found
-        save_prediction(path, Prediction(values))
+        values = np.full((len(table.labels), predicted.shape[1]), np.nan)
+        values[test] = predicted
         experiment.bar.update(FOREST_STEPS)
-    return read_prediction(path)
+        return {"values": values}
+
+    return Prediction(**kept_arrays(experiment.folder / forest_file(run), fit))
 
 
-def model_predictions(
-    experiment: Experiment, run: int, model: str, member: int
-) -> Prediction:
-    """Predictions of a model, which is trained first if it is not."""
-    save_dir = experiment.folder / experiment.save_dir(run, model, member)
-    path = save_dir / PREDICTIONS
-    if not is_made(save_dir, model):
-        title = f"{experiment.settings.run_name(run + 1)}, {TITLES[model]}"
-        if model == HEAD:
-            experiment.bar.set_description(title)
-            found = head_predictions(experiment, run, save_dir)
+def model_predictions(experiment: Experiment, member: Member) -> Prediction:
+    """Predictions of a model [n, C], which is made first if a file of it is missing."""
+    save_dir, table = experiment.folder / member.save_dir, experiment.table
+    path, best = save_dir / PREDICTIONS, save_dir / BEST
+    title = experiment.settings.run_name(member.run + 1)
+    title += f", {TITLES[member.model]}"
+    if member.model == HEAD:
+        experiment.bar.set_description(title)
+        if not is_made(experiment, member):
+            path.unlink(missing_ok=True)
+
+        def fit() -> dict[str, np.ndarray | None]:
+            found = head_predictions(experiment, member)
             experiment.bar.update(experiment.cost(HEAD))
-        else:
-            experiment.bar.set_description(f"{title} {member + 1}")
-            words = experiment.line(run, model, member)
-            best = save_dir / BEST
-            if not best.exists():  # a training that goes on would not write it again
-                (save_dir / LAST).unlink(missing_ok=True)
-            if not (best.exists() and path.exists()):
-                experiment.train(words, experiment.options(model).epochs)
-            smiles = experiment.smiles(experiment.splits[run]["train"])
-            save_training_domain(best, smiles, experiment.device)
-            predictor = hub.load(best).to(experiment.device)
-            table = experiment.table
-            found = predictor.estimate(table.smiles, extra=table.extra)
-        save_prediction(path, found)
-    return read_prediction(path)
+            return found._asdict()
+
+        return Prediction(**kept_arrays(path, fit))
+    experiment.bar.set_description(f"{title} {member.number + 1}")
+    if not best.exists():  # a training that goes on would not write it again
+        for file in (save_dir / LAST, path, domain_file(best)):
+            file.unlink(missing_ok=True)
+    if not path.exists():  # the training may be unfinished
+        words = experiment.line(member)
+        experiment.train(words, experiment.options(member.model).epochs)
+    if not (path.exists() and domain_file(best).exists()):
+        smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
+        save_training_domain(best, smiles, experiment.device)
+
+    def predict() -> dict[str, np.ndarray | None]:
+        predictor = hub.load(best).to(experiment.device)
+        return predictor.estimate(table.smiles, extra=table.extra)._asdict()
+
+    return Prediction(**kept_arrays(path, predict))
 
 
-def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Prediction:
-    """Fit a head on the vectors of the start, and predict.
+def head_predictions(experiment: Experiment, member: Member) -> Prediction:
+    """Fit a head on the vectors of the start, and predict all molecules.
 
     The head that is kept is fitted to the training and validation molecules. Predictions
-    of the latter come from one that is fitted to the training molecules alone.
+    of validation molecules come from a head that is fitted to the training molecules.
     """
-    table, split, start = experiment.table, experiment.splits[run], experiment.start
-    seed = experiment.settings.seed + run
+    table, settings = experiment.table, experiment.settings
+    split, start = experiment.splits[member.run], experiment.start
+    save_dir = experiment.folder / member.save_dir
+    seed = settings.seed + member.run
     state = start_state(start)
     task_state = state["task_state"]
     if task_state.get("featuriser") not in ("ogb", "ogb_largest_fragment"):
         raise ValueError(f"{start.path} reads other features than those of OGB")
-    task_state["featuriser"] = table.featuriser
-    state["cfg"]["task"]["max_atoms"] = experiment.settings.max_atoms
+    task_state["featuriser"] = settings.featuriser
+    state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
-    vectors = experiment.folder / "data/vectors.npz"  # all replicates have them
-    if not vectors.exists():
+
+    def embed() -> dict[str, np.ndarray]:
         predictor = hub.load(save_dir / BEST, head=None).to(experiment.device)
-        save_arrays(vectors, {"vectors": predictor.embed(table.smiles)})
-    raw = read_arrays(vectors) | experiment.features()
+        return {"vectors": predictor.embed(table.smiles)}
+
+    # All replicates share the vectors.
+    raw = kept_arrays(experiment.folder / "data/vectors.npz", embed)
+    raw |= experiment.features()
 
     def fit(rows: np.ndarray) -> Head:
         weights = experiment.label_weights(rows)
@@ -197,14 +165,14 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
             weights_digest(state["model"]),
             seed=seed,
             weights=None if weights is None else weights[rows],
-            blocks=[*BLOCKS, "extra"] if table.extra_columns else BLOCKS,
-            extra_columns=table.extra_columns,
+            blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
+            extra_columns=settings.extra_columns,
         )
 
-    first, head = fit(split["train"]), fit(fitted_rows(split))
+    of_train, head = fit(split["train"]), fit(fitted_rows(split))
     found = head.predict_features(raw)
     valid = split["valid"]
-    of_valid = first.predict_features({name: all_[valid] for name, all_ in raw.items()})
+    of_valid = of_train.predict_features({name: x[valid] for name, x in raw.items()})
     for all_rows, rows in zip(found, of_valid, strict=True):
         all_rows[valid] = rows
     head.save(save_dir / HEAD_FILE)
@@ -214,15 +182,15 @@ def head_predictions(experiment: Experiment, run: int, save_dir: Path) -> Predic
 def choose(
     experiment: Experiment, run: Run, number: int, members: dict[str, list[Prediction]]
 ) -> None:
-    """Choose what predicts in a run by its validation metric: a kind of models, or all
-    together, the mean of whose predictions counts, each kind as much as the other.
+    """Choose the model of a run by its validation metric: a kind of models, or the mean of
+    all, in which each kind counts the same.
 
     Trainings are not chosen without the head beside them: validation molecules flatter the
     checkpoints that they have selected, and on test molecules the mean of both is better
     (examples/small_data).
 
     Args:
-        experiment: What is done.
+        experiment: Its data.
         run: Gets the predictions of each kind, and the choice.
         number: Of the run.
         members: Predictions of the models of each kind.
@@ -232,36 +200,30 @@ def choose(
     metric = MAIN[kind]
     candidates = {TITLES[model]: [model] for model in members}
     if len(members) > 1:
-        candidates[TOGETHER.join(candidates)] = list(members)
-    found = {}
+        candidates[" + ".join(candidates)] = list(members)
+    scores, best = {}, ""
     for title, models in candidates.items():
         predictions = [one for model in models for one in members[model]]
         run.predictions[title] = combined(predictions, shares(models, members))
         values = run.predictions[title].values[valid]
-        found[title] = main_score(kind, values, labels)
-    best, *others = [
-        title
-        for title, models in candidates.items()
-        if HEAD in models or HEAD not in members
-    ]
-    for title in others:
-        if metric.is_better(found[title], found[best]):
-            best = title
+        scores[title] = main_score(kind, values, labels)
+        if HEAD in models or HEAD not in members:
+            if not best or metric.is_better(scores[title], scores[best]):
+                best = title
     run.chosen = best
     run.calibrates = candidates[best] != [HEAD]
     run.checkpoints = [
-        f"{experiment.save_dir(number, model, member)}/{BEST}"
+        f"{Member(number, model, member).save_dir}/{BEST}"
         for model in candidates[best]
         for member in range(len(members[model]))
     ]
     run.weights = shares(candidates[best], members)
-    shown = {title: spread([score], metric.name) for title, score in found.items()}
-    run.reason = f"{best}, valid {metric.name} {shown.pop(best)}"
-    rest = [f"{title}: {score}" for title, score in shown.items()]
-    if rest:
-        run.reason += f" ({', '.join(rest)})"
+    texts = {title: spread([score], metric.name) for title, score in scores.items()}
+    run.reason = f"{best}, valid {metric.name} {texts.pop(best)}"
+    others = ", ".join(f"{title}: {score}" for title, score in texts.items())
+    run.reason += f" ({others})" if others else ""
 
 
 def shares(models: list[str], members: dict[str, list[Prediction]]) -> list[float]:
-    """How much each model counts, so that all kinds count the same."""
+    """Weight of each model, so that all kinds count the same."""
     return [1 / len(models) / len(members[one]) for one in models for _ in members[one]]

@@ -1,5 +1,6 @@
-"""Lines of fairseq-train, and running one with its progress."""
+"""Trainings with fairseq-train: their flags, a process of their own, and their logs."""
 
+import contextlib
 import ctypes
 import functools
 import glob
@@ -10,31 +11,25 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import graphormer_plugin
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import TableOptions, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
-from graphormer_plugin.experiment.settings import Settings, Training
+from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.splits import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
-from graphormer_plugin.finetune.transfer import flag, preset_options
 
 LOG_FILE = "train.log"
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
-LOSSES = {
-    "regression": "mse_loss",
-    "binary": "binary_logloss",
-    "multiclass": "multiclass_cross_entropy",
-}
 COMMANDS_FILE = "commands.sh"
-POLL_SECONDS = 0.2
 PROGRAM = [sys.executable, "-m", "fairseq_cli.train"]
-ENVIRONMENT: Mapping[str, str] | None = None  # None: that of this process
+ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
+ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
 Curves = dict[str, dict[str, list[tuple[float, float]]]]
 
@@ -48,7 +43,7 @@ class Start:
         path: Checkpoint of this package, or of the code that published it.
         arch: Its architecture.
         layers: Number of its layers.
-        published: What it is, if it is of another code.
+        published: Its source and configuration if other code published it, else None.
     """
 
     flags: tuple[str, ...]
@@ -58,93 +53,28 @@ class Start:
     published: Published | None = None
 
 
-def training_line(
-    settings: Settings,
-    training: Training,
-    targets: TargetSchema,
-    *,
-    start: Start | None,
-    molecules: str,
-    split_column: str,
-    train_rows: int,
-    metric: Metric,
-    seed: int,
-    save_dir: str,
-) -> list[str]:
-    """Arguments of fairseq-train for one model, in the folder of the experiment.
-
-    Args:
-        settings: The experiment.
-        training: Options of the training.
-        targets: What it predicts.
-        start: Weights to start from; None trains from scratch.
-        molecules: File of molecules.
-        split_column: Its column that says which are for what.
-        train_rows: Number of training molecules.
-        metric: Selects the best checkpoint.
-        seed: Of weights, batches and dropout.
-        save_dir: Folder of the checkpoints.
-    """
-    steps = -(-train_rows // training.batch_size)
-    total = steps * training.epochs
-    folder = Path(graphormer_plugin.__file__).resolve().parent
-    arch = start.arch if start else settings.arch
-    words = [
-        *("--user-dir", folder, "--task", "graph_prediction"),
-        *("--dataset-name", molecules, "--data-root", "data"),
-        *("--smiles-column", SMILES_COLUMN, "--target-kind", targets.kind),
-        *("--split", f"column:{split_column}"),
-    ]
-    texts = text_options(settings, targets)
-    # One word each: a text such as -logKow would be taken for a flag.
-    words += [f"{flag(name)}={text}" for name, text in texts.items() if text]
-    if settings.largest_fragment:
-        words.append("--largest-fragment")
-    if settings.descriptors:
-        words.append("--descriptors")
-    if settings.max_atoms != Settings.max_atoms:
-        words += ["--max-atoms", settings.max_atoms]
-    words += ["--arch", arch]
-    if start:
-        words += start.flags
-        if training.frozen:
-            frozen = round(training.frozen * start.layers)
-            words += ["--freeze-encoder-layers", frozen]
-        if training.lr_decay != 1:
-            words += ["--layerwise-lr-decay", training.lr_decay]
-    if training.dropout is not None:
-        known = preset_options(arch)
-        for name in ("dropout", "attention_dropout", "act_dropout"):
-            words += [flag(name), training.dropout] if name in known else []
-    words += [
-        *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
-        *("--required-batch-size-multiple", 1),  # fairseq would make 24 of 30
-        *("--num-workers", 0, "--distributed-world-size", 1, "--seed", seed),
-        *("--optimizer", "adam", "--clip-norm", 5, "--lr", training.lr),
-        *("--lr-scheduler", "polynomial_decay", "--total-num-update", total),
-        *("--warmup-updates", max(1, total // 20)),
-        *("--max-epoch", training.epochs, "--patience", training.patience),
-        *("--best-checkpoint-metric", metric.name),
-    ]
-    if settings.class_weights:
-        words += ["--class-weights", settings.class_weights]
-    if metric.rises:
-        words.append("--maximize-best-checkpoint-metric")
-    words += ["--no-epoch-checkpoints", "--save-dir", save_dir, "--log-format", "json"]
-    if settings.device == "cpu":
-        words.append("--cpu")
-    return [str(word) for word in words]
-
-
-def text_options(settings: Settings, targets: TargetSchema) -> dict[str, str]:
-    """Options of fairseq-train that the user or the table has written."""
-    return {
-        "target_columns": ",".join(map(column_pattern, targets.names)),
-        "target_unit": targets.unit,
-        "class_names": ",".join(class_names_flag(settings, targets)),
-        "weight_column": settings.weight_column,
-        "extra_columns": ",".join(settings.extra_columns),
-    }
+def table_texts(
+    settings: Settings, targets: TargetSchema, split_column: str
+) -> dict[str, str | bool]:
+    """Options with which fairseq-train reads a file of `write_molecules`, as texts or
+    switches, where they differ from the defaults."""
+    options = table_options(
+        settings,
+        smiles_column=SMILES_COLUMN,
+        target_columns=[*map(column_pattern, targets.names)],
+        split=f"column:{split_column}",
+        seed=TableOptions.seed,  # of a random split
+        target_kind=targets.kind,
+        class_names=settings.class_names or common_classes(targets),
+        missing_labels=(),  # their cells are empty there
+        skip_invalid=False,
+    )
+    texts: dict[str, str | bool] = {}
+    for name, value in options.items():
+        if value and value != getattr(TableOptions, name):
+            lists = isinstance(value, list | tuple)
+            texts[name] = value is True or (",".join(value) if lists else str(value))
+    return texts
 
 
 def column_pattern(name: str) -> str:
@@ -152,14 +82,12 @@ def column_pattern(name: str) -> str:
     return glob.escape(name).replace(",", "?") if "," in name else name
 
 
-def class_names_flag(settings: Settings, targets: TargetSchema) -> Sequence[str]:
+def common_classes(targets: TargetSchema) -> Sequence[str]:
     """Names of classes that fairseq-train must know, because the words of the kept rows
     may not tell their order; empty if each target has words of its own."""
-    if settings.class_names:
-        return settings.class_names
-    found = targets.class_names[:1] or [[]]
-    same = all(names == found[0] for names in targets.class_names)
-    return found[0] if same and not any("," in name for name in found[0]) else ()
+    first, *others = targets.class_names or [[]]
+    same = all(names == first for names in others)
+    return first if same and not any("," in name for name in first) else ()
 
 
 def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
@@ -168,9 +96,7 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
     The ROC-AUC of a validation split that lacks a class is undefined: then the loss.
     """
     metric = MAIN[targets.kind]
-    if metric.is_defined(valid_labels):
-        return metric
-    return Metric("loss", rises=False)
+    return metric if metric.is_defined(valid_labels) else Metric("loss", rises=False)
 
 
 def shell_lines(lines: Sequence[Sequence[str]], comments: Sequence[str] = ()) -> str:
@@ -196,7 +122,7 @@ def run_training(
 
     Args:
         folder: Of the experiment.
-        words: Arguments, see `training_line`.
+        words: Arguments of fairseq-train.
         on_epoch: Called with the number of finished epochs.
 
     Raises:
@@ -204,40 +130,36 @@ def run_training(
     """
     save_dir = folder / words[words.index("--save-dir") + 1]
     save_dir.mkdir(parents=True, exist_ok=True)
-    log_path = save_dir / LOG_FILE
-    with open(log_path, "a", encoding="utf-8") as log:
-        start = log.tell()
-        process = subprocess.Popen(
+    reason = ""
+    with (
+        open(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
+        subprocess.Popen(
             [*PROGRAM, *words],
             cwd=folder,
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
             preexec_fn=functools.partial(_end_with, os.getpid()),
-        )
+        ) as process,
+    ):
         try:
-            with open(log_path, encoding="utf-8", errors="replace") as lines:
-                lines.seek(start)
-                while process.poll() is None:
-                    _report_epochs(lines.read(), on_epoch)
-                    time.sleep(POLL_SECONDS)
-                _report_epochs(lines.read(), on_epoch)
+            for line in process.stdout:
+                log.write(line)
+                log.flush()
+                if error := ERROR.search(line):
+                    reason = error[1] or error[2]
+                statistics = statistics_of(line)
+                if any(name.startswith("train_") for name in statistics):
+                    on_epoch(statistics["epoch"])
+            process.wait()
         finally:
-            if process.poll() is None:
-                process.terminate()
-                process.wait()
+            process.terminate()  # without effect on one that has ended
     if process.returncode:
-        with open(log_path, encoding="utf-8", errors="replace") as lines:
-            lines.seek(start)
-            raise DatasetError(
-                f"{reason_of(lines.read(), process.returncode)}; see {log_path}"
-            )
-
-
-def _report_epochs(text: str, on_epoch: Callable[[int], None]) -> None:
-    for epoch in re.findall(r'\{"epoch": (\d+), "train_', text):
-        on_epoch(int(epoch))
+        reason = reason or f"fairseq-train ended with exit code {process.returncode}"
+        raise DatasetError(f"{reason}; see {save_dir / LOG_FILE}")
 
 
 _LIBC = ctypes.CDLL(None)
@@ -251,37 +173,28 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
 
-def reason_of(log: str, code: int) -> str:
-    """Why a training failed: its last line that names an error."""
-    for line in reversed(log.splitlines()):
-        error = r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)"
-        found = re.search(error, line)
-        if found:
-            return found[1] or found[2]
-    return f"fairseq-train ended with exit code {code}"
+def statistics_of(line: str) -> dict[str, Any]:
+    """Statistics that a line of fairseq's log in JSON ends in; empty without any."""
+    with contextlib.suppress(ValueError):  # another line, or cut off by a kill
+        return json.loads(line[line.index('{"epoch": ') :])
+    return {}
 
 
 def read_curves(path: Path) -> Curves:
-    """Curves of a log in JSON: name, then train or valid, to (updates, value).
-
-    A resumed run may repeat an epoch: the last value counts. None without the file.
-    """
+    """Curves of a log: name, then train or valid, to (updates, value); empty without the
+    file. A resumed run may repeat an epoch: the last value counts."""
     if not path.exists():
         return {}
-    found: dict[str, dict[str, dict[float, float]]] = {}
+    curves: dict[str, dict[str, dict[float, float]]] = {}
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        match = re.search(r'\{"epoch": .*\}\s*$', line)
-        if not match:
-            continue
-        stats = json.loads(match[0])
-        for split in ("train", "valid"):
-            updates = stats.get(f"{split}_num_updates")
-            for key, value in stats.items() if updates is not None else ():
-                if key.startswith(f"{split}_"):
-                    name = key.removeprefix(f"{split}_")
-                    points = found.setdefault(name, {}).setdefault(split, {})
-                    points[float(updates)] = float(value)
+        statistics = statistics_of(line)
+        for key, value in statistics.items():
+            split, _, name = key.partition("_")
+            updates = statistics.get(f"{split}_num_updates")
+            if split in ("train", "valid") and updates is not None:
+                points = curves.setdefault(name, {}).setdefault(split, {})
+                points[float(updates)] = float(value)
     return {
         name: {split: sorted(points.items()) for split, points in splits.items()}
-        for name, splits in found.items()
+        for name, splits in curves.items()
     }

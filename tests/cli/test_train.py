@@ -548,7 +548,7 @@ def test_a_killed_command_goes_on(quick, tmp_path, monkeypatch):
         (["in.csv", "--extra-columns", "pH"], "no column 'pH'"),
         (["in.csv", "--extra-columns", ","], "--extra-columns ',': expected names"),
         (["in.csv", "--class-weights", "1,2"], "--class-weights 1,2: the targets are"),
-        (["in.csv", "--out", "/proc/x"], "cannot make /proc/x: No such file"),
+        (["in.csv", "--out", "/proc/x"], "No such file or directory: '/proc/x'"),
     ],
 )
 def test_errors_are_one_line(
@@ -590,7 +590,7 @@ def test_a_failed_training_names_its_log(quick, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     lines = [f"{'C' * k},{k}" for k in range(1, 31)]
     (tmp_path / "in.csv").write_text("\n".join(["smiles,y", *lines]) + "\n")
-    monkeypatch.setitem(training.LOSSES, "regression", "no_such")
+    monkeypatch.setitem(plan.LOSSES, "regression", "no_such")
     words = ["in.csv", "--split", "random", *SHORT, "--model", "scratch"]
     assert main(words) == 2
     error = capsys.readouterr().err.splitlines()[-1]

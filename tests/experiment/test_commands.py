@@ -1,100 +1,129 @@
-"""Lines of fairseq-train and their logs."""
+"""Lines of fairseq-train, their process and its log."""
 
 import argparse
+import dataclasses
 import os
-from pathlib import Path
+import shlex
+import sys
 
 import numpy as np
+import pytest
 
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import names_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table_formats import open_table
-from graphormer_plugin.experiment.scores import MAIN
-from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.experiment.training import (
-    Start,
-    _end_with,
-    read_curves,
-    reason_of,
-    selecting_metric,
-    shell_lines,
-    training_line,
+from graphormer_plugin.experiment import training
+from graphormer_plugin.experiment.plan import Member
+from graphormer_plugin.experiment.settings import (
+    FINETUNE,
+    SCRATCH,
+    TRAININGS,
+    Settings,
 )
 from support.training import forked
 
-START = Start(
-    ("--finetune-from-model", "/a b/start.pt"), Path("start.pt"), "grpe_tiny", 12
-)
+MODEL = Member(0, FINETUNE)
 
 
-def line(start=START, settings=None, kind="regression", targets=None, **training):
-    options = {"lr": 1e-3, "epochs": 10, "patience": 5, **training}
-    unit = "" if kind == "binary" else "eV"
-    return training_line(
-        settings or Settings("a.csv", "out"),
-        Training(**options),
-        targets or TargetSchema(["y one", "z"], unit, kind),
-        start=start,
-        molecules="molecules.csv",
-        split_column="split1",
-        train_rows=65,
-        metric=MAIN[kind],
-        seed=7,
-        save_dir="replicate1/finetune1",
-    )
+@pytest.fixture
+def line(experiment):
+    """Function: flags and values of the line of an experiment with two targets."""
+
+    def line(model=FINETUNE, targets=None, settings=None, **trial):
+        experiment.table.targets = targets or TargetSchema(["y one", "z"])
+        experiment.table.labels = np.arange(12.0)[:, None] % 2 + np.zeros(2)
+        experiment.settings = Settings("a.csv", "out", **(settings or {}))
+        options = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
+        words = experiment.line(Member(0, model), options)
+        parser = argparse.ArgumentParser()
+        for flag in {word.partition("=")[0] for word in words if word[:2] == "--"}:
+            parser.add_argument(flag, nargs="?", const=True)
+        return words, vars(parser.parse_args(words))
+
+    return line
 
 
-def value(words, flag):
-    texts = [word.partition("=")[2] for word in words if word.startswith(f"{flag}=")]
-    return texts[0] if texts else words[words.index(flag) + 1]
+def test_line(line):
+    _, found = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
+    expected = {
+        "target_columns": "y one,z",
+        "target_unit": "eV",
+        "smiles_column": "smiles",
+        "split": "column:split1",
+        "finetune_from_model": "/a b/start.pt",
+        "arch": "grpe_tiny",
+        "freeze_encoder_layers": "6",
+        "layerwise_lr_decay": "0.9",
+        "act_dropout": "0.2",
+        "total_num_update": "10",
+        # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
+        "required_batch_size_multiple": "1",
+        "criterion": "mse_loss",
+    }
+    assert {name: found.get(name) for name in expected} == expected
+    assert "cpu" not in found and "seed" in found
+    binary = TargetSchema(["y", "z"], kind="binary")
+    _, found = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
+    assert (found["arch"], found["criterion"]) == ("grpe_small", "binary_logloss")
+    assert found["cpu"] and found["maximize_best_checkpoint_metric"]
+    assert "layerwise_lr_decay" not in found
+    _, found = line(SCRATCH, settings={"arch": "gat"}, dropout=0.2)
+    assert found["dropout"] == found["attention_dropout"] == "0.2"
+    assert "act_dropout" not in found
 
 
-def test_line():
-    words = line(frozen=0.5, lr_decay=0.9, dropout=0.2)
-    assert value(words, "--target-columns") == "y one,z"
-    assert value(words, "--smiles-column") == "smiles"
-    assert value(words, "--finetune-from-model") == "/a b/start.pt"
-    assert value(words, "--arch") == "grpe_tiny"
-    assert value(words, "--freeze-encoder-layers") == "6"
-    assert value(words, "--layerwise-lr-decay") == "0.9"
-    assert value(words, "--act-dropout") == "0.2"
-    assert value(words, "--total-num-update") == "30"
-    # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
-    assert value(words, "--required-batch-size-multiple") == "1"
-    assert value(words, "--target-unit") == "eV" and "--cpu" not in words
-    words = line(None, Settings("a.csv", "out", device="cpu"), "binary", lr_decay=0.9)
-    assert value(words, "--arch") == "grpe_small" and "--cpu" in words
-    assert "--layerwise-lr-decay" not in words
-    assert "--maximize-best-checkpoint-metric" in words
-    assert value(words, "--criterion") == "binary_logloss"
+def test_line_of_classes(line):
+    options = {"weight_column": "w", "class_weights": "balanced"}
+    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
+    _, found = line(targets=taste, settings={**options, "largest_fragment": True})
+    expected = {
+        **options,
+        "criterion": "multiclass_cross_entropy",
+        "class_names": "a,b,c",
+        "largest_fragment": True,
+        "best_checkpoint_metric": "accuracy",
+        "maximize_best_checkpoint_metric": True,
+    }
+    assert {name: found.get(name) for name in expected} == expected
+    # Targets with words of their own have their order by meaning.
+    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
+    assert "class_names" not in line(targets=own)[1]
+    _, found = line(targets=own, settings={"class_names": "b,a"})
+    assert found["class_names"] == "b,a"
 
 
-def test_dropout_of_models_that_have_few_kinds():
-    words = line(None, Settings("a.csv", "out", arch="gat"), dropout=0.2)
-    assert value(words, "--dropout") == value(words, "--attention-dropout") == "0.2"
-    assert "--act-dropout" not in words
-
-
-def test_names_that_look_like_flags_or_lists(tmp_path):
+def test_names_that_look_like_flags_or_lists(line, tmp_path):
     """The line means the column, and no other."""
     names = ["-logKow", "logS, [mol/L]"]
     path = tmp_path / "molecules.csv"
     path.write_text('smiles,-logKow,logS; m,"logS, [mol/L]",split1\nC,1,2,3,train\n')
-    words = line(targets=TargetSchema(names, "-x"))
-    parser = argparse.ArgumentParser()
-    for flag in ("--target-columns", "--target-unit"):
-        parser.add_argument(flag)
-    parsed, _ = parser.parse_known_args(words)
-    assert parsed.target_unit == "-x"
-    asked = names_of(parsed.target_columns, "target_columns")
+    _, found = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
+    assert found["target_unit"] == "-x"
+    asked = names_of(found["target_columns"], "target_columns")
     assert open_table(path).select(asked, ["smiles", "split1"]) == names
+
+
+def test_script(line):
+    words, _ = line()
+    text = training.shell_lines([words, words])
+    assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
+    assert " \\\n    '--target-columns=y one,z' \\\n" in text
+    assert shlex.split(text.split("fairseq-train")[-1].replace("\\\n", "")) == words
+
+
+def test_the_metric_that_selects():
+    targets = TargetSchema(["y"], kind="binary")
+    for labels, name in {(0.0, 1.0): "roc_auc", (1.0, 1.0): "loss"}.items():
+        metric = training.selecting_metric(targets, np.array(labels)[:, None])
+        assert metric.name == name
 
 
 def test_a_training_ends_with_its_parent():
     """Also if that has the number 1, as in a container."""
 
     def ending(parent):
-        child = forked(_end_with, parent)
+        child = forked(training._end_with, parent)
         child.join()
         return child.exitcode
 
@@ -102,63 +131,49 @@ def test_a_training_ends_with_its_parent():
     assert ending(os.getppid()) == 1  # another parent: the own one has died
 
 
-def test_line_of_classes():
-    settings = Settings(
-        "a.csv",
-        "out",
-        weight_column="w",
-        class_weights="balanced",
-        largest_fragment=True,
-    )
-    taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
-    words = line(None, settings, "multiclass", taste)
-    assert value(words, "--criterion") == "multiclass_cross_entropy"
-    assert value(words, "--class-names") == "a,b,c"
-    assert value(words, "--class-weights") == "balanced"
-    assert value(words, "--weight-column") == "w" and "--largest-fragment" in words
-    assert value(words, "--best-checkpoint-metric") == "accuracy"
-    assert "--maximize-best-checkpoint-metric" in words
-    # Targets with words of their own have their order by meaning.
-    own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
-    assert "--class-names" not in line(None, None, "binary", own)
-    words = line(None, Settings("a.csv", "out", class_names=("b", "a")), "binary", own)
-    assert value(words, "--class-names") == "b,a"
+LOG = """INFO | train_inner | {"epoch": 1, "update": 0.5, "loss": "3"}
+INFO | train | {"epoch": 1, "train_loss": "2", "train_num_updates": "3"}
+INFO | valid | {"epoch": 1, "valid_loss": "1.5", "valid_num_updates": "3"}
+INFO | train | {"epoch": 2, "train_loss": "1", "train_num_updates": "6"}
+INFO | train | {"epoch": 2, "train_loss": "0.9", "train_num_updates": "6"}
+INFO | train | {"epoch": 3, "train_lo
+"""
 
 
-def test_script():
-    text = shell_lines([line(), line(None)])
-    assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
-    assert " \\\n    '--target-columns=y one,z' \\\n" in text
-    assert "'/a b/start.pt'" in text
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Function: run a training that prints a text; returns the epochs that it reports."""
+
+    def run(text, code=0):
+        program = f"print({text!r}, end=''); raise SystemExit({code})"
+        monkeypatch.setattr(training, "PROGRAM", [sys.executable, "-c", program])
+        epochs = []
+        training.run_training(tmp_path, ["--save-dir", "model"], epochs.append)
+        return epochs
+
+    return run
 
 
-def test_the_metric_that_selects():
-    targets = TargetSchema(["y"], kind="binary")
-    assert selecting_metric(targets, np.array([[0.0], [1.0]])).name == "roc_auc"
-    assert selecting_metric(targets, np.array([[1.0], [1.0]])).name == "loss"
-
-
-def test_reason_of_a_failure():
-    log = "INFO | x\ngraphormer_plugin: error: no such file\nbye\n"
-    assert reason_of(log, 2) == "no such file"
-    assert reason_of("Traceback\nRuntimeError: bad thing\n", 1) == (
-        "RuntimeError: bad thing"
-    )
-    log = "Traceback\nhydra.errors.OverrideParseException: bad override\nSee a page\n"
-    assert reason_of(log, 1) == "OverrideParseException: bad override"
-    assert reason_of("", -9) == "fairseq-train ended with exit code -9"
-
-
-def test_curves(tmp_path):
-    log = tmp_path / "train.log"
-    log.write_text(
-        '... | {"epoch": 1, "train_loss": "2", "train_num_updates": "3"}\n'
-        '... | {"epoch": 1, "valid_loss": "1.5", "valid_num_updates": "3"}\n'
-        '... | {"epoch": 2, "train_loss": "1", "train_num_updates": "6"}\n'
-        '... | {"epoch": 2, "train_loss": "0.9", "train_num_updates": "6"}\n'
-        "killed\n"
-    )
-    assert read_curves(log)["loss"] == {
+def test_epochs_and_curves(run, tmp_path):
+    assert run(LOG) == [1, 2, 2]
+    log = tmp_path / "model/train.log"
+    assert log.read_text() == LOG
+    assert training.read_curves(log)["loss"] == {
         "train": [(3.0, 2.0), (6.0, 0.9)],
         "valid": [(3.0, 1.5)],
     }
+    assert training.read_curves(tmp_path / "none.log") == {}
+
+
+@pytest.mark.parametrize(
+    "log, reason",
+    [
+        ("INFO | x\nplugin: error: no such file\nbye\n", "no such file"),
+        ("Traceback\nRuntimeError: bad thing\n", "RuntimeError: bad thing"),
+        ("Traceback\nhydra.errors.ParseException: bad\nSee", "ParseException: bad"),
+        ("", "fairseq-train ended with exit code 3"),
+    ],
+)
+def test_reason_of_a_failure(run, log, reason):
+    with pytest.raises(DatasetError, match=f"^{reason}; see .*model/train.log$"):
+        run(log, 3)

@@ -2,17 +2,16 @@
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment import plan, references, steps
+from graphormer_plugin.experiment import plan, references, results
 from graphormer_plugin.experiment import run as running
-from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.results import Run, read_arrays, save_arrays
+from graphormer_plugin.experiment.plan import Member
+from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.settings import (
     FINETUNE,
     HEAD,
@@ -20,48 +19,14 @@ from graphormer_plugin.experiment.settings import (
     SCRATCH,
     Settings,
 )
-from graphormer_plugin.experiment.training import Start
-from graphormer_plugin.inference.values import Prediction, SpreadScale
+from graphormer_plugin.experiment.steps import forest
 
 LABELS = np.arange(12.0)[:, None]
-SPLIT = {
-    "train": np.arange(8),
-    "valid": np.array([8, 9]),
-    "test": np.array([10, 11]),
-}
+SPLIT = dict(zip(("train", "valid", "test"), np.split(np.arange(12), [8, 10])))
 
 
-@pytest.fixture
-def experiment(tmp_path, monkeypatch):
-    """Its models predict the labels plus an error of their own."""
-    table = SimpleNamespace(
-        labels=LABELS,
-        targets=TargetSchema(["y"]),
-        smiles=["C"] * len(LABELS),
-        given_split=None,
-        weights=None,
-    )
-    warnings = []
-    result = Experiment(
-        Settings("a.csv", str(tmp_path), epochs=3),
-        table,
-        [SPLIT],
-        [("molecules.csv", "split1")],
-        Start((), tmp_path / "start.pt", "grpe_tiny", 4),
-        warnings.append,
-        bar=SimpleNamespace(total=0),
-    )
-    result.errors = {HEAD: 0.5, FINETUNE: 0.25}
-
-    def predictions(experiment, run, model, member):
-        if isinstance(result.errors[model], Exception):
-            raise result.errors[model]
-        return Prediction(LABELS + result.errors[model])
-
-    monkeypatch.setattr(running, "model_predictions", predictions)
-    monkeypatch.setattr(running, "forest", lambda *_: Prediction(LABELS))
-    result.warned = warnings
-    return result
+def set_model(experiment, model, **options):
+    experiment.settings = Settings("a.csv", "out", model=model, **options)
 
 
 def test_the_better_model_by_validation(experiment):
@@ -116,7 +81,7 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [HEAD, FINETUNE]
     experiment.splits = [SPLIT]
     experiment.table.labels = np.ones((12, 1))
-    del experiment.heads_fit
+    del experiment.unfit
     assert experiment.models == [HEAD, FINETUNE]
     experiment.start = None
     assert experiment.models == [SCRATCH]
@@ -125,89 +90,74 @@ def test_what_auto_makes(experiment):
 def test_a_target_that_cannot_be_named_alone(experiment):
     experiment.table.targets = TargetSchema(["1,2-a"])
     experiment.table.extra_names = ["1,3-a"]
-    assert "--target-columns=1?2-a" in experiment.line(0, SCRATCH, 0)
-    experiment.settings = Settings("a.csv", "out", model=SCRATCH)
-    experiment.check_names()
+    assert "--target-columns=1?2-a" in experiment.line(Member(0, SCRATCH))
+    set_model(experiment, SCRATCH)
+    experiment.check()
     experiment.table.extra_names = ["1.2-a"]
     with pytest.raises(DatasetError, match="columns 1,2-a, 1.2-a, .* rename '1,2-a'"):
-        experiment.check_names()
-    experiment.settings = Settings("a.csv", "out", model=HEAD)
-    experiment.check_names()
+        experiment.check()
+    set_model(experiment, HEAD)
+    experiment.check()
 
 
 @pytest.mark.parametrize(
-    "flag, settings, targets, start",
+    "flag, settings, name, start",
     [
-        ("--target-columns", {}, {"names": ["cost ${x}"]}, "start.pt"),
-        ("--target-unit", {}, {"names": ["y"], "unit": "a\\"}, "start.pt"),
-        ("--weight-column", {"weight_column": "a\\'b"}, {"names": ["y"]}, "start.pt"),
-        ("--extra-columns", {"extra_columns": ["${x}"]}, {"names": ["y"]}, "start.pt"),
-        ("--start", {}, {"names": ["y"]}, "${x}.pt"),
+        ("--target-columns", {}, "cost ${x}", "start.pt"),
+        ("--target-unit", {"target_unit": "a\\"}, "y", "start.pt"),
+        ("--weight-column", {"weight_column": "a\\'b"}, "y", "start.pt"),
+        ("--extra-columns", {"extra_columns": ["${x}"]}, "y", "start.pt"),
+        ("--start", {}, "y", "${x}.pt"),
     ],
 )
-def test_a_name_that_fairseq_misreads(experiment, flag, settings, targets, start):
-    experiment.table.targets = TargetSchema(**targets)
-    experiment.table.extra_names = []
+def test_a_name_that_fairseq_misreads(experiment, flag, settings, name, start):
+    experiment.table.targets = TargetSchema([name])
     experiment.start = dataclasses.replace(experiment.start, path=Path(start))
-    experiment.settings = Settings("a.csv", "out", model=FINETUNE, **settings)
-    with pytest.raises(ValueError, match=f"{flag} .*: expected no ") as error:
-        experiment.check_names()
-    assert "rename it" in str(error.value)
-    experiment.settings = Settings("a.csv", "out", model=HEAD)
-    experiment.check_names()
+    set_model(experiment, FINETUNE, **settings)
+    with pytest.raises(ValueError, match=f"{flag} .*rename it"):
+        experiment.check()
+    set_model(experiment, HEAD)
+    experiment.check()
 
 
 def test_each_run_is_calibrated_by_its_own_molecules(experiment, monkeypatch):
     """A test molecule may be one that another run is validated on."""
     other = {"train": SPLIT["train"], "valid": SPLIT["test"], "test": SPLIT["valid"]}
-    runs = [Run(split, chosen="model", calibrates=True) for split in (SPLIT, other)]
-    for run in runs:
-        run.predictions["model"] = Prediction(LABELS, np.ones(LABELS.shape))
-    seen = []
-
-    def calibration(table, runs):
-        seen.append([run.split for run in runs])
-        return SpreadScale(np.full(1, float(len(seen))), np.zeros(1))
-
-    monkeypatch.setattr(running, "calibration", calibration)
-    running.calibrate(experiment.table, runs)
-    assert seen == [[SPLIT], [other]]
-    assert [run.std[0, 0] for run in runs] == [1, 2]
+    experiment.splits, experiment.sources = [SPLIT, other], experiment.sources * 2
+    splits_of = lambda table, runs: [id(run.split) for run in runs]  # noqa: E731
+    monkeypatch.setattr(results, "calibration", splits_of)
+    found = [run.scale for run in running.do_runs(experiment)]
+    assert found == [[id(SPLIT)], [id(other)]]
 
 
 def test_a_damaged_file_is_named(tmp_path):
-    path = tmp_path / "features.npz"
-    save_arrays(path, {"a": np.arange(1000.0)})
-    assert np.array_equal(read_arrays(path)["a"], np.arange(1000))
+    path = tmp_path / "data/features.npz"
+    for _ in range(2):  # made, then read
+        found = kept_arrays(path, lambda: {"a": np.arange(1000.0), "none": None})
+        assert list(found) == ["a"] and np.array_equal(found["a"], np.arange(1000))
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2):
         path.write_bytes(whole[:size])
         with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
-            read_arrays(path)
-    (tmp_path / "data").mkdir()
+            kept_arrays(path, dict)
     for text in ("", '["a", "b', "[]", "{}", "3"):
         (tmp_path / running.FINISHED_FILE).write_text(text)
         assert not running.is_finished(tmp_path)
 
 
-def test_heads_alone_need_labels(experiment):
-    experiment.table.labels = np.where(np.arange(12) < 8, np.nan, LABELS[:, 0])[:, None]
-    experiment.check_heads()
-    experiment.settings = Settings("a.csv", "out", model=HEAD)
-    with pytest.raises(
-        DatasetError, match="head: y has too few .* of replicate 1; leav"
-    ):
-        experiment.check_heads()
-
-
-def test_labels_of_weight_0_do_not_fit_heads(experiment):
-    assert experiment.heads_fit
-    del experiment.heads_fit
-    experiment.table.weights = (np.arange(len(LABELS)) == 0).astype(float)
-    assert not experiment.heads_fit
-    experiment.settings = Settings("a.csv", "out", model=HEAD)
-    with pytest.raises(DatasetError, match="y has too few different labels in train"):
-        experiment.check_heads()
+@pytest.mark.parametrize("by_weight", [False, True])
+def test_heads_alone_need_labels(experiment, by_weight):
+    """A label of weight 0 is none."""
+    known = np.arange(12) >= 8
+    if by_weight:
+        experiment.table.weights = known.astype(float)
+    else:
+        experiment.table.labels = np.where(known[:, None], LABELS, np.nan)
+    experiment.check()
+    set_model(experiment, HEAD)
+    message = "--model head: y has too few .* of replicate 1; leave"
+    with pytest.raises(DatasetError, match=message):
+        experiment.check()
 
 
 def test_what_flatters_or_misses_something(experiment, monkeypatch):
@@ -300,7 +250,7 @@ def test_the_forest_predicts_what_is_read(experiment, monkeypatch):
     experiment.splits = [SPLIT | {"test": np.array([11, 3])}]
     experiment.bar.set_description = experiment.bar.update = lambda _: None
     for _ in range(2):
-        found = steps.forest(experiment, 0).values
+        found = forest(experiment, 0).values
         assert found.shape == (12, 1) and np.isfinite(found[[3, 11]]).all()
         assert np.isnan(np.delete(found, [3, 11])).all() and found[11] > found[3]
     (rows,) = predicted

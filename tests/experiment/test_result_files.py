@@ -10,16 +10,18 @@ import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import figures
+from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.report import molecules_text, report
 from graphormer_plugin.experiment.results import (
     FOREST,
     MEAN,
     Run,
+    all_results,
     calibration,
+    table_rows,
     write_predictions,
     write_results,
 )
-from graphormer_plugin.experiment.results import test_rows as result_rows
 from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
@@ -96,13 +98,14 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     unknown = Prediction(np.array([[0.5, np.nan]] * 60))
     wrong = Prediction(np.stack([labels[:, 0], 1 - labels[:, 0]], 1))
     run = Run(SPLIT, {MEAN: unknown, FOREST: unknown, "model": wrong}, "model")
-    found = result_rows(table, [run])
+    lines = list(all_results(table, [run]))
+    found = table_rows(lines, [run])
     reference = {"regression": "mean", "binary": "majority"}[kind]
     metric = {"regression": "rmse", "binary": "accuracy"}[kind]
     assert [found[name][metric] for name in (reference, FOREST, "model")] == (
         [[0.5], [0.5], [float(kind == "binary")]]
     )
-    write_results(tmp_path, table, [run])
+    write_results(tmp_path, lines)
     lines = rows(tmp_path / "results.csv")
     assert {line["value"] for line in lines if line["target"] == "z"} == {""}
     assert {line["model"] for line in lines} == {reference, FOREST, "model"}
@@ -117,27 +120,25 @@ def test_molecules_without_a_label():
 
 def test_the_report():
     runs = [run_of(f"model {number}", 0) for number in range(1, 12)]
-    for run in runs:
-        run.chosen = run.reason
-    trainings = {"fine-tuned": Training(0.0012, 40, 10, frozen=0.25)}
-    page = report(
-        Settings("a.csv", "it's here", ratios=(0.8, 0.1, 0.1)),
-        TABLE,
-        runs,
-        [],
-        {},
-        trainings,
-    )
+
+    def page(runs, **options):
+        asked = Settings("a.csv", "it's here", ratios=None, **options)
+        searched = Training(0.0012, 40, 10, frozen=0.25)
+        splits = [run.split for run in runs]
+        experiment = Experiment(asked, TABLE, splits, [], None, print, searched)
+        return report(experiment, runs, {}, [], {})
+
+    text = page(runs, model="finetune", max_atoms=9)
     options = (
         "lr 0.0012, epochs 40, patience 10, batch_size 32, frozen 0.25, lr_decay 1"
     )
-    assert f"<td>fine-tuned</td><td>{options}</td>" in page
-    assert "<td>ratios</td><td>0.8, 0.1, 0.1</td>" in page
-    assert "<td>epochs</td>" not in page and "<td>target_unit</td>" not in page
-    (line,) = re.findall("<code>graphormer-predict (.*)</code>", page)
+    assert f"<td>fine-tuned</td><td>{options}</td>" in text
+    assert "<td>max_atoms</td><td>9</td>" in text
+    assert "<td>epochs</td>" not in text and "<td>target_unit</td>" not in text
+    (line,) = re.findall("<code>graphormer-predict (.*)</code>", text)
     words = ["it's here", "new.csv", "predictions.csv"]
     assert shlex.split(html.unescape(line)) == words
-    places = [page.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
+    places = [text.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
     assert places == sorted(places)
-    page = report(Settings("a.csv", "out", folds=3), TABLE, runs[:3], [], {}, {})
-    assert "Fold 3: model 3." in page and "Replicate" not in page
+    text = page(runs[:3], folds=3)
+    assert "Fold 3: model 3." in text and "Replicate" not in text

@@ -2,97 +2,105 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import search as searching
 from graphormer_plugin.experiment.scores import Metric
-from graphormer_plugin.experiment.settings import Training
+from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS, Settings
 
-BASE = Training(lr=1e-3, epochs=3, patience=2)
-
-
-def search(folder, trials, train, rises=False, begin=lambda trials: None, **more):
-    options = {"seed": 1, "keep_lr": False, "freezes": True, **more}
-    metric = Metric("rmse", rises)
-    return searching.search(folder, BASE, trials, metric, train, begin, **options)
-
-
-def write_log(folder, values):
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = [
-        json.dumps({"epoch": 1, "valid_rmse": str(value), "valid_num_updates": number})
-        for number, value in enumerate(values)
-    ]
-    (folder / "train.log").write_text("\n".join(lines))
+BASE = TRAININGS[FINETUNE]
 
 
 @pytest.fixture
-def train(tmp_path):
-    """Writes the log of a training that is best without dropout and frozen layers."""
-    tried = []
+def search(tmp_path):
+    """Function: search with a training that has the metric of a function. Its attributes
+    are the options that were tried, the warnings, and the steps of the progress bar."""
 
-    def train(options, name):
-        if len(tried) == 3 and not getattr(train, "killed", False):
-            train.killed = True
+    def search(trials, values_of, rises=False, start="start.pt", **options):
+        def train(words, epochs):
+            number = len(search.tried)
+            found = values_of(number, words[0])
+            search.tried.append(words[0])
+            folder = tmp_path / words[2]
+            folder.mkdir(parents=True, exist_ok=True)
+            failed = isinstance(found, Exception)
+            lines = [
+                json.dumps({"epoch": 1, "valid_rmse": str(y), "valid_num_updates": x})
+                for x, y in enumerate([0, 9] if failed else found)
+            ]
+            (folder / "train.log").write_text("\n".join(lines))
+            (folder / "checkpoint_best.pt").touch()
+            if failed:
+                raise found
+
+        search.bar = SimpleNamespace(total=0, set_description=lambda text: None)
+        experiment = SimpleNamespace(
+            settings=Settings("a.csv", str(tmp_path), trials=trials, **options),
+            folder=tmp_path,
+            start=start,
+            metric=lambda run: Metric("rmse", rises),
+            line=lambda member, options: [options, "--save-dir", ""],
+            train=train,
+            warn=search.warned.append,
+            bar=search.bar,
+        )
+        return searching.search(experiment)
+
+    search.tried, search.warned = [], []
+    return search
+
+
+def best_without(number, options):
+    """A training that is best without dropout and frozen layers."""
+    rmse = 1 + options.dropout + options.frozen
+    return [rmse + 1, rmse]
+
+
+def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
+    def killed(number, options):
+        if number == 3:
             raise KeyboardInterrupt
-        tried.append(options)
-        rmse = 1 + options.dropout + options.frozen
-        write_log(tmp_path / name, [rmse + 1, rmse])
-        (tmp_path / name / "checkpoint_best.pt").touch()
+        return best_without(number, options)
 
-    train.tried = tried
-    return train
-
-
-def test_the_best_options_of_all_trials_also_after_a_kill(tmp_path, train):
     with pytest.raises(KeyboardInterrupt):
-        search(tmp_path, 8, train)
-    left = []
-    found = search(tmp_path, 8, train, begin=left.append)
-    assert len(train.tried) == 8 and left == [5]
-    assert found == min(train.tried, key=lambda one: one.dropout + one.frozen)
+        search(8, killed)
+    assert len(search.tried) == 3
+    found = search(8, best_without)
+    assert len(search.tried) == 8 and search.bar.total == 5 * BASE.epochs
+    assert found == min(search.tried, key=lambda one: one.dropout + one.frozen)
     assert (found.epochs, found.patience) == (BASE.epochs, BASE.patience)
-    assert all(1e-4 <= one.lr <= 1e-2 for one in train.tried)
+    assert all(1e-4 <= one.lr <= 1e-2 for one in search.tried)
     assert not list(tmp_path.glob("trials/*/*.pt"))
-    assert search(tmp_path, 8, train) == found and len(train.tried) == 8
+    assert search(8, best_without) == found and len(search.tried) == 8
     folders = sorted(path.name for path in tmp_path.glob("trials/trial?"))
     assert folders == [f"trial{number}" for number in range(1, 9)]
-    killed, train.tried[:] = list(train.tried), []
+    before, search.tried[:] = list(search.tried), []
     (tmp_path / "trials").rename(tmp_path / "before")
-    assert search(tmp_path, 8, train) == found and train.tried == killed
+    assert search(8, best_without) == found and search.tried == before
 
 
-def test_what_is_not_varied(tmp_path, train):
-    train.killed = True
-    found = search(tmp_path, 4, train, True, keep_lr=True, freezes=False)
-    assert {one.lr for one in train.tried} == {BASE.lr} and found.frozen == 0
-    assert found.dropout == max(one.dropout for one in train.tried)
+def test_what_is_not_varied(search):
+    found = search(4, best_without, rises=True, start=None, lr=0.5)
+    assert {one.lr for one in search.tried} == {0.5} and found.frozen == 0
+    assert found.dropout == max(one.dropout for one in search.tried)
 
 
 @pytest.mark.parametrize("rises", [False, True])
-def test_trials_that_fail_are_the_worst(tmp_path, rises):
+def test_trials_that_fail_are_the_worst(search, tmp_path, rises):
     """Each counts, so that a search ends; values that are not finite do not count."""
     logs = [["nan"], [], DatasetError("gradients are Nan/Inf"), ["nan", 2, 1], [3, 4]]
-    tried = []
-
-    def train(options, name):
-        tried.append(options)
-        found = logs[len(tried) - 1]
-        if isinstance(found, Exception):
-            write_log(tmp_path / name, [0, 9])  # before it failed
-            raise found
-        write_log(tmp_path / name, found)
-
-    best = search(tmp_path, 5, train, rises)
-    assert best == tried[4 if rises else 3] and len(tried) == 5
-    tried.clear()
+    best = search(5, lambda number, _: logs[number], rises)
+    assert best == search.tried[4 if rises else 3] and len(search.tried) == 5
+    assert search.warned == ["trials/trial3 failed: gradients are Nan/Inf"]
+    search.tried.clear()
     (tmp_path / "trials").rename(tmp_path / "before")
     for _ in range(2):
         with pytest.raises(DatasetError, match="all 3 trials failed, see .*trial1/tra"):
-            search(tmp_path, 3, train, rises)
-        assert len(tried) == 3
+            search(3, lambda number, _: logs[number], rises)
+        assert len(search.tried) == 3
 
 
 def test_without_optuna(monkeypatch):
