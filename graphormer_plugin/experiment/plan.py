@@ -15,7 +15,6 @@ from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
@@ -37,7 +36,7 @@ from graphormer_plugin.experiment.training import (
     column_pattern,
     run_training,
     selecting_metric,
-    table_texts,
+    table_flags,
 )
 from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
 from graphormer_plugin.finetune.transfer import preset_options
@@ -191,7 +190,7 @@ class Experiment:
                 )
         if self.models == [HEAD]:
             return
-        texts: dict[str, Any] = table_texts(self.settings, self.table.targets, "")
+        texts = table_flags(self.settings, self.table.targets, "")
         if self.start and FINETUNE in self.models:
             texts["start"] = str(self.start.path)
         check_texts(texts)
@@ -208,8 +207,8 @@ class Experiment:
         """Options of the trainings of a model."""
         return self.searched or self.settings.training(model)
 
-    def line(self, member: Member, trial: Training | None = None) -> list[str]:
-        """Arguments of fairseq-train for a model, in the folder of the experiment.
+    def line(self, member: Member, trial: Training | None = None) -> dict[str, Any]:
+        """Options of fairseq-train for a model, in the folder of the experiment.
 
         Args:
             member: The model.
@@ -221,48 +220,51 @@ class Experiment:
         molecules, split_column = self.sources[member.run]
         updates = -(-len(self.splits[member.run]["train"]) // training.batch_size)
         updates *= training.epochs
-        arch = start.arch if start else settings.arch
         metric = self.metric(member.run)
-        words: list[Any] = [
-            *("--user-dir", Path(graphormer_plugin.__file__).resolve().parent),
-            *("--task", "graph_prediction"),
-            *("--dataset-name", molecules, "--data-root", "data"),
-        ]
-        # One word each: a text such as -logKow would be taken for a flag.
-        for name, text in table_texts(settings, targets, split_column).items():
-            words.append(flag_of(name) if text is True else f"{flag_of(name)}={text}")
-        words += ["--arch", arch]
+        options: dict[str, Any] = {
+            "user_dir": Path(graphormer_plugin.__file__).resolve().parent,
+            "task": "graph_prediction",
+            "dataset_name": molecules,
+            "data_root": "data",
+            **table_flags(settings, targets, split_column),
+            "arch": start.arch if start else settings.arch,
+        }
         if start:
-            words += start.flags
+            options |= start.options
             if training.frozen:
                 frozen = round(training.frozen * start.layers)
-                words += ["--freeze-encoder-layers", frozen]
+                options["freeze_encoder_layers"] = frozen
             if training.lr_decay != 1:
-                words += ["--layerwise-lr-decay", training.lr_decay]
+                options["layerwise_lr_decay"] = training.lr_decay
         if training.dropout is not None:
-            known = preset_options(arch)
+            known = preset_options(options["arch"])
             for name in ("dropout", "attention_dropout", "act_dropout"):
-                words += [flag_of(name), training.dropout] if name in known else []
-        words += [
-            *("--criterion", LOSSES[targets.kind], "--batch-size", training.batch_size),
-            *("--required-batch-size-multiple", 1),  # fairseq would make 24 of 30
-            *("--num-workers", 0, "--distributed-world-size", 1),
-            *("--seed", settings.seed + 100 * member.run + member.number),
-            *("--optimizer", "adam", "--clip-norm", 5, "--lr", training.lr),
-            *("--lr-scheduler", "polynomial_decay", "--total-num-update", updates),
-            *("--warmup-updates", max(1, updates // 20)),
-            *("--max-epoch", training.epochs, "--patience", training.patience),
-            *("--best-checkpoint-metric", metric.name),
-        ]
-        if settings.class_weights:
-            words += ["--class-weights", settings.class_weights]
-        if metric.rises:
-            words.append("--maximize-best-checkpoint-metric")
-        words += ["--no-epoch-checkpoints", "--save-dir", member.save_dir]
-        words += ["--log-format", "json"]
-        if settings.device == "cpu":
-            words.append("--cpu")
-        return [str(word) for word in words]
+                if name in known:
+                    options[name] = training.dropout
+        options |= {
+            "criterion": LOSSES[targets.kind],
+            "batch_size": training.batch_size,
+            "required_batch_size_multiple": 1,  # fairseq would make 24 of 30
+            "num_workers": 0,
+            "distributed_world_size": 1,
+            "seed": settings.seed + 100 * member.run + member.number,
+            "optimizer": "adam",
+            "clip_norm": 5,
+            "lr": training.lr,
+            "lr_scheduler": "polynomial_decay",
+            "total_num_update": updates,
+            "warmup_updates": max(1, updates // 20),
+            "max_epoch": training.epochs,
+            "patience": training.patience,
+            "best_checkpoint_metric": metric.name,
+            "maximize_best_checkpoint_metric": metric.rises,
+            "class_weights": settings.class_weights,
+            "no_epoch_checkpoints": True,
+            "save_dir": member.save_dir,
+            "log_format": "json",
+            "cpu": settings.device == "cpu",
+        }
+        return {name: x for name, x in options.items() if x is not False and x != ""}
 
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run."""
@@ -286,9 +288,9 @@ class Experiment:
         """Steps of the progress bar that a model takes."""
         return HEAD_STEPS if model == HEAD else self.options(model).epochs
 
-    def train(self, words: list[str], epochs: int) -> None:
-        """Run a line of fairseq-train and show its progress."""
-        done = 0
+    def train(self, options: dict[str, Any]) -> None:
+        """Run fairseq-train and show its progress."""
+        done, epochs = 0, options["max_epoch"]
 
         def on_epoch(epoch: int) -> None:
             nonlocal done
@@ -296,7 +298,7 @@ class Experiment:
             done = epoch
 
         try:
-            run_training(self.folder, words, on_epoch)
+            run_training(self.folder, options, on_epoch)
         finally:
             self.bar.total -= epochs - done  # it stopped early
             self.bar.refresh()

@@ -67,17 +67,8 @@ class Run:
 
 
 class Result(NamedTuple):
-    """A line of `RESULTS_FILE`.
-
-    Attributes:
-        replicate: Number of the run, from 1.
-        model: Its name.
-        chosen: ``yes`` or ``no``.
-        split: The molecules.
-        target: Empty for the mean over the targets with a value.
-        metric: Name of a metric.
-        value: NaN where it is undefined.
-    """
+    """A line of `RESULTS_FILE`. The target is empty for the mean over the targets that
+    have a value; an undefined value is NaN."""
 
     replicate: int
     model: str

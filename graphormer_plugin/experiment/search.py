@@ -61,12 +61,12 @@ def search(experiment: Experiment) -> Training:
 
     def objective(trial) -> float:
         name = f"trial{done + 1}"
-        words = experiment.line(Member(0, model), options(trial))
-        words[words.index("--save-dir") + 1] = f"{TRIALS_FOLDER}/{name}"
+        line = experiment.line(Member(0, model), options(trial))
+        line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         experiment.bar.set_description(f"{TRIALS_FOLDER}, {name}")
         values: list[float] = []
         try:
-            experiment.train(words, base.epochs)
+            experiment.train(line)
             curves = read_curves(folder / name / LOG_FILE).get(metric.name, {})
             values = [y for _, y in curves.get("valid", []) if math.isfinite(y)]
         except DatasetError as error:

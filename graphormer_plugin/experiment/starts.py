@@ -8,7 +8,6 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
-from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
@@ -46,14 +45,14 @@ def find_start(settings: Settings) -> Start | None:
     if path.exists() or path.suffix == ".pt":
         path = path.resolve()
         pretrained = read_pretrained(path)
-        flags = ["--finetune-from-model", str(path)]
+        flags = {"finetune_from_model": str(path)}
     else:
         pretrained = load_pretrained(name)
-        flags = ["--pretrained-model-name", name]
+        flags = {"pretrained_model_name": name}
         path = Path(os.path.abspath(pretrained.path))  # of a link, not of its target
         if path not in packaged_models().values():
             # fairseq-train has the data root of the experiment, and looks elsewhere.
-            flags += ["--pretrained-dir", str(path.parent)]
+            flags["pretrained_dir"] = str(path.parent)
         if pretrained.progress is None:
             published = PUBLISHED[name]
     options = pretrained.options
@@ -67,9 +66,9 @@ def find_start(settings: Settings) -> Start | None:
     preset = preset_options(arch)
     for size in SIZES:
         if size in options and options[size] != preset.get(size):
-            flags += [flag_of(size), str(options[size])]
+            flags[size] = options[size]
     layers = int(options["encoder_layers"])
-    return Start(tuple(flags), Path(pretrained.path), arch, layers, published)
+    return Start(flags, Path(pretrained.path), arch, layers, published)
 
 
 def start_state(start: Start) -> dict[str, Any]:

@@ -113,8 +113,7 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
         for file in (save_dir / LAST, path, domain_file(best)):
             file.unlink(missing_ok=True)
     if not path.exists():  # the training may be unfinished
-        words = experiment.line(member)
-        experiment.train(words, experiment.options(member.model).epochs)
+        experiment.train(experiment.line(member))
     if not (path.exists() and domain_file(best).exists()):
         smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
         save_training_domain(best, smiles, experiment.device)

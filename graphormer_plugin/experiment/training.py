@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import TableOptions, table_options
+from graphormer_plugin.data.options import TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings
@@ -39,25 +39,25 @@ class Start:
     """Weights that a fine-tuning starts from.
 
     Attributes:
-        flags: Of fairseq-train.
+        options: Of fairseq-train, by name.
         path: Checkpoint of this package, or of the code that published it.
         arch: Its architecture.
         layers: Number of its layers.
         published: Its source and configuration if other code published it, else None.
     """
 
-    flags: tuple[str, ...]
+    options: Mapping[str, str]
     path: Path
     arch: str
     layers: int
     published: Published | None = None
 
 
-def table_texts(
+def table_flags(
     settings: Settings, targets: TargetSchema, split_column: str
-) -> dict[str, str | bool]:
-    """Options with which fairseq-train reads a file of `write_molecules`, as texts or
-    switches, where they differ from the defaults."""
+) -> dict[str, Any]:
+    """Options with which fairseq-train reads a file of `write_molecules`, where they
+    differ from the defaults."""
     options = table_options(
         settings,
         smiles_column=SMILES_COLUMN,
@@ -69,12 +69,22 @@ def table_texts(
         missing_labels=(),  # their cells are empty there
         skip_invalid=False,
     )
-    texts: dict[str, str | bool] = {}
+    return {
+        name: ",".join(value) if isinstance(value, list | tuple) else value
+        for name, value in options.items()
+        if value and value != getattr(TableOptions, name)
+    }
+
+
+def words_of(options: Mapping[str, Any]) -> list[str]:
+    """Arguments of fairseq-train for options by name; True is a switch. A text such as
+    -logKow would be taken for a flag, so it is one word with its flag."""
+    words = []
     for name, value in options.items():
-        if value and value != getattr(TableOptions, name):
-            lists = isinstance(value, list | tuple)
-            texts[name] = value is True or (",".join(value) if lists else str(value))
-    return texts
+        flag, text = flag_of(name), str(value)
+        one_word = [flag] if value is True else [f"{flag}={text}"]
+        words += one_word if value is True or text.startswith("-") else [flag, text]
+    return words
 
 
 def column_pattern(name: str) -> str:
@@ -99,13 +109,15 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
     return metric if metric.is_defined(valid_labels) else Metric("loss", rises=False)
 
 
-def shell_lines(lines: Sequence[Sequence[str]], comments: Sequence[str] = ()) -> str:
+def shell_lines(
+    lines: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()
+) -> str:
     """A script of fairseq-train lines, after comments."""
     text = "# Type these lines in this folder, or in another with its table.\n"
     text += "".join(f"# {comment}\n" for comment in comments)
-    for words in lines:
+    for options in lines:
         text += "\nfairseq-train"
-        for word in words:
+        for word in words_of(options):
             text += " \\\n    " if word.startswith("--") else " "
             text += shlex.quote(word)
         text += "\n"
@@ -113,7 +125,7 @@ def shell_lines(lines: Sequence[Sequence[str]], comments: Sequence[str] = ()) ->
 
 
 def run_training(
-    folder: Path, words: Sequence[str], on_epoch: Callable[[int], None]
+    folder: Path, options: Mapping[str, Any], on_epoch: Callable[[int], None]
 ) -> None:
     """Run fairseq-train in a folder; its output goes to `LOG_FILE` beside the model.
 
@@ -122,19 +134,19 @@ def run_training(
 
     Args:
         folder: Of the experiment.
-        words: Arguments of fairseq-train.
+        options: Of fairseq-train, by name.
         on_epoch: Called with the number of finished epochs.
 
     Raises:
         DatasetError: fairseq-train failed; one line.
     """
-    save_dir = folder / words[words.index("--save-dir") + 1]
+    save_dir = folder / options["save_dir"]
     save_dir.mkdir(parents=True, exist_ok=True)
     reason = ""
     with (
         open(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
         subprocess.Popen(
-            [*PROGRAM, *words],
+            [*PROGRAM, *words_of(options)],
             cwd=folder,
             env=ENVIRONMENT,
             stdin=subprocess.DEVNULL,

@@ -316,13 +316,13 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
     monkeypatch.setattr(starts, "load_pretrained", lambda name: read_pretrained(path))
     start = starts.find_start(Settings("a.csv", "out"))
     # Beside a user's own of that name, which fairseq-train would not find by itself:
-    assert start.flags[:2] == ("--pretrained-model-name", "small")
-    assert "--pretrained-dir" not in start.flags
+    assert start.options["pretrained_model_name"] == "small"
+    assert "pretrained_dir" not in start.options
     own = dataclasses.replace(read_pretrained(path), path="models/small.pt")
     with monkeypatch.context() as patch:
         patch.setattr(starts, "load_pretrained", lambda name: own)
-        found = starts.find_start(Settings("a.csv", "out")).flags
-    assert found[2:4] == ("--pretrained-dir", os.path.abspath("models"))
+        found = starts.find_start(Settings("a.csv", "out")).options
+    assert found["pretrained_dir"] == os.path.abspath("models")
     assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
     with pytest.raises(DatasetError, match="--arch gcn: the start small is a grpe_tin"):
         starts.find_start(Settings("a.csv", "out", arch="gcn"))
@@ -379,7 +379,7 @@ def test_words_weights_and_salts(quick, checkpoint, tmp_path, capsys):
     assert "accuracy  balanced_accuracy  log_loss" in out
     model = tmp_path / "model"
     script = (model / "commands.sh").read_text()
-    for flag in ("class-names=sweet,sour,bitter", "weight-column=trust"):
+    for flag in ("class-names sweet,sour,bitter", "weight-column trust"):
         assert f"--{flag} " in script
     assert "--class-weights balanced" in script and "--largest-fragment" in script
     assert (model / "confusion.png").exists()
@@ -443,7 +443,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, tmp_path, capsys):
     assert main(words) == 0
     model = tmp_path / "model"
     script = (model / "commands.sh").read_text()
-    assert "--extra-columns=pH" in script and "--descriptors" in script
+    assert "--extra-columns pH" in script and "--descriptors" in script
     capsys.readouterr()
     for name in ("head1", "finetune1"):
         path = model / f"replicate1/{name}/checkpoint_best.pt"

@@ -45,7 +45,7 @@ def experiment(tmp_path, monkeypatch):
         table,
         [SPLIT],
         [("molecules.csv", "split1")],
-        Start(("--finetune-from-model", "/a b/start.pt"), tmp_path, "grpe_tiny", 12),
+        Start({"finetune_from_model": "/a b/start.pt"}, tmp_path, "grpe_tiny", 12),
         warnings.append,
         bar=SimpleNamespace(total=0),
     )

@@ -23,74 +23,74 @@ from graphormer_plugin.experiment.settings import (
 )
 from support.training import forked
 
-MODEL = Member(0, FINETUNE)
-
 
 @pytest.fixture
 def line(experiment):
-    """Function: flags and values of the line of an experiment with two targets."""
+    """Function: options of fairseq-train for a model of an experiment."""
 
     def line(model=FINETUNE, targets=None, settings=None, **trial):
         experiment.table.targets = targets or TargetSchema(["y one", "z"])
         experiment.table.labels = np.arange(12.0)[:, None] % 2 + np.zeros(2)
         experiment.settings = Settings("a.csv", "out", **(settings or {}))
         options = dataclasses.replace(TRAININGS[model], epochs=10, **trial)
-        words = experiment.line(Member(0, model), options)
-        parser = argparse.ArgumentParser()
-        for flag in {word.partition("=")[0] for word in words if word[:2] == "--"}:
-            parser.add_argument(flag, nargs="?", const=True)
-        return words, vars(parser.parse_args(words))
+        return experiment.line(Member(0, model), options)
 
     return line
 
 
 def test_line(line):
-    _, found = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
-    expected = {
-        "target_columns": "y one,z",
-        "target_unit": "eV",
-        "smiles_column": "smiles",
-        "split": "column:split1",
-        "finetune_from_model": "/a b/start.pt",
-        "arch": "grpe_tiny",
-        "freeze_encoder_layers": "6",
-        "layerwise_lr_decay": "0.9",
-        "act_dropout": "0.2",
-        "total_num_update": "10",
-        # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
-        "required_batch_size_multiple": "1",
-        "criterion": "mse_loss",
-    }
-    assert {name: found.get(name) for name in expected} == expected
-    assert "cpu" not in found and "seed" in found
+    found = line(settings={"target_unit": "eV"}, frozen=0.5, dropout=0.2)
+    assert (
+        found
+        | {
+            "target_columns": "y one,z",
+            "target_unit": "eV",
+            "smiles_column": "smiles",
+            "split": "column:split1",
+            "finetune_from_model": "/a b/start.pt",
+            "arch": "grpe_tiny",
+            "freeze_encoder_layers": 6,
+            "layerwise_lr_decay": 0.9,
+            "act_dropout": 0.2,
+            "total_num_update": 10,
+            # Otherwise batches of 30 would be cut to 24, and the rate be 0 before the end.
+            "required_batch_size_multiple": 1,
+            "criterion": "mse_loss",
+            "num_workers": 0,
+        }
+        == found
+    )
+    assert not found.keys() & {"cpu", "class_weights", "target_kind"}
     binary = TargetSchema(["y", "z"], kind="binary")
-    _, found = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
+    found = line(SCRATCH, binary, {"device": "cpu"}, lr_decay=0.9)
     assert (found["arch"], found["criterion"]) == ("grpe_small", "binary_logloss")
     assert found["cpu"] and found["maximize_best_checkpoint_metric"]
     assert "layerwise_lr_decay" not in found
-    _, found = line(SCRATCH, settings={"arch": "gat"}, dropout=0.2)
-    assert found["dropout"] == found["attention_dropout"] == "0.2"
+    found = line(SCRATCH, settings={"arch": "gat"}, dropout=0.2)
+    assert found["dropout"] == found["attention_dropout"] == 0.2
     assert "act_dropout" not in found
 
 
 def test_line_of_classes(line):
     options = {"weight_column": "w", "class_weights": "balanced"}
+    options["largest_fragment"] = True
     taste = TargetSchema(["taste"], kind="multiclass").with_classes([["a", "b", "c"]])
-    _, found = line(targets=taste, settings={**options, "largest_fragment": True})
-    expected = {
-        **options,
-        "criterion": "multiclass_cross_entropy",
-        "class_names": "a,b,c",
-        "largest_fragment": True,
-        "best_checkpoint_metric": "accuracy",
-        "maximize_best_checkpoint_metric": True,
-    }
-    assert {name: found.get(name) for name in expected} == expected
+    found = line(targets=taste, settings=options)
+    assert (
+        found
+        | {
+            **options,
+            "criterion": "multiclass_cross_entropy",
+            "class_names": "a,b,c",
+            "best_checkpoint_metric": "accuracy",
+            "maximize_best_checkpoint_metric": True,
+        }
+        == found
+    )
     # Targets with words of their own have their order by meaning.
     own = TargetSchema(["y", "z"], kind="binary").with_classes([["no", "yes"], []])
-    assert "class_names" not in line(targets=own)[1]
-    _, found = line(targets=own, settings={"class_names": "b,a"})
-    assert found["class_names"] == "b,a"
+    assert "class_names" not in line(targets=own)
+    assert line(targets=own, settings={"class_names": "b,a"})["class_names"] == "b,a"
 
 
 def test_names_that_look_like_flags_or_lists(line, tmp_path):
@@ -98,18 +98,23 @@ def test_names_that_look_like_flags_or_lists(line, tmp_path):
     names = ["-logKow", "logS, [mol/L]"]
     path = tmp_path / "molecules.csv"
     path.write_text('smiles,-logKow,logS; m,"logS, [mol/L]",split1\nC,1,2,3,train\n')
-    _, found = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
-    assert found["target_unit"] == "-x"
-    asked = names_of(found["target_columns"], "target_columns")
+    found = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
+    parser = argparse.ArgumentParser()
+    for flag in ("--target-columns", "--target-unit"):
+        parser.add_argument(flag)
+    parsed, _ = parser.parse_known_args(training.words_of(found))
+    assert parsed.target_unit == "-x"
+    asked = names_of(parsed.target_columns, "target_columns")
     assert open_table(path).select(asked, ["smiles", "split1"]) == names
 
 
 def test_script(line):
-    words, _ = line()
-    text = training.shell_lines([words, words])
+    text = training.shell_lines([line(), line(settings={"device": "cpu"})])
     assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
-    assert " \\\n    '--target-columns=y one,z' \\\n" in text
-    assert shlex.split(text.split("fairseq-train")[-1].replace("\\\n", "")) == words
+    assert " \\\n    --target-columns 'y one,z' \\\n" in text
+    assert text.endswith(" \\\n    --cpu\n")
+    words = shlex.split(text.split("fairseq-train")[-2].replace("\\\n", ""))
+    assert words == training.words_of(line())
 
 
 def test_the_metric_that_selects():
@@ -148,7 +153,7 @@ def run(tmp_path, monkeypatch):
         program = f"print({text!r}, end=''); raise SystemExit({code})"
         monkeypatch.setattr(training, "PROGRAM", [sys.executable, "-c", program])
         epochs = []
-        training.run_training(tmp_path, ["--save-dir", "model"], epochs.append)
+        training.run_training(tmp_path, {"save_dir": "model"}, epochs.append)
         return epochs
 
     return run

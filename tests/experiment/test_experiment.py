@@ -90,7 +90,7 @@ def test_what_auto_makes(experiment):
 def test_a_target_that_cannot_be_named_alone(experiment):
     experiment.table.targets = TargetSchema(["1,2-a"])
     experiment.table.extra_names = ["1,3-a"]
-    assert "--target-columns=1?2-a" in experiment.line(Member(0, SCRATCH))
+    assert experiment.line(Member(0, SCRATCH))["target_columns"] == "1?2-a"
     set_model(experiment, SCRATCH)
     experiment.check()
     experiment.table.extra_names = ["1.2-a"]

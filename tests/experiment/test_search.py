@@ -20,11 +20,10 @@ def search(tmp_path):
     are the options that were tried, the warnings, and the steps of the progress bar."""
 
     def search(trials, values_of, rises=False, start="start.pt", **options):
-        def train(words, epochs):
-            number = len(search.tried)
-            found = values_of(number, words[0])
-            search.tried.append(words[0])
-            folder = tmp_path / words[2]
+        def train(line):
+            found = values_of(len(search.tried), line["trial"])
+            search.tried.append(line["trial"])
+            folder = tmp_path / line["save_dir"]
             folder.mkdir(parents=True, exist_ok=True)
             failed = isinstance(found, Exception)
             lines = [
@@ -42,7 +41,7 @@ def search(tmp_path):
             folder=tmp_path,
             start=start,
             metric=lambda run: Metric("rmse", rises),
-            line=lambda member, options: [options, "--save-dir", ""],
+            line=lambda member, options: {"trial": options},
             train=train,
             warn=search.warned.append,
             bar=search.bar,
