@@ -148,7 +148,7 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
     Returns:
         None without a curve.
     """
-    found = [curve for curve in curves.values() if "loss" in curve]
+    found = [curve for curve in curves.values() if ("loss", "train") in curve]
     if not found:
         return None
     lines = [(0, "loss", "train", ":"), (0, "loss", "valid", "-")]
@@ -156,10 +156,9 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
     figure, axes = panels(lines[-1][0] + 1)
     for number, curve in enumerate(found):
         for panel, name, split, style in lines:
-            points = curve.get(name, {}).get(split, [])
-            x, y = zip(*points) if points else ((), ())
+            points = curve.get((name, split), {})
             axes[panel].plot(
-                *(x, y, style),
+                *([*points], [*points.values()], style),
                 color=f"C{number % 10}",
                 linewidth=1,
                 label=split if number == 0 else None,

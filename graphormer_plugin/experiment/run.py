@@ -11,8 +11,9 @@ import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256, home_path
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.datasets.csv_file import CSV
+from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.plan import Experiment, fitted_rows
@@ -127,12 +128,7 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     """Settings and digests of files that the results depend on."""
     found = {name: x for name, x in vars(settings).items() if name not in PLACES}
     found["ratios"] = settings.shares
-    path = home_path(settings.table)
-    if path.is_dir():
-        table = open_table(path)
-        found["sha256"] = table.digest(0, table.count())
-    else:
-        found["sha256"] = file_sha256(path)
+    found["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
     if start is not None and start.path.exists():
         found["start_sha256"] = file_sha256(start.path)
     return found

@@ -67,8 +67,9 @@ def search(experiment: Experiment) -> Training:
         values: list[float] = []
         try:
             experiment.train(line)
-            curves = read_curves(folder / name / LOG_FILE).get(metric.name, {})
-            values = [y for _, y in curves.get("valid", []) if math.isfinite(y)]
+            curves = read_curves(folder / name / LOG_FILE)
+            points = curves.get((metric.name, "valid"), {})
+            values = [y for y in points.values() if math.isfinite(y)]
         except DatasetError as error:
             experiment.warn(f"{TRIALS_FOLDER}/{name} failed: {error}")
         for checkpoint in (folder / name).glob("*.pt"):

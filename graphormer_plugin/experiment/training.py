@@ -31,7 +31,8 @@ PROGRAM = [sys.executable, "-m", "fairseq_cli.train"]
 ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
-Curves = dict[str, dict[str, list[tuple[float, float]]]]
+# Values by the number of updates, by the name of the statistic and train or valid.
+Curves = dict[tuple[str, str], dict[float, float]]
 
 
 @dataclass(frozen=True)
@@ -193,20 +194,16 @@ def statistics_of(line: str) -> dict[str, Any]:
 
 
 def read_curves(path: Path) -> Curves:
-    """Curves of a log: name, then train or valid, to (updates, value); empty without the
-    file. A resumed run may repeat an epoch: the last value counts."""
-    if not path.exists():
-        return {}
-    curves: dict[str, dict[str, dict[float, float]]] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    """Curves of a log; empty without the file. A resumed run may repeat an epoch: the
+    last value counts."""
+    curves: Curves = {}
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    for line in text.splitlines():
         statistics = statistics_of(line)
         for key, value in statistics.items():
             split, _, name = key.partition("_")
             updates = statistics.get(f"{split}_num_updates")
-            if split in ("train", "valid") and updates is not None:
-                points = curves.setdefault(name, {}).setdefault(split, {})
+            if updates is not None:
+                points = curves.setdefault((name, split), {})
                 points[float(updates)] = float(value)
-    return {
-        name: {split: sorted(points.items()) for split, points in splits.items()}
-        for name, splits in curves.items()
-    }
+    return curves

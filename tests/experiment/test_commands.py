@@ -163,10 +163,9 @@ def test_epochs_and_curves(run, tmp_path):
     assert run(LOG) == [1, 2, 2]
     log = tmp_path / "model/train.log"
     assert log.read_text() == LOG
-    assert training.read_curves(log)["loss"] == {
-        "train": [(3.0, 2.0), (6.0, 0.9)],
-        "valid": [(3.0, 1.5)],
-    }
+    curves = training.read_curves(log)
+    assert curves["loss", "train"] == {3.0: 2.0, 6.0: 0.9}
+    assert curves["loss", "valid"] == {3.0: 1.5}
     assert training.read_curves(tmp_path / "none.log") == {}
 
 
