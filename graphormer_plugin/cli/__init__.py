@@ -1,4 +1,4 @@
-"""Commands beside fairseq's own."""
+"""Shared parts of the commands: parsers, lines of output, and errors as one line."""
 
 import argparse
 import functools
@@ -18,8 +18,8 @@ Command = Callable[[Sequence[str] | None], int | None]
 
 
 class CommandParser(argparse.ArgumentParser):
-    """Answers a wrong argument in one line, without a page of usage, and has the
-    ``--debug`` of `command`."""
+    """Parser that answers a wrong argument in one line, without a page of usage, and has
+    the ``--debug`` of `command`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -27,11 +27,12 @@ class CommandParser(argparse.ArgumentParser):
         self.add_argument("--debug", action="store_true", help=text)
 
     def error(self, message: str) -> NoReturn:
+        """Exit with a line."""
         self.exit(EXIT_BAD_INPUT, f"error: {message}; --help lists the options\n")
 
 
 def not_empty(text: str) -> str:
-    """Type of an argument that names a file: an empty one would be the current folder."""
+    """Type of an argument that names a file: empty text would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty, expected a name")
     return text
@@ -65,31 +66,30 @@ def complain(text: str) -> None:
 
 
 def lose(name: str) -> None:
-    """Send what a standard stream has and gets to nowhere, or Python would fail at its
-    end."""
-    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+    """Redirect a broken standard stream to os.devnull, also for the text that it still
+    holds, which Python writes at its end."""
+    with open(os.devnull, "w", encoding="utf-8") as devnull:
         try:
-            os.dup2(nowhere.fileno(), getattr(sys, name).fileno())
+            os.dup2(devnull.fileno(), getattr(sys, name).fileno())
         except OSError:  # it has no number
             setattr(sys, name, io.StringIO())
 
 
 def mend_streams() -> None:
-    """Make a standard stream take all text: characters that its encoding lacks are
-    escaped, and one that is closed goes nowhere (Python has None for it, and its number
-    would be that of the next file)."""
+    """Make standard streams take all text: characters that an encoding lacks are escaped,
+    and a closed stream, for which Python has None, becomes os.devnull."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:
+        if stream is None:  # the next file would have its number otherwise
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
 
 
 def command(function: Command) -> Command:
-    """Decorator of a command's ``main(argv=None)``: bad input gives one line.
+    """Decorator of a command's ``main(argv=None)``: bad input gives a single line.
 
-    The message of a ValueError (all errors of the data layer are one), of an OSError or of
+    The message of a ValueError (so of all errors of the data layer), of an OSError or of
     memory that runs out goes to standard error, and the exit code is 2; for Ctrl-C it is
     130. With ``--debug`` among the arguments, the exception is not caught.
     """

@@ -58,7 +58,7 @@ def figures(
 @rc_context({"text.parse_math": False})  # a name may have a $
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     """Predictions of the test molecules of all replicates: parity plots for numbers,
-    ROC curves for classes, one panel for each of the first targets that have a metric.
+    ROC curves for classes, a panel for each of the first targets that have a metric.
     """
     if table.targets.kind == "multiclass":
         return confusion_figure(table, runs)

@@ -56,7 +56,7 @@ def forest_predictions(
     classes: int = 0,
     weights: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Predictions of random forests, one per target.
+    """Predictions of a random forest per target.
 
     Args:
         table: Features [n, F], NaN where missing.

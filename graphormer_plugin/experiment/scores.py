@@ -28,7 +28,7 @@ class Metric:
     rises: bool
 
     def is_defined(self, labels: np.ndarray) -> bool:
-        """Whether it has a value for labels [n, T]; a mean over targets that have one."""
+        """Whether it has a value for labels [n, T], a mean over targets with a value."""
         if self.name not in ("roc_auc", "ap"):
             return not np.isnan(labels).all()
         return any({0.0, 1.0} <= {*column.tolist()} for column in labels.T)
@@ -69,7 +69,7 @@ FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
-    """A metric of one target; NaN if it is undefined.
+    """A metric of a target; NaN if it is undefined.
 
     Args:
         name: Of `METRICS`.
@@ -112,7 +112,7 @@ def scores(
 
 
 def main_score(kind: str, predicted: np.ndarray, labels: np.ndarray) -> float:
-    """The main metric, its mean over the targets that have one."""
+    """The main metric, a mean over the targets with a value."""
     name = MAIN[kind].name
     return mean_of_defined(
         [score(name, *pair) for pair in pairs(kind, predicted, labels)]
@@ -120,7 +120,7 @@ def main_score(kind: str, predicted: np.ndarray, labels: np.ndarray) -> float:
 
 
 def spread(values: Sequence[float], metric: str) -> str:
-    """``mean ± standard deviation`` of a metric; the mean alone of one value."""
+    """``mean ± standard deviation`` of a metric; a single value alone."""
     values = [value for value in values if not math.isnan(value)]
     if not values:
         return "-"

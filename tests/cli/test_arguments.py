@@ -18,23 +18,14 @@ from graphormer_plugin.cli import (
 )
 
 COMMANDS = [convert, explain, predict, preprocess, train]
-
-
-@pytest.mark.parametrize("module", COMMANDS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize(
-    "arguments", [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
-)
-def test_a_wrong_argument_is_one_line(module, arguments, capsys):
-    with pytest.raises(SystemExit) as stop:
-        module.main(arguments)
-    assert stop.value.code == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: ") and line.endswith("; --help lists the options")
+WRONG = [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
 
 
 @pytest.mark.parametrize(
-    "module, arguments, name",
+    "module, arguments, empty",
     [
+        *((module, words, "") for module in COMMANDS for words in WRONG),
+        # An empty name would be the current folder.
         (convert, ["--info", ""], "IN"),
         (explain, ["", "C", "x.svg"], "CKPT"),
         (predict, ["", "in.csv", "out.csv"], "CKPT"),
@@ -42,12 +33,15 @@ def test_a_wrong_argument_is_one_line(module, arguments, capsys):
         (train, [""], "TABLE"),
     ],
 )
-def test_an_empty_argument(module, arguments, name, capsys):
-    """It would be the current folder."""
-    with pytest.raises(SystemExit, match="2"):
+def test_a_wrong_argument_is_one_line(module, arguments, empty, capsys):
+    with pytest.raises(SystemExit) as stop:
         module.main(arguments)
+    assert stop.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"error: argument {name}: it is empty, expected a name; ")
+    text = (
+        f"error: argument {empty}: it is empty, expected a name" if empty else "error: "
+    )
+    assert line.startswith(text) and line.endswith("; --help lists the options")
 
 
 def test_a_terminal_that_lacks_a_character(monkeypatch):
@@ -82,17 +76,15 @@ def test_closed_streams(monkeypatch, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.fixture(params=["full", "closed pipe"])
+@pytest.fixture(params=["No space left on device", "Broken pipe"])
 def unwritable(request):
-    """A stream, and what it says."""
-    if request.param == "full":
-        stream, reason = open("/dev/full", "w"), "No space left on device"
-    else:
-        end, start = os.pipe()
+    """A stream, and the reason that it gives."""
+    path = "/dev/full"
+    if request.param == "Broken pipe":
+        end, path = os.pipe()
         os.close(end)
-        stream, reason = open(start, "w"), "Broken pipe"
-    with stream:
-        yield stream, reason
+    with open(path, "w") as stream:
+        yield stream, request.param
 
 
 def test_standard_output_that_cannot_be_written(unwritable, monkeypatch, capsys):
@@ -108,9 +100,7 @@ def test_standard_output_that_cannot_be_written(unwritable, monkeypatch, capsys)
 
     assert main([]) == 0 and done == ["a", "b"]
     (line,) = capsys.readouterr().err.splitlines()
-    assert line == (
-        f"warning: standard output cannot be written, its lines are lost: {reason}"
-    )
+    assert line.startswith("warning: standard output") and line.endswith(reason)
 
 
 def test_standard_error_that_cannot_be_written(unwritable, monkeypatch):

@@ -67,13 +67,9 @@ def test_what_auto_makes(experiment):
     assert experiment.models == [HEAD, FINETUNE]
     experiment.settings = Settings("a.csv", "out")
     assert experiment.models == [HEAD]
-    for name, value in {
-        "ensemble": 2,
-        "descriptors": True,
-        "trials": 1,
-        "lr": 1.0,
-    }.items():
-        assert Settings("a.csv", "out", **{name: value}).training_flags == [f"--{name}"]
+    options = {"ensemble": 2, "descriptors": True, "trials": 1, "lr": 1.0}
+    given = Settings("a.csv", "out", **options).training_flags
+    assert {*given} == {"--ensemble", "--descriptors", "--trials", "--lr"}
     many = np.arange(MANY_MOLECULES) % 8
     experiment.splits = [SPLIT, SPLIT | {"train": many[1:]}]
     assert experiment.models == [HEAD]
