@@ -1,7 +1,8 @@
 """The experiment that all steps share: its data, models and lines of fairseq-train."""
 
+import contextlib
 import fnmatch
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -288,20 +289,22 @@ class Experiment:
         """Steps of the progress bar that a model takes."""
         return HEAD_STEPS if model == HEAD else self.options(model).epochs
 
+    @contextlib.contextmanager
+    def progress(self, title: str, steps: int) -> Iterator[None]:
+        """Show a title in the progress bar, and in the end that its steps are done."""
+        self.bar.set_description(title)
+        end = self.bar.n + steps
+        yield
+        self.bar.update(end - self.bar.n)  # a training may stop early
+
     def train(self, options: dict[str, Any]) -> None:
-        """Run fairseq-train and show its progress."""
-        done, epochs = 0, options["max_epoch"]
+        """Run fairseq-train and show its epochs in the progress bar."""
+        start = self.bar.n
 
         def on_epoch(epoch: int) -> None:
-            nonlocal done
-            self.bar.update(epoch - done)
-            done = epoch
+            self.bar.update(start + epoch - self.bar.n)
 
-        try:
-            run_training(self.folder, options, on_epoch)
-        finally:
-            self.bar.total -= epochs - done  # it stopped early
-            self.bar.refresh()
+        run_training(self.folder, options, on_epoch)
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: of the molecules times of the classes, which

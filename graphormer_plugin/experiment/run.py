@@ -16,7 +16,7 @@ from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
-from graphormer_plugin.experiment.plan import Experiment, fitted_rows
+from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
 from graphormer_plugin.experiment.results import Run, write_text
@@ -50,6 +50,7 @@ WRITTEN = (  # in each
     SUMMARY_FILE,
     REPORT_FILE,
 )
+FOREST_STEPS = 10  # of the progress bar; an epoch is one
 PLACES = ("table", "folder", "device")  # settings that results do not depend on
 
 
@@ -136,34 +137,38 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
 
 def do_runs(experiment: Experiment) -> list[Run]:
     """Train and predict, but for the models that are there."""
-    experiment.bar.total = steps.missing_steps(experiment)
-    if experiment.settings.trials:
+    settings, members = experiment.settings, experiment.members()
+    experiment.bar.total = sum(experiment.cost(member.model) for member in members)
+    experiment.bar.total += FOREST_STEPS * len(experiment.splits)
+    if settings.trials:
         experiment.searched = search(experiment)
     steps.write_commands(experiment)
     runs, table = [], experiment.table
     for number, split in enumerate(experiment.splits):
-        run = Run(split)
+        run, name = Run(split), settings.run_name(number + 1)
         of_mean = mean_labels(
             table.labels[fitted_rows(split)], table.targets.num_classes
         )
         shape = (len(table.labels), len(of_mean))
         run.predictions[results.MEAN] = Prediction(np.broadcast_to(of_mean, shape))
-        run.predictions[results.FOREST] = steps.forest(experiment, number)
-        members: dict[str, list[Prediction]] = {}
-        for member in experiment.members():
-            if member.run != number:
-                continue
+        with experiment.progress(f"{name}, random forest", FOREST_STEPS):
+            run.predictions[results.FOREST] = steps.forest(experiment, number)
+        found: dict[str, list[Prediction]] = {}
+        for member in (member for member in members if member.run == number):
+            model, title = member.model, f"{name}, {TITLES[member.model]}"
+            if model != HEAD:
+                title += f" {member.number + 1}"
             try:
-                found = steps.model_predictions(experiment, member)
+                with experiment.progress(title, experiment.cost(model)):
+                    predicted = steps.model_predictions(experiment, member)
             except (ValueError, MemoryError) as error:
-                if member.model != HEAD or len(experiment.models) == 1:
+                if model != HEAD or len(experiment.models) == 1:
                     raise
                 reason = str(error) or "not enough memory"
-                name = experiment.settings.run_name(number + 1)
                 experiment.warn(f"{name} has no head: {reason}")
             else:
-                members.setdefault(member.model, []).append(found)
-        steps.choose(experiment, run, number, members)
+                found.setdefault(model, []).append(predicted)
+        steps.choose(experiment, run, number, found)
         # Not by other runs: their validation molecules may be test molecules of this run.
         run.scale = results.calibration(table, [run])
         runs.append(run)

@@ -63,10 +63,10 @@ def search(experiment: Experiment) -> Training:
         name = f"trial{done + 1}"
         line = experiment.line(Member(0, model), options(trial))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
-        experiment.bar.set_description(f"{TRIALS_FOLDER}, {name}")
         values: list[float] = []
         try:
-            experiment.train(line)
+            with experiment.progress(f"{TRIALS_FOLDER}, {name}", base.epochs):
+                experiment.train(line)
             curves = read_curves(folder / name / LOG_FILE)
             points = curves.get((metric.name, "valid"), {})
             values = [y for y in points.values() if math.isfinite(y)]

@@ -24,22 +24,10 @@ from graphormer_plugin.finetune.fit_head import (
 )
 from graphormer_plugin.inference.array_file import weights_digest
 from graphormer_plugin.inference.checkpoint import write_file
-from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.head import HEAD_FILE, Head
 from graphormer_plugin.inference.values import Prediction, combined
 
 PREDICTIONS = "predictions.npz"
-FOREST_STEPS = 10  # of the progress bar; an epoch is one
-
-
-def missing_steps(experiment: Experiment) -> int:
-    """Steps of the progress bar that forests and models will take."""
-    forests = (forest_file(run) for run in range(len(experiment.splits)))
-    total = FOREST_STEPS * sum(not (experiment.folder / f).exists() for f in forests)
-    for member in experiment.members():
-        if not is_made(experiment, member):
-            total += experiment.cost(member.model)
-    return total
 
 
 def is_made(experiment: Experiment, member: Member) -> bool:
@@ -68,7 +56,6 @@ def forest(experiment: Experiment, run: int) -> Prediction:
 
     def fit() -> dict[str, np.ndarray]:
         table, settings = experiment.table, experiment.settings
-        experiment.bar.set_description(f"{settings.run_name(run + 1)}, random forest")
         parts = list(experiment.features().values())
         split = experiment.splits[run]
         rows, test = fitted_rows(split), split["test"]
@@ -85,44 +72,33 @@ def forest(experiment: Experiment, run: int) -> Prediction:
         )
         values = np.full((len(table.labels), predicted.shape[1]), np.nan)
         values[test] = predicted
-        experiment.bar.update(FOREST_STEPS)
         return {"values": values}
 
     return Prediction(**kept_arrays(experiment.folder / forest_file(run), fit))
 
 
 def model_predictions(experiment: Experiment, member: Member) -> Prediction:
-    """Predictions of a model [n, C], which is made first if a file of it is missing."""
-    save_dir, table = experiment.folder / member.save_dir, experiment.table
-    path, best = save_dir / PREDICTIONS, save_dir / BEST
-    title = experiment.settings.run_name(member.run + 1)
-    title += f", {TITLES[member.model]}"
-    if member.model == HEAD:
-        experiment.bar.set_description(title)
-        if not is_made(experiment, member):
-            path.unlink(missing_ok=True)
+    """Predictions of a model [n, C]. It is made first if a file of it is missing, from
+    the checkpoint of its training if there is one."""
+    save_dir = experiment.folder / member.save_dir
+    path = save_dir / PREDICTIONS
+    if not is_made(experiment, member):
+        path.unlink(missing_ok=True)
+    if not (save_dir / BEST).exists():  # a training that goes on may not write it again
+        (save_dir / LAST).unlink(missing_ok=True)
+    predict = head_predictions if member.model == HEAD else trained_predictions
+    found = kept_arrays(path, lambda: predict(experiment, member)._asdict())
+    return Prediction(**found)
 
-        def fit() -> dict[str, np.ndarray | None]:
-            found = head_predictions(experiment, member)
-            experiment.bar.update(experiment.cost(HEAD))
-            return found._asdict()
 
-        return Prediction(**kept_arrays(path, fit))
-    experiment.bar.set_description(f"{title} {member.number + 1}")
-    if not best.exists():  # a training that goes on would not write it again
-        for file in (save_dir / LAST, path, domain_file(best)):
-            file.unlink(missing_ok=True)
-    if not path.exists():  # the training may be unfinished
-        experiment.train(experiment.line(member))
-    if not (path.exists() and domain_file(best).exists()):
-        smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
-        save_training_domain(best, smiles, experiment.device)
-
-    def predict() -> dict[str, np.ndarray | None]:
-        predictor = hub.load(best).to(experiment.device)
-        return predictor.estimate(table.smiles, extra=table.extra)._asdict()
-
-    return Prediction(**kept_arrays(path, predict))
+def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
+    """Train a model, which ends at once if it is trained, and predict all molecules."""
+    table, best = experiment.table, experiment.folder / member.save_dir / BEST
+    experiment.train(experiment.line(member))
+    smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
+    save_training_domain(best, smiles, experiment.device)
+    predictor = hub.load(best).to(experiment.device)
+    return predictor.estimate(table.smiles, extra=table.extra)
 
 
 def head_predictions(experiment: Experiment, member: Member) -> Prediction:

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tqdm import tqdm
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import steps
@@ -47,7 +48,7 @@ def experiment(tmp_path, monkeypatch):
         [("molecules.csv", "split1")],
         Start({"finetune_from_model": "/a b/start.pt"}, tmp_path, "grpe_tiny", 12),
         warnings.append,
-        bar=SimpleNamespace(total=0),
+        bar=tqdm(disable=True),
     )
     result.errors = {HEAD: 0.5, FINETUNE: 0.25}
 

@@ -244,7 +244,6 @@ def test_the_forest_predicts_what_is_read(experiment, monkeypatch):
     monkeypatch.setattr(plan.Experiment, "features", lambda _: {"a": features})
     experiment.table.weights = None
     experiment.splits = [SPLIT | {"test": np.array([11, 3])}]
-    experiment.bar.set_description = experiment.bar.update = lambda _: None
     for _ in range(2):
         found = forest(experiment, 0).values
         assert found.shape == (12, 1) and np.isfinite(found[[3, 11]]).all()

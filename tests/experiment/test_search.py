@@ -1,5 +1,6 @@
 """Search of the options of a training."""
 
+import contextlib
 import json
 import sys
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ BASE = TRAININGS[FINETUNE]
 @pytest.fixture
 def search(tmp_path):
     """Function: search with a training that has the metric of a function. Its attributes
-    are the options that were tried, the warnings, and the steps of the progress bar."""
+    are the options that were tried, and the warnings."""
 
     def search(trials, values_of, rises=False, start="start.pt", **options):
         def train(line):
@@ -35,7 +36,6 @@ def search(tmp_path):
             if failed:
                 raise found
 
-        search.bar = SimpleNamespace(total=0, set_description=lambda text: None)
         experiment = SimpleNamespace(
             settings=Settings("a.csv", str(tmp_path), trials=trials, **options),
             folder=tmp_path,
@@ -44,7 +44,8 @@ def search(tmp_path):
             line=lambda member, options: {"trial": options},
             train=train,
             warn=search.warned.append,
-            bar=search.bar,
+            progress=lambda title, steps: contextlib.nullcontext(),
+            bar=SimpleNamespace(total=0),
         )
         return searching.search(experiment)
 
@@ -68,7 +69,7 @@ def test_the_best_options_of_all_trials_also_after_a_kill(search, tmp_path):
         search(8, killed)
     assert len(search.tried) == 3
     found = search(8, best_without)
-    assert len(search.tried) == 8 and search.bar.total == 5 * BASE.epochs
+    assert len(search.tried) == 8
     assert found == min(search.tried, key=lambda one: one.dropout + one.frozen)
     assert (found.epochs, found.patience) == (BASE.epochs, BASE.patience)
     assert all(1e-4 <= one.lr <= 1e-2 for one in search.tried)
