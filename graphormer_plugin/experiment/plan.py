@@ -299,12 +299,10 @@ class Experiment:
 
     def train(self, options: dict[str, Any]) -> None:
         """Run fairseq-train and show its epochs in the progress bar."""
-        start = self.bar.n
-
-        def on_epoch(epoch: int) -> None:
-            self.bar.update(start + epoch - self.bar.n)
-
-        run_training(self.folder, options, on_epoch)
+        start, bar = self.bar.n, self.bar
+        run_training(
+            self.folder, options, lambda epoch: bar.update(start + epoch - bar.n)
+        )
 
     def label_weights(self, rows: np.ndarray) -> np.ndarray | None:
         """Weights of all labels [n, T]: of the molecules times of the classes, which
@@ -329,10 +327,11 @@ class Experiment:
     def features(self) -> dict[str, np.ndarray]:
         """Fingerprints and descriptors of all molecules, computed once, and further
         columns; see `raw_features`."""
-
-        def compute() -> dict[str, np.ndarray]:
-            blocks = ("fingerprint", "descriptors")
-            return {name: raw_features(name, None, self.molecules) for name in blocks}
-
-        columns = {"extra": self.table.extra} if self.settings.extra_columns else {}
-        return kept_arrays(self.folder / "data/features.npz", compute) | columns
+        blocks = ("fingerprint", "descriptors")
+        found = kept_arrays(
+            self.folder / "data/features.npz",
+            lambda: {b: raw_features(b, None, self.molecules) for b in blocks},
+        )
+        return found | (
+            {"extra": self.table.extra} if self.settings.extra_columns else {}
+        )

@@ -1,5 +1,7 @@
 """Steps of an experiment. Each leaves a file, and makes only a file that is missing."""
 
+import functools
+
 import numpy as np
 
 from graphormer_plugin import hub
@@ -45,11 +47,6 @@ def write_commands(experiment: Experiment) -> None:
     write_text(experiment.folder / COMMANDS_FILE, shell_lines(lines, comments))
 
 
-def forest_file(run: int) -> str:
-    """Predictions of the random forest of a run, in the folder of the experiment."""
-    return f"replicate{run + 1}/forest/{PREDICTIONS}"
-
-
 def forest(experiment: Experiment, run: int) -> Prediction:
     """Predictions of the random forest [n, C]: NaN but for test molecules, the only ones
     that a file shows."""
@@ -74,7 +71,8 @@ def forest(experiment: Experiment, run: int) -> Prediction:
         values[test] = predicted
         return {"values": values}
 
-    return Prediction(**kept_arrays(experiment.folder / forest_file(run), fit))
+    path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
+    return Prediction(**kept_arrays(path, fit))
 
 
 def model_predictions(experiment: Experiment, member: Member) -> Prediction:
@@ -119,13 +117,11 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     state["cfg"]["task"]["max_atoms"] = settings.max_atoms
     save_dir.mkdir(parents=True, exist_ok=True)
     write_file(state, save_dir / BEST)
-
-    def embed() -> dict[str, np.ndarray]:
-        predictor = hub.load(save_dir / BEST, head=None).to(experiment.device)
-        return {"vectors": predictor.embed(table.smiles)}
-
-    # All replicates share the vectors.
-    raw = kept_arrays(experiment.folder / "data/vectors.npz", embed)
+    load = functools.partial(hub.load, save_dir / BEST, head=None)
+    raw = kept_arrays(  # which all replicates share
+        experiment.folder / "data/vectors.npz",
+        lambda: {"vectors": load().to(experiment.device).embed(table.smiles)},
+    )
     raw |= experiment.features()
 
     def fit(rows: np.ndarray) -> Head:
