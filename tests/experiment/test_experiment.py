@@ -156,40 +156,29 @@ def test_heads_alone_need_labels(experiment, by_weight):
         experiment.check()
 
 
-def test_what_flatters_or_misses_something(experiment, monkeypatch):
-    monkeypatch.setattr(plan, "FEW_TESTED", 1)
-    assert experiment.warnings() == []
-    monkeypatch.setattr(plan, "MAX_ROWS", 9)
-    experiment.settings = Settings("a.csv", "out", trials=2)
-    assert experiment.warnings() == ["heads are fitted to 9 of 10 molecules"]
-    experiment.splits = [SPLIT, SPLIT]  # with two seeds of the models
-    assert len(experiment.warnings()) == 1
-    experiment.splits = [SPLIT, SPLIT | {"test": np.array([8])}]
-    assert experiment.warnings()[1].startswith("--trials searches on the first split, ")
-    experiment.start = None
-    assert [text[:12] for text in experiment.warnings()] == [
-        "no pre-train",
-        "--trials sea",
-    ]
-
-
-def test_few_test_molecules(experiment, monkeypatch):
+def test_limits_of_the_results(experiment, monkeypatch):
     (text,) = experiment.warnings()
     assert text == (
         "metrics of test say little, it has 2 molecules with a label; --folds K tests "
         "every molecule once"
     )
-    experiment.table.given_split = SPLIT
-    experiment.table.labels = np.where(np.arange(12) == 11, np.nan, LABELS[:, 0])[
-        :, None
-    ]
-    assert experiment.warnings() == [
-        "metrics of test say little, it has 1 molecule with a label"
-    ]
-    # Those of all runs count, each once.
     monkeypatch.setattr(plan, "FEW_TESTED", 3)
+    monkeypatch.setattr(plan, "MAX_ROWS", 9)
+    experiment.settings = Settings("a.csv", "out", trials=2)
+    # Test molecules of all runs count, each once; two runs may differ in their seeds.
+    experiment.splits = [SPLIT, SPLIT]
+    assert len(experiment.warnings()) == 2
     experiment.splits = [SPLIT, SPLIT | {"test": np.array([8, 9])}]
-    assert experiment.warnings() == []
+    first, second = experiment.warnings()
+    assert first == "heads are fitted to 9 of 10 molecules"
+    assert second.startswith("--trials searches on the first split, ")
+    experiment.start = None
+    texts = experiment.warnings()
+    assert [text[:8] for text in texts] == ["no pre-t", "--trials"]
+    experiment.splits, experiment.table.given_split = [SPLIT], SPLIT
+    experiment.table.labels = np.where(np.arange(12) == 11, np.nan, LABELS.T).T
+    text = "metrics of test say little, it has 1 molecule with a label"
+    assert experiment.warnings()[1] == text
 
 
 def test_weights_of_labels(experiment):
