@@ -16,11 +16,7 @@ from graphormer_plugin.experiment.scores import scores
 from graphormer_plugin.experiment.splits import SPLITS, scored_labels
 from graphormer_plugin.experiment.table import Split, Table
 from graphormer_plugin.inference.calibration import spread_scale
-from graphormer_plugin.inference.columns import (
-    COMPARED,
-    free_names,
-    prediction_columns,
-)
+from graphormer_plugin.inference.columns import COMPARED, free_names, prediction_columns
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.values import Prediction, SpreadScale
 
@@ -193,14 +189,12 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
 
 def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
-    scale = calibration(table, runs)
-    factors = zip(table.targets.names, scale.factor.tolist())
-    floors = zip(table.targets.names, scale.floor.tolist())
+    scale, names = calibration(table, runs), table.targets.names
     write_folder(
         folder,
         [path for run in runs for path in run.checkpoints],
-        {name: factor for name, factor in factors if factor != 1},
-        {name: floor for name, floor in floors if floor},
+        {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
+        {name: x for name, x in zip(names, scale.floor.tolist()) if x},
         [weight for run in runs for weight in run.weights],
     )
 

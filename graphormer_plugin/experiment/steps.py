@@ -12,12 +12,7 @@ from graphormer_plugin.experiment.scores import MAIN, main_score, spread
 from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.splits import scored_labels
 from graphormer_plugin.experiment.starts import start_state
-from graphormer_plugin.experiment.training import (
-    BEST,
-    COMMANDS_FILE,
-    LAST,
-    shell_lines,
-)
+from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, LAST, shell_lines
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
     fit_on_features,

@@ -83,8 +83,10 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
     words = []
     for name, value in options.items():
         flag, text = flag_of(name), str(value)
-        one_word = [flag] if value is True else [f"{flag}={text}"]
-        words += one_word if value is True or text.startswith("-") else [flag, text]
+        if value is True:
+            words.append(flag)
+        else:
+            words += [f"{flag}={text}"] if text.startswith("-") else [flag, text]
     return words
 
 
@@ -165,7 +167,7 @@ def run_training(
                 if error := ERROR.search(line):
                     reason = error[1] or error[2]
                 statistics = statistics_of(line)
-                if any(name.startswith("train_") for name in statistics):
+                if "train_num_updates" in statistics:
                     on_epoch(statistics["epoch"])
             process.wait()
         finally:

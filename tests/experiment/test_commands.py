@@ -15,12 +15,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment import training
 from graphormer_plugin.experiment.plan import Member
-from graphormer_plugin.experiment.settings import (
-    FINETUNE,
-    SCRATCH,
-    TRAININGS,
-    Settings,
-)
+from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS, Settings
 from support.training import forked
 
 
@@ -136,7 +131,7 @@ def test_a_training_ends_with_its_parent():
     assert ending(os.getppid()) == 1  # another parent: the own one has died
 
 
-LOG = """INFO | train_inner | {"epoch": 1, "update": 0.5, "loss": "3"}
+LOG = """INFO | train_inner | {"epoch": 1, "loss": "3", "train_wall": "2"}
 INFO | train | {"epoch": 1, "train_loss": "2", "train_num_updates": "3"}
 INFO | valid | {"epoch": 1, "valid_loss": "1.5", "valid_num_updates": "3"}
 INFO | train | {"epoch": 2, "train_loss": "1", "train_num_updates": "6"}
