@@ -148,13 +148,13 @@ def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:
     Returns:
         None without a curve.
     """
-    found = [curve for curve in curves.values() if ("loss", "train") in curve]
-    if not found:
+    trainings = [curve for curve in curves.values() if ("loss", "train") in curve]
+    if not trainings:
         return None
     lines = [(0, "loss", "train", ":"), (0, "loss", "valid", "-")]
     lines += [(1, metric, "valid", "-")] if metric != "loss" else []
     figure, axes = panels(lines[-1][0] + 1)
-    for number, curve in enumerate(found):
+    for number, curve in enumerate(trainings):
         for panel, name, split, style in lines:
             points = curve.get((name, split), {})
             axes[panel].plot(

@@ -141,33 +141,33 @@ class Experiment:
 
     def warnings(self) -> list[str]:
         """Limits of the results, one line each."""
-        found = []
+        texts = []
         if self.start is None and self.settings.model == AUTO:
-            found.append(
+            texts.append(
                 "no pre-trained model ships with this version: training from random "
                 "weights; name one with --start"
             )
         fitted = [fitted_rows(split) for split in self.splits]
         most = max(map(len, fitted))
         if HEAD in self.models and most > MAX_ROWS:
-            found.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
+            texts.append(f"heads are fitted to {MAX_ROWS:,} of {most:,} molecules")
         tested = len({row for split in self.splits for row in self._tested(split)})
         if tested < FEW_TESTED:
             advice = ""
             if not self.settings.folds and self.table.given_split is None:
                 advice = "; --folds K tests every molecule once"
-            found.append(
+            texts.append(
                 f"metrics of test say little, it has {counted(tested, 'molecule')} with "
                 f"a label{advice}"
             )
         if self.settings.trials and any(
             np.isin(split["test"], fitted[0]).any() for split in self.splits
         ):
-            found.append(
+            texts.append(
                 "--trials searches on the first split, with test molecules of others "
                 "among its train and valid: test metrics of those flatter the options"
             )
-        return found
+        return texts
 
     def _tested(self, split: Split) -> list[int]:
         labels = scored_labels(self.table, split, "test")
@@ -328,10 +328,10 @@ class Experiment:
         """Fingerprints and descriptors of all molecules, computed once, and further
         columns; see `raw_features`."""
         blocks = ("fingerprint", "descriptors")
-        found = kept_arrays(
+        arrays = kept_arrays(
             self.folder / "data/features.npz",
             lambda: {b: raw_features(b, None, self.molecules) for b in blocks},
         )
-        return found | (
+        return arrays | (
             {"extra": self.table.extra} if self.settings.extra_columns else {}
         )

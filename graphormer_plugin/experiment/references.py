@@ -75,7 +75,7 @@ def forest_predictions(
     """
     cores = len(os.sched_getaffinity(0))
     options = {"n_estimators": trees, "random_state": seed, "n_jobs": cores}
-    found = np.zeros((len(test), classes or labels.shape[1]))
+    predicted = np.zeros((len(test), classes or labels.shape[1]))
     for target, column in enumerate(labels.T):
         labelled = rows = train[~np.isnan(column[train])]
         if weights is not None:
@@ -83,22 +83,22 @@ def forest_predictions(
         y, places = column[rows], slice(target, target + 1)
         if len(np.unique(y)) < 2:
             if classes:
-                found[:, y.astype(int)] = 1
+                predicted[:, y.astype(int)] = 1
             elif len(labelled):  # also if every weight is 0
-                found[:, target] = y[0] if len(y) else column[labelled].mean()
+                predicted[:, target] = y[0] if len(y) else column[labelled].mean()
             else:
-                found[:, target] = np.nan
+                predicted[:, target] = np.nan
             continue
         of_rows = None if weights is None else weights[rows, target]
         if kind == "regression":
             forest = RandomForestRegressor(max_features=REGRESSION_FEATURES, **options)
             power = -np.frexp(y.std())[1] if y.std() < SMALL_LABELS else 0
             forest.fit(table[rows], np.ldexp(y, power), of_rows)
-            found[:, target] = np.ldexp(forest.predict(table[test]), -power)
+            predicted[:, target] = np.ldexp(forest.predict(table[test]), -power)
         else:
             forest = RandomForestClassifier(**options)
             forest.fit(table[rows], y.astype(int), of_rows)
             chances = forest.predict_proba(table[test])
             places = forest.classes_ if classes else places
-            found[:, places] = chances if classes else chances[:, 1:]
-    return found
+            predicted[:, places] = chances if classes else chances[:, 1:]
+    return predicted

@@ -97,13 +97,13 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
 
 
 def table_rows(
-    found: Sequence[Result], runs: Sequence[Run]
+    results: Sequence[Result], runs: Sequence[Run]
 ) -> dict[str, dict[str, list[float]]]:
     """Test metrics of each run by metric, by the name of the model: references, and the
     chosen models in one row."""
     chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
     rows: dict[str, dict[str, list[float]]] = {}
-    for result in found:
+    for result in results:
         is_reference = result.model in (MEAN, "majority", FOREST)
         if result.split == "test" and not result.target:
             if is_reference or result.chosen == "yes":
@@ -112,13 +112,13 @@ def table_rows(
     return rows
 
 
-def write_results(folder: Path, found: Sequence[Result]) -> None:
+def write_results(folder: Path, results: Sequence[Result]) -> None:
     """Write `RESULTS_FILE`, with empty cells for undefined values."""
     lines = [
         result._replace(
             value="" if result.value != result.value else f"{result.value:.6g}"
         )
-        for result in found
+        for result in results
     ]
     write_csv(folder / RESULTS_FILE, [Result._fields, *lines])
 

@@ -127,12 +127,12 @@ def is_finished(folder: Path) -> bool:
 
 def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     """Settings and digests of files that the results depend on."""
-    found = {name: x for name, x in vars(settings).items() if name not in PLACES}
-    found["ratios"] = settings.shares
-    found["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
+    identity = {name: x for name, x in vars(settings).items() if name not in PLACES}
+    identity["ratios"] = settings.shares
+    identity["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
     if start is not None and start.path.exists():
-        found["start_sha256"] = file_sha256(start.path)
-    return found
+        identity["start_sha256"] = file_sha256(start.path)
+    return identity
 
 
 def do_runs(experiment: Experiment) -> list[Run]:
@@ -153,7 +153,7 @@ def do_runs(experiment: Experiment) -> list[Run]:
         run.predictions[results.MEAN] = Prediction(np.broadcast_to(of_mean, shape))
         with experiment.progress(f"{name}, random forest", FOREST_STEPS):
             run.predictions[results.FOREST] = steps.forest(experiment, number)
-        found: dict[str, list[Prediction]] = {}
+        of_kinds: dict[str, list[Prediction]] = {}
         for member in (member for member in members if member.run == number):
             model, title = member.model, f"{name}, {TITLES[member.model]}"
             if model != HEAD:
@@ -167,8 +167,8 @@ def do_runs(experiment: Experiment) -> list[Run]:
                 reason = str(error) or "not enough memory"
                 experiment.warn(f"{name} has no head: {reason}")
             else:
-                found.setdefault(model, []).append(predicted)
-        steps.choose(experiment, run, number, found)
+                of_kinds.setdefault(model, []).append(predicted)
+        steps.choose(experiment, run, number, of_kinds)
         # Not by other runs: their validation molecules may be test molecules of this run.
         run.scale = results.calibration(table, [run])
         runs.append(run)
@@ -179,9 +179,9 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     """Write predictions, figures, the list of models, the report, and last the names of
     all files."""
     folder, table = experiment.folder, experiment.table
-    found = list(results.all_results(table, runs))
-    rows, metrics = results.table_rows(found, runs), METRICS[table.targets.kind]
-    results.write_results(folder, found)
+    lines = list(results.all_results(table, runs))
+    rows, metrics = results.table_rows(lines, runs), METRICS[table.targets.kind]
+    results.write_results(folder, lines)
     results.write_predictions(folder, table, runs)
     results.write_models(folder, table, runs)
     write_text(folder / SUMMARY_FILE, text_table(rows, metrics) + "\n")

@@ -51,13 +51,13 @@ def search(experiment: Experiment) -> Training:
     worst = -math.inf if metric.rises else math.inf
 
     def options(trial) -> Training:
-        found = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
+        varied = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
         if settings.lr is None:
             low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
-            found["lr"] = trial.suggest_float("lr", low, high, log=True)
+            varied["lr"] = trial.suggest_float("lr", low, high, log=True)
         if model == FINETUNE:
-            found["frozen"] = trial.suggest_categorical("frozen", FROZEN)
-        return dataclasses.replace(base, **found)
+            varied["frozen"] = trial.suggest_categorical("frozen", FROZEN)
+        return dataclasses.replace(base, **varied)
 
     def objective(trial) -> float:
         name = f"trial{done + 1}"

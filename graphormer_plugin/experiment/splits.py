@@ -66,35 +66,35 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, *settings.extra_columns)
     how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
-    found = table.warned + [
+    lines = table.warned + [
         f"the column {name} is not used; --split column:{name}{how} takes it"
         for name in table.extra_names
         if name.lower() == SPLIT and name not in used
     ]
     if table.given_split is not None and settings.replicates > 1:
-        found.append(
+        lines.append(
             f"all replicates have the split of {table.split}: they differ in their seeds"
         )
     if table.failures:
-        found.append(
+        lines.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
             f"listed in {INVALID_FILE}"
         )
     if names := equal_labels(table.labels, table.targets):
-        found.append(f"all labels of {listed(names)} are equal, or missing")
+        lines.append(f"all labels of {listed(names)} are equal, or missing")
     if table.targets.kind == "multiclass" and not any(table.targets.class_names):
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:
-            found.append(f"no molecule has class {listed(map(str, sorted(none)))}")
+            lines.append(f"no molecule has class {listed(map(str, sorted(none)))}")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
             table.targets, table.labels, split, table.keys, table.extra, FITTED
         )
         for text in texts + undefined_metrics(table, split):
-            if number > 1 and text not in found:
+            if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
-            found += [text] if text not in found else []
-    return found
+            lines += [text] if text not in lines else []
+    return lines
 
 
 def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
@@ -120,11 +120,11 @@ def trained_labels(table: Table, split: Split) -> np.ndarray:
 def undefined_metrics(table: Table, split: Split) -> list[str]:
     """Warnings about targets without a main metric in a part of a split."""
     metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
-    found = []
+    lines = []
     unknown = unlearned(table, split)
     if unknown.any():
         counts = "" if table.weights is None else " has a weight above 0"
-        found.append(
+        lines.append(
             f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
             "about it, and metrics leave it out"
         )
@@ -140,8 +140,8 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
         text += f", where {metric.name} has no value"
         if defined.any():
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
-        found.append(text)
-    return found
+        lines.append(text)
+    return lines
 
 
 def write_molecules(

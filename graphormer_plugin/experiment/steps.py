@@ -80,8 +80,8 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
     if not (save_dir / BEST).exists():  # a training that goes on may not write it again
         (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
-    found = kept_arrays(path, lambda: predict(experiment, member)._asdict())
-    return Prediction(**found)
+    arrays = kept_arrays(path, lambda: predict(experiment, member)._asdict())
+    return Prediction(**arrays)
 
 
 def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
@@ -136,13 +136,13 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
         )
 
     of_train, head = fit(split["train"]), fit(fitted_rows(split))
-    found = head.predict_features(raw)
+    predicted = head.predict_features(raw)
     valid = split["valid"]
     of_valid = of_train.predict_features({name: x[valid] for name, x in raw.items()})
-    for all_rows, rows in zip(found, of_valid, strict=True):
+    for all_rows, rows in zip(predicted, of_valid, strict=True):
         all_rows[valid] = rows
     head.save(save_dir / HEAD_FILE)
-    return found
+    return predicted
 
 
 def choose(

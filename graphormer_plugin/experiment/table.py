@@ -202,26 +202,26 @@ def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
             if not is_missing(cell, missing):
                 words[name]["" if is_number(cell) else cell.strip()] += 1
     if not options.target_columns:
-        found = [name for name in names if words[name].keys() == {""}]
-        found = [name for name in found if name.lower() not in NAMES]
-        numbering = table.row_numbers(found)
-        found = [name for name in found if name not in numbering]
-        names = found if len(found) == 1 else table.remaining(special)
+        numeric = [name for name in names if words[name].keys() == {""}]
+        numeric = [name for name in numeric if name.lower() not in NAMES]
+        numbering = table.row_numbers(numeric)
+        numeric = [name for name in numeric if name not in numbering]
+        names = numeric if len(numeric) == 1 else table.remaining(special)
         options = dataclasses.replace(options, target_columns=names)
     if settings.target_kind:
         return options
     counts = [words[name] for name in names]
-    has_numbers, classes = any("" in found for found in counts), options.class_names
-    for name, found in zip(names, counts, strict=True):
-        repeated = 2 < len(found) <= found.total() / 2 and "" not in found
+    has_numbers, classes = any("" in count for count in counts), options.class_names
+    for name, count in zip(names, counts, strict=True):
+        repeated = 2 < len(count) <= count.total() / 2 and "" not in count
         if repeated and not classes:
             raise DatasetError(
-                f"{table.path}: column {name!r} has {len(found)} words "
-                f"({listed(sorted(found))}); for classes give --target-kind "
+                f"{table.path}: column {name!r} has {len(count)} words "
+                f"({listed(sorted(count))}); for classes give --target-kind "
                 "multiclass, and name missing labels with --missing-labels"
             )
     kind = "regression"
-    if any(found.keys() - {""} for found in counts) and (classes or not has_numbers):
+    if any(count.keys() - {""} for count in counts) and (classes or not has_numbers):
         if (len(classes) or max(map(len, counts))) == 2:
             kind = "binary"
         elif classes:

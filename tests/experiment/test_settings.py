@@ -64,34 +64,36 @@ def test_ratios():
             parse_ratios(text)
 
 
-def test_a_folder_belongs_to_one_experiment(tmp_path):
-    folder = tmp_path / "model"
-    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1)})
-    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1)})
-    with pytest.raises(DatasetError, match="another experiment: seed was 1, now 2"):
-        claim(folder, {"seed": 2, "ratios": (0.8, 0.1, 0.1)})
-    with pytest.raises(DatasetError, match='lr was null, now "high"'):
-        claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "lr": "high"})
-    # A folder of an older version goes on with what that version knew.
-    claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "missing_labels": ()})
-    with pytest.raises(DatasetError, match=r'missing_labels was \[\], now \["ND"\]'):
-        claim(folder, {"seed": 1, "ratios": (0.8, 0.1, 0.1), "missing_labels": ("ND",)})
-    (tmp_path / "other").mkdir()
-    claim(tmp_path / "other/model", {"sha256": "ab"})
-    with pytest.raises(
-        DatasetError, match="the table is another file, or has changed;"
-    ):
-        claim(tmp_path / "other/model", {"sha256": "cd"})
-    # Without the start that it had.
-    (folder / "settings.json").write_text('{"seed": 1, "start_sha256": "ab"}')
-    with pytest.raises(DatasetError, match="the pre-trained model is another file, or"):
-        claim(folder, {"seed": 1})
-    for damaged in (b"{", b"[1]", b"3", b"\xff", b"[" * 200_000):
-        (folder / "settings.json").write_bytes(damaged)
-        with pytest.raises(DatasetError, match="settings.json is damaged"):
-            claim(folder, {"seed": 1})
+SAME = {"seed": 1, "ratios": (0.8, 0.1, 0.1)}
+OTHER = "another experiment: "
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"seed": 2}, OTHER + "seed was 1, now 2; name a new folder"),
+        ({"lr": "high"}, OTHER + 'lr was null, now "high"'),
+        ({"missing_labels": ("ND",)}, r'missing_labels was \[\], now \["ND"\]'),
+        ({"sha256": "cd"}, "the table is another file, or has changed;"),
+        ({"start_sha256": None}, "the pre-trained model is another file, or"),
+    ],
+)
+def test_a_folder_belongs_to_one_experiment(tmp_path, change, message):
+    """A folder of an older version goes on with the options that it knew."""
+    digests = {"sha256": "ab", "start_sha256": "ab"}
+    for identity in (SAME, {**SAME, "missing_labels": ()}):
+        claim(tmp_path / "model", identity | digests)
+    with pytest.raises(DatasetError, match=message):
+        claim(tmp_path / "model", SAME | digests | change)
+
+
+@pytest.mark.parametrize("damaged", [b"{", b"[1]", b"3", b"\xff", b"[" * 200_000])
+def test_a_folder_that_cannot_be_claimed(tmp_path, damaged):
+    with pytest.raises(FileExistsError):
+        (tmp_path / "file").touch()
+        claim(tmp_path / "file", SAME)
     with pytest.raises(DatasetError, match="holds other files"):
-        claim(tmp_path, {"seed": 1})
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="File exists: .*file"):
-        claim(tmp_path / "file", {"seed": 1})
+        claim(tmp_path, SAME)
+    (tmp_path / "settings.json").write_bytes(damaged)
+    with pytest.raises(DatasetError, match="settings.json is damaged"):
+        claim(tmp_path, SAME)
