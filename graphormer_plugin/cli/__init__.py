@@ -89,9 +89,8 @@ def mend_streams() -> None:
 def command(function: Command) -> Command:
     """Decorator of a command's ``main(argv=None)``: bad input gives a single line.
 
-    The message of a ValueError (so of all errors of the data layer), of an OSError or of
-    memory that runs out goes to standard error, and the exit code is 2; for Ctrl-C it is
-    130. With ``--debug`` among the arguments, the exception is not caught.
+    The message of any exception goes to standard error, and the exit code is 2; for Ctrl-C
+    it is 130. With ``--debug`` among the arguments, the exception is not caught.
     """
 
     @functools.wraps(function)
@@ -102,10 +101,11 @@ def command(function: Command) -> Command:
             return function(arguments) or 0
         try:
             return function(arguments) or 0
-        except (ValueError, OSError, MemoryError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and not is_out_of_memory(error):
-                raise
+        except Exception as error:
             text = " ".join(str(error).split()) or type(error).__name__
+            known = isinstance(error, (ValueError, OSError, MemoryError))
+            if not known and not is_out_of_memory(error):
+                text = f"{type(error).__name__}: {text}; --debug shows where"
             complain(f"error: {text}")
             return EXIT_BAD_INPUT
         except KeyboardInterrupt:

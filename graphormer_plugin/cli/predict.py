@@ -44,7 +44,7 @@ from graphormer_plugin.inference.loading import (
 )
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.pool import can_fork, forked_pool, predicted_rows
-from graphormer_plugin.inference.resumable_writer import ResumableWriter, part_record
+from graphormer_plugin.inference.resumable_writer import ResumableWriter, is_interrupted
 from graphormer_plugin.inference.table_run import (
     BLOCK_ROWS,
     TableRun,
@@ -201,7 +201,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     total = end - begin
     run = table_run(arguments, models, table, column)
     *names, reason = run.names
-    if arguments.resume and output.exists() and not part_record(output).exists():
+    if arguments.resume and output.exists() and not is_interrupted(output):
         check_complete(output, run.arrays(), table, column, (begin, end), run.names)
         say(f"{output} is complete, there is no run to resume")
         return 0

@@ -86,7 +86,7 @@ class Shard:
             return
         name = re.compile(
             rf"{re.escape(path.stem)}-\d{{5,}}-of-(\d{{5,}}){re.escape(path.suffix)}"
-            r"(\.part(\.json)?)?"
+            r"(\.parts)?"
         )
         for other in sorted(path.parent.iterdir()):
             shard = name.fullmatch(other.name)

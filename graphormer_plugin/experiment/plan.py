@@ -39,7 +39,7 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     table_flags,
 )
-from graphormer_plugin.finetune.fit_head import MAX_ROWS, unfit_targets
+from graphormer_plugin.finetune.gaussian_process import MAX_ROWS, unfit_targets
 from graphormer_plugin.finetune.transfer import preset_options
 from graphormer_plugin.inference.domain import domain_file
 from graphormer_plugin.inference.head import HEAD_FILE

@@ -1,4 +1,4 @@
-"""Heads of classes whose kernel is not fitted: rare classes, and several targets."""
+"""Fixed kernels and two stages of Gaussian processes: rare classes, several targets."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,15 +29,15 @@ def has_fixed_kernel(labels: Floats) -> bool:
 def balanced(
     labels: Floats, rows_of: list[NDArray[np.int64]], weights: list[Floats]
 ) -> list[Floats]:
-    """Weights of the labels 0 and 1 of each target, times what gives each of its classes
-    half of their sum; as they are for one class."""
-    found = []
+    """Weights of the labels 0 and 1 of each target, scaled so that each of its classes has
+    half of their sum; as they are for a single class."""
+    result = []
     for target, (rows, weight) in enumerate(zip(rows_of, weights, strict=True)):
         positive = labels[rows, target] > 0.5
         of_one = np.average(positive, weights=weight)
         share = np.where(positive, of_one, 1 - of_one)
-        found.append(weight if (share == 1).all() else weight * 0.5 / share)
-    return found
+        result.append(weight if (share == 1).all() else weight * 0.5 / share)
+    return result
 
 
 def fixed_kernel(
@@ -71,15 +71,14 @@ def first_stage(
     """Fit processes with one kernel, and predict each training molecule from all others.
 
     Args:
-        solver: of the kernel's blocks.
-        kernel: of all targets.
+        solver: solver of the kernel's blocks.
+        kernel: kernel of all targets.
         standard: standardised labels [n, T].
         rows_of: molecules with a label, of each target.
         precision: weight of each of these labels; 1 / weight multiplies the noise.
 
     Returns:
-        The processes, and the predictions [n, T]: where a molecule has a label, that of
-        a process without it.
+        The processes, and the predictions [n, T], without the molecule's own label.
     """
     matrix = solver.matrix_of(kernel)
     dual, scores = np.zeros_like(standard), np.empty_like(standard)
@@ -96,7 +95,7 @@ def first_stage(
 
 
 def with_scores(kernel: Hyperparameters) -> Hyperparameters:
-    """The kernel with the block of scores as its last one."""
+    """The kernel with the block of scores at its end."""
     return Hyperparameters(
         np.append((1 - SCORES_WEIGHT) * kernel.weights, SCORES_WEIGHT),
         np.append(kernel.lengths, SCORES_LENGTH),

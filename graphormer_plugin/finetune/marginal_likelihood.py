@@ -21,9 +21,9 @@ MAX_STEPS = 60
 TOLERANCE = 1e-6  # relative change of the sum that ends the search
 
 
-@dataclass(eq=False)  # arrays have no equality: one is equal to itself alone
+@dataclass(eq=False)  # arrays have no equality: an object is equal to itself alone
 class Hyperparameters:
-    """Of one target, whose labels have mean 0 and variance 1.
+    """Hyper-parameters of a target, whose labels have mean 0 and variance 1.
 
     Attributes:
         weights: [B] weight of each block's kernel.
@@ -46,9 +46,9 @@ def fit(
 
     Args:
         blocks: B keys of `KERNELS`.
-        compared: what each kernel is a function of [n, n], see `Reference.compare`.
-        labels: rows, their standardised labels, and the variance of the noise of each
-            over that of all, for each target.
+        compared: argument of each kernel [n, n], see `Reference.compare`.
+        labels: for each target its rows, their standardised labels, and the variance of
+            the noise of each label over ``noise``.
         has_length: whether a block's kernel has a length.
     """
     count = len(blocks)
@@ -59,14 +59,19 @@ def fit(
     bounds = np.log(limits)
 
     def unpack(theta: Floats) -> Hyperparameters:
-        found = np.ones(count)
-        found[long] = np.exp(theta[count:-1])
-        return Hyperparameters(np.exp(theta[:count]), found, float(np.exp(theta[-1])))
+        lengths = np.ones(count)
+        lengths[long] = np.exp(theta[count:-1])
+        return Hyperparameters(np.exp(theta[:count]), lengths, float(np.exp(theta[-1])))
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         values = unpack(theta)
         total, gradient = 0.0, np.zeros_like(theta)
-        parts, slopes = _parts(blocks, compared, values)
+        pairs = [
+            kernel(*block)
+            for block in zip(blocks, compared, values.lengths, strict=True)
+        ]
+        parts = [w * value for w, (value, _) in zip(values.weights, pairs, strict=True)]
+        slopes = {at: values.weights[at] * pairs[at][1] for at in long}
         matrix = np.sum(parts, 0)
         for rows, target, ratio in labels:
             whole = len(rows) == len(matrix)
@@ -78,7 +83,7 @@ def fit(
             gradient[-1] -= values.noise * slope(ratio)
         return total, gradient
 
-    found = minimize(
+    optimum = minimize(
         loss,
         np.clip(start, *bounds.T),
         jac=True,
@@ -86,22 +91,22 @@ def fit(
         bounds=bounds,
         options={"maxiter": MAX_STEPS, "ftol": TOLERANCE},
     )
-    return unpack(found.x)
+    return unpack(optimum.x)
 
 
 def log_likelihood(
     matrix: Floats, target: Floats, noise: Floats
 ) -> tuple[float, Callable[[Floats], float]]:
-    """Log marginal likelihood, and its derivative.
+    """Log marginal likelihood of labels [n] with noise of some variance [n].
 
     Args:
         matrix: kernel between the molecules [n, n].
-        target: [n].
-        noise: variance of each label [n].
+        target: labels.
+        noise: variance of each label.
 
     Returns:
-        The value, and a function that takes the derivative of the kernel's matrix, or of
-        its diagonal [n], by some parameter, and gives that of the value.
+        The value, and a function from the derivative of the kernel's matrix, or of its
+        diagonal [n], by some parameter, to the derivative of the value.
     """
     size = len(target)
     noisy = matrix.copy()
@@ -112,7 +117,7 @@ def log_likelihood(
     value -= 0.5 * size * np.log(2 * np.pi)
     inverse, _ = lapack.dpotri(factor[0], lower=True, overwrite_c=True)
     diagonal = np.diag(inverse).copy()
-    # The other triangle holds anything; symmetric matrices need this one only.
+    # The other triangle has any numbers; symmetric matrices need only this triangle.
     inverse = np.tril(inverse, -1)
 
     def slope(change: Floats) -> float:
@@ -124,22 +129,7 @@ def log_likelihood(
     return float(value), slope
 
 
-def _parts(
-    blocks: Sequence[str], compared: Sequence[Floats], values: Hyperparameters
-) -> tuple[list[Floats], list[Floats | None]]:
-    """Weighted kernels [n, n], and their derivatives by the logarithm of the length."""
-    parts: list[Floats] = []
-    slopes: list[Floats | None] = []
-    for block, matrix, weight, length in zip(
-        blocks, compared, values.weights, values.lengths, strict=True
-    ):
-        value, slope = kernel(block, matrix, length)
-        parts.append(weight * value)
-        slopes.append(None if slope is None else weight * slope)
-    return parts, slopes
-
-
 def median_root(squares: Floats) -> float:
     """Median distance of pairs, from mean squared differences; 1 if all are equal."""
-    found = float(np.sqrt(np.median(squares)))
-    return found if found > 1e-6 else 1.0
+    distance = float(np.sqrt(np.median(squares)))
+    return distance if distance > 1e-6 else 1.0

@@ -13,7 +13,7 @@ from graphormer_plugin.inference.head import QUERY_ROWS
 from graphormer_plugin.inference.kernels import Floats, Reference, weighted_sum
 
 SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
-LEFT_OUT = 500  # of them, to calibrate with where not all are left out in turn
+LEFT_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with
 SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
 
 
@@ -32,11 +32,11 @@ def between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floa
 
 
 class Solution(NamedTuple):
-    """Of the linear system of one target.
+    """Solution of the linear system of a target.
 
     Attributes:
-        factor: Cholesky factor of its matrix, as SciPy has it.
-        spread: number of the factor of its variance.
+        factor: Cholesky factor of its matrix, see `scipy.linalg.cho_factor`.
+        spread: index of the factor of its variance.
         left_out: places among its rows, and the diagonal of the inverse there.
     """
 
@@ -46,15 +46,15 @@ class Solution(NamedTuple):
 
 
 class Solver:
-    """Solves for one target after another; consecutive ones with equal kernel and rows
+    """Solves for one target after another; consecutive targets with equal kernel and rows
     share their solution.
 
     Args:
         references: features of the training molecules by block.
         raw: the same, as `Reference.compare` takes them.
-        blocks: of the kernel.
-        kernels: of all targets.
-        solutions: number of different ones.
+        blocks: blocks of the kernel.
+        kernels: kernels of all targets.
+        solutions: number of different solutions.
 
     Attributes:
         spread_rows: see `Head`.
@@ -76,7 +76,9 @@ class Solver:
         self.spread_rows: list[NDArray[np.int64]] = []
         self.spread_factor: list[Floats] = []
         self.compared: list[list[Floats]] | None = None
-        if len({id(one) for one in kernels}) > 1:  # the dearer part, for all of them
+        if (
+            len({id(kernel) for kernel in kernels}) > 1
+        ):  # compare once, which takes long
             self.compared = list(self._compare())
         self.matrix: tuple[Hyperparameters, Floats] | None = None
         self.solved: tuple[Hyperparameters, bytes, Solution] | None = None
@@ -84,27 +86,21 @@ class Solver:
     def __call__(
         self,
         rows: NDArray[np.int64],
-        one: Hyperparameters,
+        kernel: Hyperparameters,
         ratio: Floats,
         rng: np.random.Generator,
     ) -> Solution:
-        """Solve for a target.
-
-        Args:
-            rows: its molecules.
-            one: its kernel.
-            ratio: variance of the noise of each label over `one.noise`.
-            rng: draws samples.
-        """
+        """Solve for a target, by its molecules, its kernel, and the variance of the noise
+        of each label over ``kernel.noise``."""
         key = rows.tobytes() + ratio.tobytes()
-        if self.solved and self.solved[0] is one and self.solved[1] == key:
+        if self.solved and self.solved[0] is kernel and self.solved[1] == key:
             return self.solved[2]
         self.solved = None  # a factor is large
-        matrix = self.matrix_of(one)[np.ix_(rows, rows)]
+        matrix = self.matrix_of(kernel)[np.ix_(rows, rows)]
         at = sample(np.arange(len(rows)), self.most, rng)
         exact = len(at) == len(rows)
-        spread = None if exact else spread_of_sample(matrix, at, one.noise * ratio)
-        matrix[np.diag_indices(len(rows))] += one.noise * ratio + JITTER
+        spread = None if exact else spread_of_sample(matrix, at, kernel.noise * ratio)
+        matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
         left = at if exact else at[:: -(-len(at) // LEFT_OUT)]
         columns = np.zeros((len(rows), len(left)))
@@ -117,11 +113,11 @@ class Solver:
         solution = Solution(
             factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
         )
-        self.solved = (one, key, solution)
+        self.solved = (kernel, key, solution)
         return solution
 
     def _compare(self) -> Iterator[list[Floats]]:
-        """What the kernels are functions of, for some rows at a time."""
+        """`Reference.compare` of each block, for some rows at a time."""
         for start in range(0, len(self.raw["vectors"]), QUERY_ROWS):
             part = slice(start, start + QUERY_ROWS)
             yield [
@@ -129,17 +125,19 @@ class Solver:
                 for name in self.blocks
             ]
 
-    def matrix_of(self, one: Hyperparameters) -> Floats:
+    def matrix_of(self, kernel: Hyperparameters) -> Floats:
         """Kernel between all training molecules [n, n]."""
-        if self.matrix is None or self.matrix[0] is not one:
+        if self.matrix is None or self.matrix[0] is not kernel:
             self.matrix = None
             count, start = len(self.raw["vectors"]), 0
             matrix = np.empty((count, count))
             for compared in self.compared or self._compare():
-                part = weighted_sum(self.blocks, compared, one.weights, one.lengths)
+                part = weighted_sum(
+                    self.blocks, compared, kernel.weights, kernel.lengths
+                )
                 matrix[start : start + len(part)] = part
                 start += len(part)
-            self.matrix = (one, matrix)
+            self.matrix = (kernel, matrix)
         return self.matrix[1]
 
 
@@ -149,13 +147,13 @@ def spread_of_sample(
     """W [m, r] of `Head`, with a sample of molecules as inducing points.
 
     The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
-    / noise), K between the inducing points Z, and W W^T = A. It is that of the Gaussian
-    process itself where Z are all training molecules.
+    / noise), K between the inducing points Z, and W W^T = A. It is the variance of the
+    Gaussian process itself where Z are all training molecules.
 
     Args:
         matrix: kernel between all molecules of the target [n, n].
         at: inducing points [m].
-        noise: variance, of all labels or of each [n].
+        noise: variance of all labels, or of each [n].
     """
     own = matrix[np.ix_(at, at)] + 1e-6 * np.eye(len(at))
     lower = np.linalg.cholesky(own)

@@ -3,7 +3,7 @@
 import functools
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,15 +35,15 @@ class TablePredictor:
         >>> dataset.map_batches(predict, batch_format="pyarrow")  # doctest: +SKIP
 
     Args:
-        checkpoint: A checkpoint, a folder with the models of an ensemble, or the name of
+        checkpoint: a checkpoint, a folder with the models of an ensemble, or the name of
             a model that comes with the package.
-        smiles_column: Column of SMILES; empty selects the one called smiles, or the only
-            one with smiles in its name.
-        batch_size: Molecules per batch.
-        max_atoms: Atoms of the largest molecule; None for the limit of the training.
-        device: cpu, cuda or cuda:1; None for a GPU if there is one.
-        head: See `load`.
-        user_data_dir: See `load`.
+        smiles_column: column of SMILES; empty selects the column called smiles, or the
+            only column with smiles in its name.
+        batch_size: molecules per batch.
+        max_atoms: atoms of the largest molecule; None: the limit of the training.
+        device: cpu, cuda or cuda:1; None: a GPU if there is one.
+        head: see `load`.
+        user_data_dir: see `load`.
     """
 
     checkpoint: str
@@ -73,50 +73,39 @@ class TablePredictor:
             The same kind, with the new columns behind the others.
 
         Raises:
-            ValueError: A column is missing, or there is not enough memory. A molecule
+            ValueError: a column is missing, or there is not enough memory. A molecule
                 that cannot be predicted gets a reason.
-            OSError: See `load`.
+            OSError: see `load`.
         """
         if isinstance(rows, Iterator):
             return map(self, rows)
-        is_frame = hasattr(rows, "iloc")
-        names = list(rows.columns if is_frame else rows.schema.names)
-
-        def cells(name: str) -> list[str]:
-            column = rows[name]
-            if is_frame:  # pandas has several kinds of missing values
-                values = column.astype(object).where(column.notna(), None).tolist()
-            else:
-                values = column.to_pylist()
-            return [cell(value) for value in values]
-
-        new = self.columns(names, len(rows) if is_frame else rows.num_rows, cells)
-        if is_frame:
+        if hasattr(rows, "iloc"):
+            # pandas has several kinds of missing values.
+            table = {
+                name: column.astype(object).where(column.notna(), None).tolist
+                for name, column in rows.items()
+            }
+            new = self._columns(table, len(rows))
             arrays = {name: array.to_pandas().array for name, array in new.items()}
-            more = pandas.DataFrame(arrays, index=rows.index)
-            return pandas.concat([rows, more], axis=1)
-        for name, array in new.items():
+            added = pandas.DataFrame(arrays, index=rows.index)
+            return pandas.concat([rows, added], axis=1)
+        table = {name: rows[name].to_pylist for name in rows.schema.names}
+        for name, array in self._columns(table, rows.num_rows).items():
             rows = rows.append_column(name, array)
         return rows
 
-    def columns(
-        self, names: Sequence[str], count: int, cells: Callable[[str], list[str]]
+    def _columns(
+        self, table: Mapping[str, Callable[[], list[Any]]], count: int
     ) -> dict[str, Any]:
-        """New columns by name, as arrays of pyarrow.
-
-        Args:
-            names: Those of the columns that there are.
-            count: Number of rows.
-            cells: Name of a column to its cells.
-        """
+        """New columns by name, as arrays of pyarrow, from functions that give the values
+        of each column."""
         pyarrow_parquet()  # says how to install it
-        header = Table(Path("table"), names)
+        header = Table(Path("table"), [*table])
         column = header.find_smiles(self.smiles_column)
         with _turn:
             predictor = _loaded(
                 self.checkpoint, self.device, self.head, self.user_data_dir
             )
-            read = list(dict.fromkeys([column, *predictor.extra_columns]))
             run = TableRun(
                 predictor,
                 header,
@@ -124,16 +113,26 @@ class TablePredictor:
                 batch_size=self.batch_size,
                 max_atoms=self.max_atoms,
             )
-            size = max(BLOCK_ROWS, 4 * self.batch_size)
-            unread = [""] * count
-            columns = [cells(name) if name in read else unread for name in names]
+            columns = [
+                (
+                    map(cell, values())
+                    if name in (column, *predictor.extra_columns)
+                    else [""] * count
+                )
+                for name, values in table.items()
+            ]
             rows = [list(row) for row in zip(*columns)]
-            blocks = (rows[start : start + size] for start in range(0, count, size))
-            found = [row[len(names) :] for b in blocks for row in run(Rows(0, b)).cells]
-        new = zip(*found) if found else [()] * len(run.names)
+            size = max(BLOCK_ROWS, 4 * self.batch_size)
+            new = []
+            for start in range(0, count, size):
+                block = Rows(start, rows[start : start + size])
+                new += [row[len(table) :] for row in run(block).cells]
+        cells = zip(*new) if new else [()] * len(run.names)
         return {
             name: array_of(column, is_number)
-            for name, column, is_number in zip(run.names, new, run.numbers, strict=True)
+            for name, column, is_number in zip(
+                run.names, cells, run.numbers, strict=True
+            )
         }
 
 

@@ -3,23 +3,24 @@
 import torch
 from torch import Tensor, nn
 
+from graphormer_plugin.inference.embedding import hooked
 from graphormer_plugin.models import GraphModel
 
 
 @torch.no_grad()
 def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
-    """Attention of every layer within one graph.
+    """Attention of every layer within a graph.
 
     Args:
-        model: A model in evaluation mode.
-        batch: The fields of its `batch_spec`, for one graph.
+        model: in evaluation mode.
+        batch: fields of its `batch_spec`, for a single graph.
 
     Returns:
         [layers, heads or channels, T, T], row i the weights of query node i; the
-        virtual node first, if the model has one.
+        virtual node first, if the model has it.
 
     Raises:
-        ValueError: The model has no attention over pairs of nodes.
+        ValueError: the model has no attention over pairs of nodes.
     """
     modules = model.encoder.attention_modules()
     if not modules:
@@ -29,12 +30,8 @@ def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
     def record(module: nn.Module, arguments: tuple) -> None:
         maps.append(module.attention_weights(*arguments)[0])
 
-    handles = [module.register_forward_pre_hook(record) for module in modules]
-    try:
+    with hooked(modules, record, before=True):
         model(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     return torch.stack(maps)
 
 
@@ -49,15 +46,15 @@ def gradient_times_input(
     up to the output.
 
     Args:
-        model: A model in evaluation mode that predicts graphs.
-        batch: The fields of its `batch_spec`, for one graph of N nodes.
-        output: Column of the model's output.
+        model: in evaluation mode; predicts graphs.
+        batch: fields of its `batch_spec`, for a single graph of N nodes.
+        output: column of the model's output.
 
     Returns:
         [N]; the virtual node is left out.
 
     Raises:
-        ValueError: The model predicts nodes.
+        ValueError: the model predicts nodes.
     """
     if model.level != "graph":
         raise ValueError("only predictions of graphs can be explained")
@@ -67,11 +64,8 @@ def gradient_times_input(
         inputs.append(arguments[0].detach().requires_grad_())
         return (inputs[0], *arguments[1:])
 
-    handle = model.encoder.layers[0].register_forward_pre_hook(record)
-    try:
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(model(batch)[0, output], inputs)
-    finally:
-        handle.remove()
+    first = [model.encoder.layers[0]]
+    with hooked(first, record, before=True), torch.enable_grad():
+        (gradient,) = torch.autograd.grad(model(batch)[0, output], inputs)
     product = (gradient * inputs[0]).sum(-1).detach()
     return model.nodes(model.encoder.padded(product, batch))[0]

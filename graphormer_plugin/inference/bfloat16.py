@@ -1,4 +1,4 @@
-"""Matrix products of a trained model in bfloat16, all else as it was."""
+"""Matrix products of a trained model in bfloat16, all other operations as before."""
 
 import torch
 
@@ -6,17 +6,17 @@ from graphormer_plugin.models import GraphModel
 
 
 def multiply_in_bfloat16(model: GraphModel) -> None:
-    """Lets the encoder's layers multiply matrices in bfloat16 (torch's automatic mixed
+    """Let the encoder's layers multiply matrices in bfloat16 (torch's automatic mixed
     precision).
 
-    The sum over the layers, what comes before them, and the head stay in the type of the
-    weights.
+    The sum over the layers, the encodings before them, and the head stay in the type of
+    the weights.
 
     Args:
-        model: On its device.
+        model: on its device.
 
     Raises:
-        ValueError: The device has no instructions for it, so that it would take longer.
+        ValueError: the device has no instructions for it, so that it would take longer.
     """
     if not isinstance(model, GraphModel):
         raise ValueError(f"bfloat16: {type(model).__name__} is not a GraphModel")
@@ -32,11 +32,10 @@ def multiply_in_bfloat16(model: GraphModel) -> None:
 
 
 def has_bfloat16(device: torch.device) -> bool:
-    """Whether a device multiplies in bfloat16 by instructions of its own; True where torch
-    does not say."""
+    """Whether a device has instructions for bfloat16; True where torch does not say."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type != "cpu" or not hasattr(torch.cpu, "get_capabilities"):
         return True
-    found = torch.cpu.get_capabilities()
-    return any(has for name, has in found.items() if "bf16" in name)
+    capabilities = torch.cpu.get_capabilities()
+    return any(has for name, has in capabilities.items() if "bf16" in name)

@@ -30,25 +30,25 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
 
     Normal errors have the variance (factor * std)^2 + floor^2 (our choice). Without the
     floor, a few molecules on which two or three members agree by chance would decide
-    the factor. The molecules must not be ones that the model was fitted to.
+    the factor. The model must not be fitted to the molecules.
 
     Args:
         values: predictions [n, T] of a regression.
         std: their standard deviations.
-        labels: NaN where one is missing.
+        labels: labels, NaN where missing.
 
     Returns:
-        Of each target; factor 1 and floor 0 for one with fewer than `LEAST_LABELS`
-        labels, without spread or without errors.
+        Factor 1 and floor 0 for a target with fewer than `LEAST_LABELS` labels, without
+        spread or without errors.
     """
-    found = SpreadScale(np.ones(labels.shape[1]), np.zeros(labels.shape[1]))
+    scale = SpreadScale(np.ones(labels.shape[1]), np.zeros(labels.shape[1]))
     for target, column in enumerate(labels.T):
         rows = ~np.isnan(column)
         errors = column[rows] - values[rows, target]
         spread = std[rows, target]
         if rows.sum() >= LEAST_LABELS and errors.any() and spread.any():
-            found.factor[target], found.floor[target] = _likeliest(spread, errors)
-    return found
+            scale.factor[target], scale.floor[target] = _likeliest(spread, errors)
+    return scale
 
 
 def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
@@ -63,24 +63,21 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
         slopes = np.array([factor * (slope @ squares[0]), floor * slope.sum()])
         return float(np.sum(np.log(variance) + squares[1] / variance)), slopes
 
-    best = min(
-        (
-            minimize(loss, start, jac=True, bounds=[LOGARITHMS] * 2)
-            for start in ((0.0, -3.0), (-3.0, 0.0))
-        ),
-        key=lambda found: found.fun,
-    )
+    searches = [
+        minimize(loss, start, jac=True, bounds=[LOGARITHMS] * 2)
+        for start in ((0.0, -3.0), (-3.0, 0.0))
+    ]
+    best = min(searches, key=lambda search: search.fun)
     factor, floor = np.exp(best.x / 2)
     return factor * typical[1] / typical[0], floor * typical[1]
 
 
 def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
-    """How the factor of a standard deviation depends on it.
+    """Factor of a standard deviation as a function of it.
 
     The squared errors are an isotonic function of the standard deviation: it never falls,
-    so that the order of the molecules stays. A scale alone is the other choice; which
-    of them makes the errors of left-out molecules more likely is taken. All numbers
-    are our choice.
+    so that the order of the molecules stays. A scale alone is taken where it makes the
+    errors of left-out molecules more likely. All numbers are our choice.
 
     Args:
         std: standard deviations of normal errors [n], of molecules that the model was not
@@ -89,7 +86,7 @@ def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
 
     Returns:
         Standard deviations [`KNOTS`], ascending, and the factor there over the root mean
-        square of errors / std: ones where that scale alone is the better choice.
+        square of errors / std: 1 where that scale alone is the better choice.
     """
     at = np.quantile(std, np.linspace(0, 1, KNOTS))
     none = np.ones(KNOTS)
@@ -112,7 +109,7 @@ def _scale(std: Floats, errors: Floats) -> float:
 
 
 def _isotonic(std: Floats, errors: Floats, at: Floats) -> Floats:
-    """Isotonic standard deviation over the scaled one, at some of them."""
+    """Isotonic over scaled standard deviation, at some standard deviations."""
     fitted = IsotonicRegression(out_of_bounds="clip").fit(std, errors**2)
     scaled = _scale(std, errors) * at
     return np.maximum(np.sqrt(fitted.predict(at)) / scaled, LEAST_FACTOR)
@@ -124,26 +121,16 @@ def _surprise(errors: Floats, std: Floats) -> float:
 
 
 def coverage(errors: Floats, std: Floats) -> Floats:
-    """Share of the labels within the central interval of each of `LEVELS`.
-
-    Args:
-        errors: label - prediction [n].
-        std: predicted standard deviations of normal errors.
-    """
+    """Share of the labels within the central interval of each of `LEVELS`, by errors
+    (label - prediction) and predicted standard deviations [n] of normal errors."""
     half = ndtri((1 + LEVELS) / 2)  # 0 to infinity
     scores = np.abs(errors) / np.maximum(std, np.finfo(np.float64).tiny)
     return (scores[:, None] <= half).mean(0)
 
 
 def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:
-    """Calibration of probabilities, in at most `BINS` bins of equally many labels.
-
-    Args:
-        values: probabilities of class 1 [n].
-        labels: 0 or 1 [n].
-
-    Returns:
-        Mean probability, share of class 1 and number of labels of each bin.
+    """Calibration of probabilities of class 1 [n] with labels 0 or 1 [n]: mean probability,
+    share of class 1 and number of labels of each of at most `BINS` equally full bins.
     """
     order = np.argsort(values, kind="stable")
     bins = [part for part in np.array_split(order, BINS) if len(part)]
@@ -169,25 +156,22 @@ def calibration_figure(
     Args:
         values: predictions [n, T].
         std: their standard deviations, for a regression.
-        labels: NaN where one is missing.
-        targets: what is predicted.
+        labels: labels, NaN where missing.
+        targets: the predicted targets.
         scale: see `spread_scale`; also draws the spread that it calibrates.
 
     Returns:
         None for a regression without spread, or without labels.
     """
     known = ~np.isnan(labels)
-    # Those with labels come first, in their order.
-    shown = sorted(
-        range(labels.shape[1]), key=lambda target: not known[:, target].any()
-    )
-    shown = shown[:MOST_TARGETS]
     binary = targets.kind == "binary"
-    calibrated = scale(std) if scale is not None and std is not None else None
     if (std is None and not binary) or not known.any():
         return None
-    figure, axes = panels(len(shown))
-    for target, axis in zip(shown, axes, strict=True):
+    # Targets with labels come first, in their order.
+    order = np.argsort(~known.any(0), kind="stable")[:MOST_TARGETS]
+    calibrated = scale(std) if scale is not None and std is not None else None
+    figure, axes = panels(len(order))
+    for target, axis in zip(order, axes, strict=True):
         name, rows = targets.names[target], known[:, target]
         axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
         axis.set(title=name, xlim=(0, 1), ylim=(0, 1), aspect="equal")

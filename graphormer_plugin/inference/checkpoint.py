@@ -1,4 +1,4 @@
-"""Read and write checkpoints as data.
+"""Checkpoints, read and written as data.
 
 Nothing in a file is executed: torch's safe loader reads tensors, numbers, strings and
 plain containers. It always stays on, even if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD`` is
@@ -32,7 +32,7 @@ TRAINING_STATE = ("metrics", "ema", "ema_fp32_params")
 
 
 class UnreadableFileError(ValueError):
-    """A file that is damaged, or that ``torch.save`` has not written."""
+    """A file is damaged, or was not written by ``torch.save``."""
 
 
 class Progress(NamedTuple):
@@ -40,9 +40,9 @@ class Progress(NamedTuple):
 
     Attributes:
         updates: number of updates.
-        next_epoch: epoch that a resumed training begins or goes on with, from 1.
-        hours: that it took.
-        validations_without_gain: validations since the best one (see ``--patience``).
+        next_epoch: epoch that a resumed training begins or continues, from 1.
+        hours: its duration.
+        validations_without_gain: validations since the best (see ``--patience``).
         last_validation: metric of the validation at the end of its last epoch; None in
             the middle of an epoch, and without a validation.
     """
@@ -114,8 +114,7 @@ def packaged_models() -> dict[str, Path]:
 
 
 def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The path; or that of a model of the package, where the path is its name and there is
-    no such file."""
+    """The path, or the file of the package's model of that name if there is no such file."""
     if os.path.exists(path):
         return path
     return packaged_models().get(os.fspath(path), path)
@@ -163,11 +162,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
 
 @contextlib.contextmanager
 def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any exception that a missing or wrong part of a file causes into one line.
-
-    Raises:
-        ValueError: instead of the exception.
-    """
+    """Turn any exception that a missing or wrong part of a file causes into a ValueError of
+    one line."""
     try:
         yield
     except Exception as error:
@@ -181,15 +177,10 @@ def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
 def write_file(
     state: Any, path: str | os.PathLike[str], temporary: Path | None = None
 ) -> None:
-    """Write what `read_file` reads; the name has the old content or all of the new.
-
-    Args:
-        state: plain values and tensors.
-        path: the file.
-        temporary: its name until it is complete, as for `atomic_write`.
+    """Write plain values and tensors for `read_file`; see `atomic_write`.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     try:
         with atomic_write(path, temporary=temporary) as file:
@@ -202,16 +193,13 @@ def write_file(
 def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
     """Read plain values and tensors that ``torch.save`` has written.
 
-    Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have.
-
-    Args:
-        path: the file.
-        mmap: leave tensors on disk until they are used.
+    Allows ``argparse.Namespace`` too, which older checkpoints of fairseq have. With
+    ``mmap`` tensors stay on disk until they are used.
 
     Raises:
         OSError: there is no such file.
-        UnreadableFileError: it is damaged, of another kind, or holds objects that could
-            run code.
+        UnreadableFileError: it is damaged, of another kind, or has objects that could run
+            code.
     """
     path = Path(path)
     if path.is_dir():
@@ -248,17 +236,12 @@ def check_archive(path: Path) -> None:
     """Compare the checksums of a zip archive, which torch does not do.
 
     Raises:
-        UnreadableFileError: tensors are compressed; torch would take the compressed bytes
-            of a memory-mapped one for its numbers.
-        ValueError, zipfile.BadZipFile: it is damaged.
+        ValueError, zipfile.BadZipFile: it is damaged, or was packed again with compression:
+            torch would take the compressed bytes of a memory-mapped tensor for its numbers.
     """
     with zipfile.ZipFile(path) as file:
-        tensors = [entry for entry in file.infolist() if "/data/" in entry.filename]
-        if any(entry.compress_type for entry in tensors):
-            raise UnreadableFileError(
-                f"{path} was packed again with compression, which torch.save does not "
-                "use; copy the original file"
-            )
+        if any(e.compress_type for e in file.infolist() if "/data/" in e.filename):
+            raise ValueError("compressed tensors")
         if file.testzip():
             raise ValueError("wrong checksum")
 
@@ -268,13 +251,13 @@ def _defect(path: Path, archive: bool, message: str) -> str:
     size = path.stat().st_size
     if not size:
         return "is empty; copy or make it again"
-    found = re.search(r"GLOBAL ([\w.]{1,80})|TorchScript", message)
-    if found:
-        name = found[1] or "TorchScript"
+    code = re.search(r"GLOBAL ([\w.]{1,80})|TorchScript", message)
+    if code:
         return (
-            f"holds code or Python objects ({name}); nothing in it was run or loaded: "
-            "only tensors, numbers and text are read"
+            f"holds code or Python objects ({code[1] or 'TorchScript'}); nothing in it was "
+            "run or loaded: only tensors, numbers and text are read"
         )
+    written = "unexpected EOF" in message
     if archive:
         try:
             with zipfile.ZipFile(path) as file:
@@ -283,8 +266,6 @@ def _defect(path: Path, archive: bool, message: str) -> str:
             return f"is cut off after {size:,} bytes; copy or make it again"
         except Exception:  # the directory of the archive: a name, a version, a place
             written = True
-    else:
-        written = "unexpected EOF" in message
     if written:
         return "is damaged; copy or make it again"
     return "is not a checkpoint: torch.save has not written it"
@@ -313,10 +294,7 @@ def slim(state: Mapping[str, Any]) -> dict[str, Any]:
 
     Leaves out the state of the optimiser with the loss scale, the state of the learning
     rate schedule, the meters of the log, and fairseq's moving average of the weights,
-    which this package does not read.
-
-    Args:
-        state: content of a checkpoint; not modified.
+    which this package does not read. The given state is not modified.
     """
     extra = {}
     for name, value in state["extra_state"].items():

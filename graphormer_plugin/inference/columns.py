@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
-
-IN_DOMAIN = "in_domain"  # score of `Domain`
+from graphormer_plugin.inference.values import IN_DOMAIN
 
 
 class Column(NamedTuple):
@@ -119,8 +118,8 @@ def prediction_columns(
     return [
         column
         for group in layout.order
-        for together in zip(*(columns[kind] for kind in group if kind in columns))
-        for column in together
+        for of_target in zip(*(columns[kind] for kind in group if kind in columns))
+        for column in of_target
     ]
 
 

@@ -1,20 +1,19 @@
 """Whether files are the complete output of ``graphormer-predict``, which was run before."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from numpy.lib.format import open_memmap
 
 from graphormer_plugin.data.cells import shown
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.data.table_formats import SdfTable, open_table
+from graphormer_plugin.inference.resumable_writer import Arrays
 
 
 def check_complete(
     output: Path,
-    arrays: Mapping[Path, tuple[Any, tuple[int, ...]]],
+    arrays: Arrays,
     table: Table,
     column: str,
     rows: tuple[int, int],
@@ -27,7 +26,7 @@ def check_complete(
 
     Args:
         output: the table that was written.
-        arrays: type and shape, without the first dimension, of each array by path.
+        arrays: the arrays beside it.
         table: the input.
         column: its column of SMILES.
         rows: first row, and row to stop before.
@@ -36,32 +35,28 @@ def check_complete(
     Raises:
         ValueError: they are something else.
     """
-    expected = rows[1] - rows[0]
     try:
         difference = next(_differences(output, table, column, rows, names), "")
-    except DatasetError as error:  # of the output: all rows of the input were counted
+        difference = difference or _of_arrays(arrays, rows[1] - rows[0])
+    except (ValueError, OSError) as error:
         difference = str(error)
-    for path, (dtype, tail) in reversed([*arrays.items()]):
-        if difference:
-            break
-        try:
-            found = open_memmap(path, mode="r")
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(getattr(error, "strerror", error)).split())
-            difference = f"{path} cannot be read: {reason}"
-            break
-        if found.shape != (expected, *tail) or found.dtype != dtype:
-            shape = [expected, *tail]
-            difference = (
-                f"{path} has {[*found.shape]} of {found.dtype}, expected {shape}"
-            )
-        if not tail:  # numbers of atoms, which say how many vectors there are
-            expected = int(found.sum())
     if difference:
         raise ValueError(
             f"{output} is not the complete output of this run: {difference}; remove "
             f"{output}, or name another file"
         )
+
+
+def _of_arrays(arrays: Arrays, rows: int) -> str:
+    # The last array may have the numbers of atoms, which say how many vectors there are.
+    for path, (dtype, tail) in reversed([*arrays.items()]):
+        array = open_memmap(path, mode="r")
+        if array.shape != (rows, *tail) or array.dtype != dtype:
+            expected = [rows, *tail]
+            return f"{path} has {[*array.shape]} of {array.dtype}, expected {expected}"
+        if not tail:
+            rows = int(array.sum())
+    return ""
 
 
 def _differences(
@@ -72,23 +67,20 @@ def _differences(
     names: Sequence[str],
 ) -> Iterator[str]:
     """How a table differs from the expected output."""
-    if output.is_dir():
-        yield "it is a folder"
-    found = open_table(output)
+    written = open_table(output)
     header = [*table.header, *(name.strip() for name in names)]
     expected = rows[1] - rows[0]
-    if isinstance(found, SdfTable):
-        if expected and not {" ".join(n.split()) for n in names} & {*found.header}:
+    if isinstance(written, SdfTable):
+        if expected and not {" ".join(n.split()) for n in names} & {*written.header}:
             yield "no record has a prediction, or a reason for none"
-    elif found.header != header:
-        for name in (name for name in header if name not in found.header):
-            yield f"it has no column {shown(name)}"
-        yield "it has more columns, or in another order"
-    if (count := found.count()) != expected:
+    elif written.header != header:
+        lacking = [name for name in header if name not in written.header]
+        yield f"it has no column {shown(lacking[0])}" if lacking else "other columns"
+    if (count := written.count()) != expected:
         yield f"it has {count:,} rows, expected {expected:,}"
-    if isinstance(found, SdfTable) or isinstance(table, SdfTable):
+    if isinstance(written, SdfTable) or isinstance(table, SdfTable):
         return
-    pairs = zip(found.rows([column]), table.rows_between([column], *rows))
+    pairs = zip(written.rows([column]), table.rows_between([column], *rows))
     for (row, _, (smiles,)), (_, _, (wanted,)) in pairs:
         if smiles != wanted:
             yield f"row {row} has {shown(smiles)}, expected {shown(wanted)}"

@@ -1,4 +1,4 @@
-"""Whether molecules resemble those that a model was trained on."""
+"""Whether molecules resemble the training molecules of a model."""
 
 import os
 from collections import Counter
@@ -11,24 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from rdkit import Chem
 
-from graphormer_plugin.inference.array_file import (
-    ArrayReader,
-    check_owner,
-    reading,
-    write_arrays,
-)
-from graphormer_plugin.inference.columns import IN_DOMAIN
+from graphormer_plugin.inference.array_file import Contents, reading, write_arrays
 from graphormer_plugin.inference.kernels import (
     Floats,
     Reference,
     mean_squared_differences,
 )
+from graphormer_plugin.inference.values import IN_DOMAIN
 
 VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
 FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
-# Distance below which two vectors are those of one molecule: float32 rounds differently
+# Distance below which two vectors belong to the same molecule: float32 rounds differently
 # from batch to batch.
 SAME = 1e-4
 
@@ -44,9 +39,9 @@ class Domain:
     rows, which are no neighbours of each other.
 
     Attributes:
-        vectors: of the training molecules [n, D].
-        nearest: distance of each training molecule to the nearest other one, ascending;
-            0 if there is no other.
+        vectors: vectors of the training molecules [n, D].
+        nearest: distance of each training molecule to the nearest other molecule,
+            ascending; 0 if there is no other.
         elements: atomic numbers that occur in training.
         atoms: heavy atoms of the smallest and of the largest training molecule.
     """
@@ -62,12 +57,7 @@ class Domain:
 
     @classmethod
     def of(cls, vectors: NDArray, mols: Sequence[Any]) -> "Domain":
-        """Domain of training molecules.
-
-        Args:
-            vectors: of the molecules [n, D], n >= 1.
-            mols: the molecules (RDKit).
-        """
+        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D]."""
         elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
         sizes = [mol.GetNumHeavyAtoms() for mol in mols]
         vectors = np.asarray(vectors, np.float32)
@@ -95,65 +85,47 @@ class Domain:
         outside = not low <= mol.GetNumHeavyAtoms() <= high
         return sorted(numbers - set(self.elements)), outside
 
-    def meta(self) -> dict[str, Any]:
-        """JSON values for a file."""
-        return {"elements": self.elements, "atoms": list(self.atoms)}
-
-    def arrays(self) -> dict[str, NDArray]:
-        """Arrays for a file."""
-        return {"vectors": self.vectors, "nearest": self.nearest}
+    def contents(self) -> Contents:
+        """JSON values and arrays for a file."""
+        meta = {"elements": self.elements, "atoms": list(self.atoms)}
+        return meta, {"vectors": self.vectors, "nearest": self.nearest}
 
     @classmethod
-    def taken(cls, reader: ArrayReader, rows: int | None = None) -> "Domain":
-        """The domain in a file, with that number of training molecules.
-
-        Raises:
-            KeyError, ValueError, TypeError: it is missing or wrong.
-        """
-        vectors = reader.take("vectors", (rows, None))
-        if min(vectors.shape) < 1:
-            raise ValueError(f"vectors have shape {vectors.shape}")
-        low, high = (int(size) for size in reader.meta["atoms"])
-        return cls(
-            vectors,
-            np.sort(reader.take("nearest", (len(vectors),), 0)),
-            [int(number) for number in reader.meta["elements"]],
-            (low, high),
-        )
+    def from_contents(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray]
+    ) -> "Domain":
+        """Inverse of `contents`."""
+        low, high = meta["atoms"]
+        return cls(arrays["vectors"], arrays["nearest"], meta["elements"], (low, high))
 
 
 def unlike_training(
     domains: Sequence[Domain], mols: Sequence[Chem.Mol], in_domain: Floats
 ) -> Counter[str]:
-    """Count molecules that are unlike those of the training.
+    """Count molecules that are unlike the training molecules.
 
     Args:
-        domains: of the models; an element and a size count if none of the models has
-            seen them.
+        domains: domains of the models; an element and a size count if none of the models
+            has seen them.
         mols: the molecules.
         in_domain: their scores, mean over the models.
 
     Returns:
         Molecules whose score is below `OUTSIDE` (`FAR`), that are smaller or larger than
-        all of the training (`SIZE`), and that have an unseen element, by its symbol.
+        all training molecules (`SIZE`), and that have an unseen element, by its symbol.
     """
     symbol = Chem.GetPeriodicTable().GetElementSymbol
     counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
     for mol in mols:
-        found = [domain.unseen(mol) for domain in domains]
-        elements = set.intersection(*({*numbers} for numbers, _ in found))
+        unseen = [domain.unseen(mol) for domain in domains]
+        elements = set.intersection(*({*numbers} for numbers, _ in unseen))
         counts.update(symbol(number) for number in sorted(elements))
-        counts[SIZE] += all(outside for _, outside in found)
+        counts[SIZE] += all(outside for _, outside in unseen)
     return counts
 
 
 def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
-    """One line for each kind of molecules that are unlike those of the training.
-
-    Args:
-        counts: sum over all molecules, see `unlike_training`.
-        domains: of the models.
-    """
+    """One line for each kind of molecules in the counts of `unlike_training`."""
     lines = []
     elements = [
         f"{symbol} (in {_molecules(count)})"
@@ -183,14 +155,14 @@ def _molecules(count: int) -> str:
 
 def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
     """Distance of each row of ``a`` to the nearest of ``b``; with ``others`` to the
-    nearest one that is not the `SAME`, inf if there is none."""
-    found = []
+    nearest that is not the `SAME`, inf if there is none."""
+    parts = [np.empty(0)]
     for start in range(0, len(a), CHUNK):
         squares = mean_squared_differences(a[start : start + CHUNK], b)
         if others:
             squares[squares < SAME**2] = np.inf
-        found.append(squares.min(1))
-    return np.sqrt(np.concatenate([np.empty(0), *found]))
+        parts.append(squares.min(1))
+    return np.sqrt(np.concatenate(parts))
 
 
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
@@ -199,31 +171,13 @@ def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
 
 
 def save_domain(domain: Domain, path: str | os.PathLike[str], checkpoint: str) -> None:
-    """Write a domain.
-
-    Args:
-        domain: of the checkpoint's last layer.
-        path: of the file; see `domain_file`.
-        checkpoint: `weights_digest` of the checkpoint.
-    """
-    meta = {"version": VERSION, "checkpoint": checkpoint, **domain.meta()}
-    write_arrays(path, meta, domain.arrays())
+    """Write the domain of a checkpoint's last layer; ``checkpoint`` is its
+    `weights_digest`."""
+    meta, arrays = domain.contents()
+    write_arrays(path, {"version": VERSION, "checkpoint": checkpoint, **meta}, arrays)
 
 
 def read_domain(path: str | os.PathLike[str], checkpoint: str | None = None) -> Domain:
-    """Read a domain.
-
-    Args:
-        path: of the file.
-        checkpoint: `weights_digest` that it must name; None: any.
-
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is damaged, or belongs to another checkpoint.
-    """
-    with reading(path, "domain of a checkpoint") as reader:
-        if reader.meta["version"] != VERSION:
-            raise ValueError(f"version {reader.meta['version']}, expected {VERSION}")
-        domain, owner = Domain.taken(reader), reader.meta["checkpoint"]
-    check_owner(path, owner, checkpoint)
-    return domain
+    """Read a domain; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "domain of a checkpoint", VERSION, checkpoint) as contents:
+        return Domain.from_contents(*contents)

@@ -1,6 +1,6 @@
 """Pictures of molecules and of maps over pairs of their atoms, as SVG, PNG and HTML.
 
-RDKit draws the molecules; matplotlib draws the rest and puts the panels together.
+RDKit draws the molecules; matplotlib draws the maps and puts the panels together.
 """
 
 import base64
@@ -49,7 +49,7 @@ class Molecule:
     """A molecule whose atoms are coloured, and numbered from 1.
 
     Attributes:
-        title: one line above it.
+        title: line above it.
         mol: the molecule, with N atoms.
         values: [N], on a scale of their own, which is drawn below.
         signed: red for positive and blue for negative values; otherwise violet, and no
@@ -69,10 +69,10 @@ class Map:
     """A matrix with row 0 on top, from white for 0 to violet for its largest value.
 
     Attributes:
-        title: one line above it.
+        title: line above it.
         matrix: [T, T], not negative.
         symbols: symbols of the atoms, in order.
-        virtual: row and column 0 are the virtual node's, set off by a line.
+        virtual: whether row and column 0 are the virtual node's, set off by a line.
     """
 
     title: str
@@ -86,11 +86,7 @@ Group = tuple[str, Sequence[Panel]]  # heading, which may be empty, and panels
 
 
 def draw(groups: Sequence[Group], image_format: str) -> bytes:
-    """One picture of panels, row by row; each group starts a row.
-
-    Args:
-        groups: one of them at least has panels. A long heading has several lines.
-        image_format: ``svg`` or ``png``.
+    """A picture (``svg`` or ``png``) of panels, row by row; each group starts a row.
 
     Raises:
         ValueError: too many panels for a PNG.
@@ -179,11 +175,8 @@ class _Picture:
             self._map(panel, scale, left + MARGIN, top + TITLE + MARGIN)
         else:
             self._molecule(panel, scale, left, top + TITLE)
-        start, end, middle = (
-            left + 0.3 * SIZE,
-            left + 0.7 * SIZE,
-            top + TITLE + SIZE + 8,
-        )
+        start, end = left + 0.3 * SIZE, left + 0.7 * SIZE
+        middle = top + TITLE + SIZE + 8
         bar = (start, middle - 5, end - start, 10)
         self.image(scale.to_rgba(np.linspace([lowest], [largest], 256).T), *bar)
         self.frame(*bar)
@@ -248,14 +241,8 @@ class _Picture:
 def draw_molecule(
     panel: Molecule, scale: ScalarMappable, canvas: rdMolDraw2D.MolDraw2D, zoom: int
 ) -> None:
-    """Draw a molecule with RDKit, without title and scale.
-
-    Args:
-        panel: what to draw.
-        scale: colours of the values.
-        canvas: RDKit's, new; it is finished afterwards.
-        zoom: its pixels per point.
-    """
+    """Draw a molecule on a new canvas of RDKit, without title and scale, and finish it;
+    ``zoom`` is its pixels per point."""
     options = canvas.drawOptions()
     options.fixedBondLength = zoom * BOND
     options.flagCloseContactsDist = -1
@@ -314,8 +301,8 @@ class Section:
 
     Attributes:
         title: name and SMILES.
-        text: One line, e.g. the prediction.
-        groups: (heading, panels); those after the first are folded away.
+        text: line below it, e.g. the prediction.
+        groups: headings and panels; all groups but the first are folded away.
     """
 
     title: str
@@ -340,7 +327,7 @@ summary { cursor: pointer; padding: .4rem 0; }
 
 
 def page(title: str, introduction: str, sections: Sequence[Section]) -> str:
-    """A page in one file: pictures are in it, and it loads nothing."""
+    """An HTML page that includes its pictures, and loads nothing."""
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',

@@ -1,5 +1,7 @@
 """Vectors of graphs and nodes out of the layers of a trained model."""
 
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -9,6 +11,27 @@ from torch.nn import functional as F
 from graphormer_plugin.models import GraphModel
 
 
+@contextlib.contextmanager
+def hooked(
+    modules: Iterable[nn.Module], hook: Callable[..., Any], before: bool = False
+) -> Iterator[None]:
+    """Call a hook after, or ``before``, the forward pass of some modules.
+
+    Args:
+        modules: modules of a model.
+        hook: see `torch.nn.Module.register_forward_hook` and its ``_pre_hook``.
+        before: whether it is called with the arguments alone.
+    """
+    with contextlib.ExitStack() as stack:
+        for module in modules:
+            if before:
+                handle = module.register_forward_pre_hook(hook)
+            else:
+                handle = module.register_forward_hook(hook)
+            stack.callback(handle.remove)
+        yield
+
+
 def layer_vectors(
     model: GraphModel,
     batch: dict[str, Tensor],
@@ -16,29 +39,26 @@ def layer_vectors(
     nodes: bool = False,
     fingerprint: bool = False,
 ) -> Tensor:
-    """Concatenates the output of the last layers for graphs or nodes.
+    """Concatenate the output of the last layers for graphs or nodes.
 
     Args:
-        model: A model in evaluation mode.
-        batch: The fields of its `batch_spec`.
-        layers: Number of layers. The last one counts after the encoder's final
+        model: in evaluation mode.
+        batch: fields of its `batch_spec`.
+        layers: number of layers. The last layer counts after the encoder's final
             normalisation, the others do not pass through it.
-        nodes: Vectors of nodes instead of graphs.
+        nodes: vectors of nodes instead of graphs.
         fingerprint: GRPE's fingerprints: no layer's output passes through the final
             normalisation, and each layer's vector is divided by its L2 norm.
 
     Returns:
-        [B, layers * D]: the virtual node, or without one the model's read-out of the
+        [B, layers * D]: the virtual node, or without it the model's read-out of the
         nodes. With `nodes` [B, N, layers * D] without the virtual node, where padding
         has any values.
 
     Raises:
-        ValueError: The encoder has fewer layers, or a fingerprint of nodes or of a model
-            without a virtual node.
+        ValueError: see `check_layers`.
     """
-    check_layers(model, layers)
-    if fingerprint:
-        check_fingerprint(model, nodes)
+    check_layers(model, layers, nodes, fingerprint)
     outputs: list[Tensor] = []
 
     def record(module: nn.Module, arguments: tuple, output: Any) -> None:
@@ -47,12 +67,8 @@ def layer_vectors(
 
     modules = list(model.encoder.layers)
     recorded = modules[len(modules) - layers : None if fingerprint else -1]
-    handles = [module.register_forward_hook(record) for module in recorded]
-    try:
+    with hooked(recorded, record):
         last = model.encoder(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     if fingerprint:
         return torch.cat([F.normalize(x[:, 0], dim=-1) for x in outputs], -1)
     outputs.append(last)
@@ -65,30 +81,30 @@ def layer_vectors(
 def output_and_vectors(
     model: GraphModel, batch: dict[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
-    """Output of a model of graphs, and the vectors [B, D] that `layer_vectors` gives."""
-    found: list[Tensor] = []
-    hook = model.encoder.register_forward_hook(lambda *call: found.append(call[-1]))
-    try:
+    """Output of a model of graphs, and its vectors [B, D] as of `layer_vectors`."""
+    last: list[Tensor] = []
+    with hooked([model.encoder], lambda *call: last.append(call[-1])):
         output = model(batch)
-    finally:
-        hook.remove()
-    if not found:  # the head reads all layers, which is another call of the encoder
+    if not last:  # the head reads all layers, which is another call of the encoder
         return output, layer_vectors(model, batch)
-    return output, model.graphs(found[0], batch["node_mask"])
+    return output, model.graphs(last[0], batch["node_mask"])
 
 
-def check_layers(model: GraphModel, layers: int) -> None:
-    """Raises ValueError where the encoder has fewer layers, or none is asked for."""
+def check_layers(
+    model: GraphModel, layers: int, nodes: bool = False, fingerprint: bool = False
+) -> None:
+    """Check the arguments of `layer_vectors`.
+
+    Raises:
+        ValueError: the encoder has fewer layers, or a fingerprint of nodes or of a model
+            without a virtual node.
+    """
     most = len(model.encoder.layers)
     if not 1 <= layers <= most:
         raise ValueError(f"{layers} layers, expected 1 to {most}, the model's")
-
-
-def check_fingerprint(model: GraphModel, nodes: bool) -> None:
-    """Raises ValueError where GRPE's fingerprints are not defined."""
-    if nodes:
+    if fingerprint and nodes:
         raise ValueError("GRPE's fingerprints are of molecules, not of atoms")
-    if not model.virtual_node:
+    if fingerprint and not model.virtual_node:
         raise ValueError(
             "GRPE's fingerprints are vectors of the virtual node, which the model does "
             "not have"

@@ -9,29 +9,21 @@ Extra = Mapping[str, Sequence[float]] | np.ndarray | None
 
 
 def extra_values(names: Sequence[str], extra: Extra, count: int) -> np.ndarray:
-    """Numbers as an array.
-
-    Args:
-        names: of the columns that the model reads.
-        extra: what is given; NaN where a number is missing.
-        count: molecules.
-
-    Returns:
-        float64 [count, columns].
+    """Columns that a model reads as float64 [count, columns], NaN where missing.
 
     Raises:
         ValueError: columns are missing, or of another length.
     """
+    if not names:
+        return np.empty((count, 0))
     if isinstance(extra, Mapping):
-        lacking = [name for name in names if name not in extra]
-        extra = None if lacking else np.array([extra[name] for name in names]).T
-    if extra is None and names:
+        known = all(name in extra for name in names)
+        extra = np.array([extra[name] for name in names]).T if known else None
+    if extra is None:
         raise ValueError(
             f"the model reads {', '.join(names)} beside the molecules; give their "
             "numbers as extra"
         )
-    if not names:
-        return np.empty((count, 0))
     values = np.asarray(extra, np.float64)
     if values.shape != (count, len(names)):
         raise ValueError(

@@ -76,24 +76,10 @@ class ModelGraphs:
         batch = self._collator(graph_ids)["net_input"]["batch"]
         return {name: field.to(self.device) for name, field in batch.items()}
 
-    def batches(
-        self, batch_size: int, by_size: bool = False
-    ) -> Iterator[tuple[np.ndarray, Batch]]:
-        """Yield graph ids, and the fields of these graphs."""
-        if batch_size < 1:
-            raise ValueError(f"batch size {batch_size}, expected at least 1")
-        sizes = self.sizes
-        max_nodes = None
-        if self.device.type == "cpu":
-            max_nodes = NODES_PER_THREAD * torch.get_num_threads()
-        for graph_ids in cut_batches(
-            np.argsort(sizes, kind="stable") if by_size else np.arange(len(sizes)),
-            sizes,
-            max_graphs=batch_size,
-            max_nodes=max_nodes,
-            max_pairs=MAX_PAIRS,
-        ):
-            yield graph_ids, self.batch(graph_ids)
+    def each(self) -> Iterator[Batch]:
+        """Yield the fields of each graph, in their order."""
+        for graph in range(len(self.sizes)):
+            yield self.batch(np.array([graph]))
 
     def collect(
         self,
@@ -113,12 +99,22 @@ class ModelGraphs:
         Returns:
             [G, width], or with ``nodes`` a list of [N, width].
         """
-        found: list[np.ndarray] = [np.empty(0)] * len(self.sizes)
+        if batch_size < 1:
+            raise ValueError(f"batch size {batch_size}, expected at least 1")
+        results: list[np.ndarray] = [np.empty(0)] * len(self.sizes)
+        is_cpu = self.device.type == "cpu"
+        batches = cut_batches(
+            np.argsort(self.sizes, kind="stable"),
+            self.sizes,
+            max_graphs=batch_size,
+            max_nodes=NODES_PER_THREAD * torch.get_num_threads() if is_cpu else None,
+            max_pairs=MAX_PAIRS,
+        )
         # The outermost context of autocast: `bfloat16` converts weights once within it.
         with torch.autocast(self.device.type, enabled=False):
-            for graph_ids, batch in self.batches(batch_size, by_size=True):
-                for graph, values in zip(graph_ids, function(batch), strict=True):
-                    found[graph] = values[: self.sizes[graph]] if nodes else values
+            for ids in batches:
+                for graph, values in zip(ids, function(self.batch(ids)), strict=True):
+                    results[graph] = values[: self.sizes[graph]] if nodes else values
         if nodes:
-            return found
-        return np.stack(found) if found else np.empty((0, width))
+            return results
+        return np.stack(results) if results else np.empty((0, width))

@@ -13,7 +13,8 @@ that its vectors come from; a head beside another checkpoint is refused.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,16 +23,10 @@ from rdkit import Chem
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.inference.array_file import (
-    ArrayReader,
-    check_owner,
-    reading,
-    write_arrays,
-)
+from graphormer_plugin.inference.array_file import reading, write_arrays
 from graphormer_plugin.inference.domain import Domain
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.kernels import (
-    KERNELS,
     Floats,
     Reference,
     raw_features,
@@ -46,15 +41,11 @@ QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
 # Gauss-Hermite quadrature over a standard normal variable.
 _NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
 _SHARES /= _SHARES.sum()
-# Numbers of each target, by array: the least and the greatest value.
-_NUMBERS = {
-    "offset": (-np.inf, np.inf),
-    "scale": (0, np.inf),
-    "noise": (0, np.inf),
-    "spread_scale": (0, np.inf),
-    "slope": (0, np.inf),
-    "intercept": (-np.inf, np.inf),
-}
+_ARRAYS = (
+    *("weights", "lengths", "dual", "spread_of_target"),
+    *("curve_at", "curve"),
+)  # attributes of `Head`
+_NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
 
 
 @dataclass
@@ -78,17 +69,13 @@ class Head:
     """Kernel machines, one per output: a target, or a class of a multiclass target.
 
     Attributes:
-        targets: what is predicted, with T outputs.
+        targets: predicted targets, with T outputs.
         checkpoint: `weights_digest` of the checkpoint.
         layers: last layers whose vectors are concatenated.
         blocks: B keys of `KERNELS` that the kernel sums over.
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.
-        extra_columns: names of the features of the block ``extra``.
-        first: makes the features of the block ``scores``, if there is one.
-        curve_at: [T, K] standard deviations of standardised labels, before calibration.
-        curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
-        domain: of the training molecules, with their vectors.
+        domain: domain of the training molecules, with their vectors.
         weights: [T, B] weight of each block.
         lengths: [T, B] length of its kernel.
         numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
@@ -97,7 +84,11 @@ class Head:
         dual: [n, T], 0 for a molecule without label.
         spread_rows: training molecules that a variance is computed with [m].
         spread_factor: W [m, r]: the variance is k(x, x) - |k(x, X_m) W|^2.
-        spread_of_target: [T], which of these.
+        spread_of_target: [T], index into the two lists.
+        curve_at: [T, K] standard deviations of standardised labels, before calibration.
+        curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
+        extra_columns: names of the features of the block ``extra``.
+        first: makes the features of the block ``scores``, if there is such a block.
     """
 
     targets: TargetSchema
@@ -138,11 +129,6 @@ class Head:
         return [name for name in self.read_blocks if name not in ("vectors", "extra")]
 
     @property
-    def needs_molecules(self) -> bool:
-        """Whether vectors and columns are not enough."""
-        return bool(self.molecule_blocks)
-
-    @property
     def read_blocks(self) -> list[str]:
         """`blocks` without the scores, which the first stage computes."""
         return [block for block in self.blocks if block != SCORES]
@@ -157,7 +143,7 @@ class Head:
 
         Args:
             vectors: [q, D] of the checkpoint, from its last `layers`.
-            molecules: SMILES or RDKit molecules; only for `needs_molecules`.
+            molecules: SMILES or RDKit molecules; only for `molecule_blocks`.
             extra: numbers of `extra_columns`, NaN where missing; see `Predictor.predict`.
 
         Raises:
@@ -173,7 +159,7 @@ class Head:
     ) -> Floats:
         """Values [S, q, T] for several vectors [S, q, D] of each molecule; see `predict`."""
         raw = self._features(vectors[0], molecules, extra)
-        found = []
+        values = []
         for part in _parts(vectors.shape[1]):
             # All samples share the features of a molecule.
             shared = {name: raw[name][part] for name in raw if name != "vectors"}
@@ -183,15 +169,12 @@ class Head:
                 | self._compared({"vectors": np.asarray(sample[part], np.float32)})
                 for sample in vectors
             )
-            found.append([self._prediction([piece]).values for piece in pieces])
-        return np.concatenate(found, 1)
+            values.append([self._prediction([piece]).values for piece in pieces])
+        return np.concatenate(values, 1)
 
     def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
-        """Predict from features that were computed before.
-
-        Args:
-            raw: features of q molecules by block, see `raw_features`; always ``vectors``.
-        """
+        """Predict from features of q molecules by block, see `raw_features`; always with
+        ``vectors``."""
         blocks = {*self.read_blocks, "vectors"}
         return self._prediction(
             self._compared({name: raw[name][part] for name in blocks})
@@ -205,7 +188,7 @@ class Head:
         extra: Extra,
     ) -> dict[str, NDArray]:
         """`raw_features` of each block."""
-        if self.needs_molecules and len(molecules) != len(vectors):
+        if self.molecule_blocks and len(molecules) != len(vectors):
             raise ValueError(
                 f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
             )
@@ -216,7 +199,7 @@ class Head:
         }
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
-        """Prediction for pieces of molecules, of what `_compared` returns for each."""
+        """Prediction from `_compared` of each piece of the molecules."""
         parts = zip(*map(self._latent, compared), strict=True)
         mean, variance, in_domain = map(np.concatenate, parts)
         numbers = self.numbers
@@ -246,10 +229,10 @@ class Head:
         """Features against those of the training molecules [q, n], by block."""
         return {block: self.references[block].compare(raw[block]) for block in raw}
 
-    def _latent(self, found: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
+    def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
-        the domain [q], of what `_compared` returns."""
-        compared = [found[block] for block in self.read_blocks]
+        the domain [q], from `_compared`."""
+        compared = [of_block[block] for block in self.read_blocks]
         if self.first is not None:
             first = self.first
             similar = weighted_sum(
@@ -257,7 +240,7 @@ class Head:
             )
             scores = self.references[SCORES].compare(similar @ first.dual)
             compared.insert(self.blocks.index(SCORES), scores)
-        squares = found["vectors"]
+        squares = of_block["vectors"]
         mean = np.zeros((len(squares), self.targets.num_outputs))
         variance = np.zeros_like(mean)
         kernels = np.concatenate([self.weights, self.lengths], 1)
@@ -277,33 +260,23 @@ class Head:
         return mean, variance, self.domain.share(np.sqrt(squares.min(1)))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the file; one of that name is replaced."""
-        meta = {
+        """Write the file; a file of that name is replaced."""
+        meta, arrays = self.domain.contents()
+        meta |= {
             "version": VERSION,
             "checkpoint": self.checkpoint,
             "layers": self.layers,
             "blocks": self.blocks,
             "targets": self.targets.to_dict(),
             "extra_columns": self.extra_columns,
-            **self.domain.meta(),
         }
-        arrays = {
-            **self.domain.arrays(),
-            **self.raw,
-            "weights": self.weights,
-            "lengths": self.lengths,
-            **self.numbers,
-            "dual": self.dual,
-            "spread_of_target": self.spread_of_target,
-            "curve_at": self.curve_at,
-            "curve": self.curve,
-        }
+        arrays |= self.raw | self.numbers
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
         for number, rows in enumerate(self.spread_rows):
             arrays[f"spread_rows_{number}"] = rows
             arrays[f"spread_factor_{number}"] = self.spread_factor[number]
         if self.first is not None:
-            for name, array in vars(self.first).items():
-                arrays[f"first_{name}"] = array
+            arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
         if "fingerprint" in arrays:  # most counts are 0
             counts = arrays.pop("fingerprint").reshape(-1)
             arrays["bits_at"] = np.flatnonzero(counts)
@@ -312,20 +285,39 @@ class Head:
 
 
 def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> Head:
-    """Read a head.
+    """Read a head; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "head", VERSION, checkpoint) as contents:
+        return _head_of(*contents)
 
-    Args:
-        path: of the file.
-        checkpoint: `weights_digest` of the checkpoint that it must belong to; None: any.
 
-    Raises:
-        OSError: there is no such file.
-        ValueError: it is not a head, damaged, or belongs to another checkpoint.
-    """
-    with reading(path, "head") as reader:
-        head = _taken(reader)
-    check_owner(path, head.checkpoint, checkpoint)
-    return head
+def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
+    blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
+    stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
+    raw = {name: arrays[name] for name in stored}
+    if "fingerprint" in blocks:
+        counts = np.zeros((len(domain.vectors), MORGAN_BITS), np.uint8)
+        counts.reshape(-1)[arrays["bits_at"]] = arrays["bits_count"]
+        raw["fingerprint"] = counts
+    first = None
+    if SCORES in blocks:
+        first = FirstStage(
+            *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
+        )
+    spreads = range(int(arrays["spread_of_target"].max()) + 1)
+    return Head(
+        TargetSchema.from_dict(meta["targets"]),
+        meta["checkpoint"],
+        meta["layers"],
+        blocks,
+        raw,
+        domain,
+        numbers={name: arrays[name] for name in _NUMBERS},
+        spread_rows=[arrays[f"spread_rows_{number}"] for number in spreads],
+        spread_factor=[arrays[f"spread_factor_{number}"] for number in spreads],
+        extra_columns=meta["extra_columns"],
+        first=first,
+        **{name: arrays[name] for name in _ARRAYS},
+    )
 
 
 def _parts(count: int) -> list[slice]:
@@ -337,70 +329,3 @@ def _parts(count: int) -> list[slice]:
 def _expit(x: Floats) -> Floats:
     """1 / (1 + exp(-x)) without overflow."""
     return torch.special.expit(torch.from_numpy(x)).numpy()
-
-
-def _taken(reader: ArrayReader) -> Head:
-    """The head in a file.
-
-    Raises:
-        KeyError, ValueError, TypeError: a part is missing or wrong.
-    """
-    meta, take = reader.meta, reader.take
-    if meta["version"] != VERSION:
-        raise ValueError(f"version {meta['version']}, expected {VERSION}")
-    targets = TargetSchema.from_dict(meta["targets"])
-    blocks, digest, layers = meta["blocks"], meta["checkpoint"], int(meta["layers"])
-    if not blocks or len({*blocks}) != len(blocks) or not {*blocks} <= {*KERNELS}:
-        raise ValueError(f"blocks {blocks}, expected some of {', '.join(KERNELS)}")
-    columns = list(meta["extra_columns"])
-    text = all(isinstance(name, str) for name in (digest, *columns))
-    if not text or layers < 1 or targets.level != "graph":
-        raise ValueError("wrong checkpoint, columns, layers or level")
-    domain = Domain.taken(reader)
-    rows, count = len(domain.vectors), targets.num_outputs
-    raw = {}
-    if "fingerprint" in blocks:
-        at = take("bits_at", (None,), 0, rows * MORGAN_BITS - 1, kind="i")
-        raw["fingerprint"] = np.zeros(rows * MORGAN_BITS, np.uint8)
-        raw["fingerprint"][at] = take("bits_count", (len(at),), kind="u")
-        raw["fingerprint"] = raw["fingerprint"].reshape(rows, MORGAN_BITS)
-    if "descriptors" in blocks:
-        raw["descriptors"] = take("descriptors", (rows, None), finite=False)
-    if "extra" in blocks:
-        raw["extra"] = take("extra", (rows, len(columns)), finite=False)
-    first = None
-    if SCORES in blocks:
-        raw[SCORES] = take(SCORES, (rows, count))
-        shape = (len(blocks) - 1,)
-        first = FirstStage(
-            take("first_weights", shape, 0),
-            take("first_lengths", shape, np.finfo(np.float64).tiny),
-            take("first_dual", (rows, count)),
-        )
-    spread_of_target = take("spread_of_target", (count,), 0, count - 1, kind="i")
-    spreads = range(int(spread_of_target.max()) + 1)
-    spread_rows = [
-        take(f"spread_rows_{number}", (None,), 0, rows - 1, "i") for number in spreads
-    ]
-    return Head(
-        targets,
-        digest,
-        layers,
-        list(blocks),
-        raw,
-        domain,
-        take("weights", (count, len(blocks)), 0),
-        take("lengths", (count, len(blocks)), np.finfo(np.float64).tiny),
-        {name: take(name, (count,), *limits) for name, limits in _NUMBERS.items()},
-        take("dual", (rows, count)),
-        spread_rows,
-        [
-            take(f"spread_factor_{number}", (len(spread_rows[number]), None))
-            for number in spreads
-        ],
-        spread_of_target,
-        take("curve_at", (count, None), 0),
-        take("curve", (count, None), 0),
-        columns,
-        first,
-    )

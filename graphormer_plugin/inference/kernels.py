@@ -22,7 +22,7 @@ KERNELS = {
     "fingerprint": "tanimoto",
     "descriptors": "rbf",
     "extra": "rbf",  # columns of a table
-    "scores": "rbf",  # what a first stage predicts, see `Head`
+    "scores": "rbf",  # predictions of a first stage, see `Head`
 }
 RANKED = ("descriptors", "extra")  # features that count as normal scores of their ranks
 MAX_COUNT = 255  # of a bit of the fingerprint
@@ -40,10 +40,9 @@ def raw_features(
 
     Args:
         block: key of `KERNELS`.
-        vectors: frozen vectors of the molecules [n, D], the features of that block.
-        molecules: SMILES, or molecules that were parsed before, for fingerprints and
-            descriptors.
-        extra: numbers of each molecule, the features of that block.
+        vectors: frozen vectors of the molecules [n, D], for the block ``vectors``.
+        molecules: SMILES or RDKit molecules, for fingerprints and descriptors.
+        extra: numbers of each molecule, for the block ``extra``.
 
     Returns:
         ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
@@ -65,7 +64,7 @@ def raw_features(
 
 
 def as_mol(molecule: str | Chem.Mol) -> Chem.Mol:
-    """RDKit's molecule of a SMILES, or one that was parsed before."""
+    """RDKit's molecule of a SMILES; a molecule stays."""
     return mol_of_any_smiles(molecule) if isinstance(molecule, str) else molecule
 
 
@@ -84,7 +83,6 @@ class Reference:
     def __post_init__(self) -> None:
         if self.block == "fingerprint":
             rows, columns = _unary(self.raw)
-            # Those that occur in training.
             self.columns, places = np.unique(columns, return_inverse=True)
             self.unary = torch.sparse_coo_tensor(
                 np.stack([rows, places]),
@@ -106,8 +104,8 @@ class Reference:
     def scale(self, raw: NDArray) -> Floats:
         """Scaled features [n, F].
 
-        Vectors: standardised, cut at +-5. Descriptors and columns: normal scores of the mid-ranks
-        among the training molecules, 0 for NaN.
+        Vectors: standardised, cut at +-5. Descriptors and columns: normal scores of the
+        mid-ranks among the training molecules, 0 for NaN.
         """
         if self.block in RANKED:
             columns = [
@@ -119,12 +117,11 @@ class Reference:
         return np.clip(scaled, -MAX_SCALED, MAX_SCALED)
 
     def compare(self, raw: NDArray) -> Floats:
-        """What the kernel is a function of, between molecules and the training ones.
+        """Argument of the kernel between molecules and the training molecules [q, n].
 
-        Returns:
-            [q, n]: for the fingerprint Tanimoto similarity of counts, sum of minima over
-            sum of maxima (1 for two empty ones); else the mean squared difference of the
-            scaled features.
+        For the fingerprint it is the Tanimoto similarity of counts, the sum of minima over
+        the sum of maxima (1 for two empty fingerprints); else the mean squared difference
+        of the scaled features.
         """
         if self.block == "fingerprint":
             rows, columns = _unary(raw)
@@ -145,13 +142,8 @@ def mean_squared_differences(a: Floats, b: Floats) -> Floats:
 
 
 def kernel(block: str, compared: Floats, length: float) -> tuple[Floats, Floats | None]:
-    """A kernel, and its derivative by the logarithm of its length (None: it has none).
-
-    Args:
-        block: key of `KERNELS`.
-        compared: see `Reference.compare`.
-        length: of an RBF or Matern 5/2 kernel.
-    """
+    """Kernel of a block, and its derivative by the logarithm of its length (None for
+    Tanimoto, which has no length); ``compared`` as of `Reference.compare`."""
     name = KERNELS[block]
     if name == "tanimoto":
         return compared, None
@@ -169,13 +161,13 @@ def weighted_sum(
     weights: Sequence[float],
     lengths: Sequence[float],
 ) -> Floats:
-    """Sum of weight x kernel over the blocks [q, n].
+    """Sum of weight x kernel over B blocks [q, n]; a block of weight 0 is not computed.
 
     Args:
         blocks: B keys of `KERNELS`.
-        compared: what `Reference.compare` returns for each block.
-        weights: of each block; one of weight 0 is not computed.
-        lengths: of the kernel of each block.
+        compared: `Reference.compare` of each block.
+        weights: weight of each block.
+        lengths: length of the kernel of each block.
     """
     result = np.zeros_like(compared[0])
     for block, matrix, weight, length in zip(
@@ -187,8 +179,8 @@ def weighted_sum(
 
 
 def _unary(counts: NDArray) -> tuple[NDArray, NDArray]:
-    """Rows and columns of the ones of a matrix [n, bits x MAX_COUNT]: a bit counted c times
-    gives c ones, so that a product of rows is the sum of the minima of their counts."""
+    """Rows and columns of the 1 of a matrix [n, bits x MAX_COUNT]: a bit counted c times
+    is c times 1, so that a product of rows is the sum of the minima of their counts."""
     rows, bits = np.nonzero(counts)
     times = counts[rows, bits].astype(np.int64)
     return np.repeat(rows, times), ranges(bits * MAX_COUNT, times)

@@ -45,9 +45,9 @@ def load(
     Args:
         path: the checkpoint, the folder, or the name of a model that comes with the
             package.
-        user_data_dir: folder with modules that register what the models need: their
-            architecture, pair encodings or substructures. The folder that a checkpoint
-            names is not imported.
+        user_data_dir: folder with modules that register the models' architecture, pair
+            encodings or substructures. The folder that a checkpoint names is not
+            imported.
         head: file of a head on a checkpoint's vectors; ``beside`` takes ``head.npz``
             beside each checkpoint if there is one, None takes none.
         domain: whether to read the file of `domain_file` beside a checkpoint without
@@ -109,11 +109,8 @@ def load_member(
 
 
 def usable_device(name: str | None) -> torch.device:
-    """The device of that name. Without a name: a GPU if there is one, else the CPU.
-
-    Raises:
-        ValueError: it cannot be used here.
-    """
+    """The device of that name; by default a GPU if there is one, else the CPU. ValueError
+    if it cannot be used here."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
@@ -129,23 +126,19 @@ def head_file(
 ) -> Path | None:
     """The file of the head that `load` takes, or None."""
     if head == BESIDE:
-        found = Path(checkpoint).with_name(HEAD_FILE)
-        return found if found.exists() else None
+        beside = Path(checkpoint).with_name(HEAD_FILE)
+        return beside if beside.exists() else None
     return None if head is None else Path(head)
 
 
 def load_model(
     checkpoint: Checkpoint, path: str | os.PathLike[str]
 ) -> BaseFairseqModel:
-    """The model of a checkpoint, with its weights.
-
-    Args:
-        checkpoint: as it was read.
-        path: where it was read, for messages.
+    """The model of a checkpoint, with its weights; ``path`` is for messages.
 
     Raises:
-        ValueError: its task or architecture is not one of this package or of a user's
-            folder, or the weights do not fit.
+        ValueError: its task or architecture is not of this package or of a user's folder,
+            or the weights do not fit.
     """
     task_name, arch = checkpoint.state["cfg"]["task"]["_name"], checkpoint.arch
     if not _is_ours(TASK_REGISTRY.get(task_name)):
@@ -176,13 +169,10 @@ def load_model(
 
 
 class _NoLargerThan(TorchFunctionMode):
-    """Refuse a tensor of many more numbers than a model has before it is filled.
+    """Refuse a tensor with many more numbers than the weights have, before it is filled.
 
-    A wrong width, a wrong table and a wrong number of buckets are met alike, also in a
-    user's architecture. PyTorch reserves memory at once, the system at the first write.
-
-    Args:
-        numbers: of all weights together.
+    PyTorch reserves memory at once, the system at the first write. So a wrong width, table
+    or number of buckets cannot fill the memory, also in a user's architecture.
     """
 
     SPARE = 2**22  # our choice: tables that are no weights, and products of a start

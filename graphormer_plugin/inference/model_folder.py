@@ -1,4 +1,4 @@
-"""Which models predict together: checkpoints, or a folder with ``models.json``."""
+"""Models that predict together: checkpoints, or a folder with ``models.json``."""
 
 import json
 import os
@@ -49,7 +49,7 @@ class ModelFolder:
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
-    """Read which models a folder has.
+    """Read the models of a folder.
 
     Raises:
         OSError: it has no `MODELS_FILE`.
@@ -64,7 +64,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         content = json.loads(path.read_text(encoding="utf-8"))
         names, weights = content["models"], content.get("weights")
         inside = [PurePosixPath(name) for name in names]
-        if not names or any(one.is_absolute() or ".." in one.parts for one in inside):
+        if not names or any(p.is_absolute() or ".." in p.parts for p in inside):
             raise ValueError(f"models {names}, expected names inside of the folder")
         scales, floors = (
             {str(name): float(value) for name, value in content.get(key, {}).items()}
@@ -84,7 +84,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
-    """Models that names stand for: checkpoints, models that come with the package, or the
+    """Models of a command line: checkpoints, models that come with the package, or the
     models of a folder.
 
     Raises:
@@ -104,15 +104,7 @@ def write_folder(
     spread_floor: Mapping[str, float] | None = None,
     weights: Sequence[float] | None = None,
 ) -> None:
-    """Write `MODELS_FILE`.
-
-    Args:
-        folder: where it lies.
-        checkpoints: paths relative to it.
-        spread_scale: see `ModelFolder`.
-        spread_floor: the same.
-        weights: the same.
-    """
+    """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
     content: dict[str, Any] = {"models": list(checkpoints)}
     if weights and len({*weights}) > 1:
         content["weights"] = list(weights)

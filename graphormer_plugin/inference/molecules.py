@@ -1,5 +1,6 @@
 """Molecules and graphs that are read once, for all models and kernels that need them."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,22 +33,15 @@ from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.inference.kernels import raw_features
 
-# What the codes of a featuriser are, for messages.
-MEANING = {
-    "ogb": "those of ogb.utils.smiles2graph",
-    "ogb_largest_fragment": "those of ogb.utils.smiles2graph",
-    "zinc": "those of PyG's ZINC",
-}
-
 
 @dataclass
 class Molecules:
     """Molecules and graphs that were read.
 
     Attributes:
-        chunk: their graphs; None where there are none.
+        chunk: their graphs; None if there are none.
         sources: SMILES, RDKit molecule or graph with an attribute ``smiles`` of each;
-            none where they are not known.
+            empty if they are not known.
         featuriser: see `read`.
         parsed: RDKit's molecule of each graph, whose atoms are the nodes in their order;
             None where it was not kept.
@@ -81,25 +75,30 @@ class Molecules:
                 "the model reads descriptors or fingerprints, so it needs SMILES of the "
                 "graphs"
             )
-        if self.featuriser.endswith("largest_fragment") or not self.parsed:
-            return [mol_of_any_smiles(text) for text in self.texts]
+        parsed: Sequence[Chem.Mol | None] = self.parsed
+        if self.featuriser.endswith("largest_fragment") or not parsed:
+            parsed = [None] * len(self)
         return [
-            mol_of_any_smiles(text_of(source, number)) if mol is None else mol
-            for number, (mol, source) in enumerate(zip(self.parsed, self.sources))
+            mol or mol_of_any_smiles(text)
+            for mol, text in zip(parsed, self.texts, strict=True)
         ]
 
     @property
     def texts(self) -> list[str]:
         """SMILES of the molecules that the graphs show."""
-        if self.featuriser.endswith("largest_fragment") and None not in self.parsed:
-            known = [Chem.MolToSmiles(mol) for mol in self.parsed]
-            return known or smiles_of(self.sources, self.featuriser)
+        is_parsed = self.parsed and None not in self.parsed
+        if is_parsed and self.featuriser.endswith("largest_fragment"):
+            return [Chem.MolToSmiles(mol) for mol in self.parsed]
         return smiles_of(self.sources, self.featuriser)
 
     def nodes(self, number: int) -> Chem.Mol:
         """Copy of the molecule whose atoms are the nodes of a graph, in their order."""
         mol = self.parsed[number] if self.parsed else None
-        return Chem.Mol(mol or molecule_of(self.sources[number], self.featuriser))
+        if mol is None:
+            mol = mol_of_smiles(self.sources[number])
+            if self.featuriser.endswith("largest_fragment"):
+                mol = choose_fragment(mol)
+        return Chem.Mol(mol)
 
     def features(self, block: str) -> NDArray:
         """`raw_features` of a block that reads molecules, computed once."""
@@ -121,12 +120,8 @@ _KEEPING = {
 
 
 def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
-    """The function of `FEATURISERS` that turns a SMILES into a graph, whose extras have
-    the molecule ``mol`` where it was kept.
-
-    Args:
-        featuriser: its key.
-        max_atoms: atoms of the largest molecule; None for no limit.
+    """Function of `FEATURISERS` that turns a SMILES of at most ``max_atoms`` into a graph,
+    whose extras have RDKit's molecule ``mol`` where it was kept.
 
     Raises:
         ValueError: there is no such featuriser.
@@ -150,7 +145,7 @@ def read(inputs: Sequence[Any] | GraphChunk, featuriser: str) -> Molecules:
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no featuriser, a graph may have
-            other codes, or an input is none of these. The message has the input's number.
+            other codes, or an input is neither. The message has the input's number.
     """
     if isinstance(inputs, str):
         raise ValueError("expected a list of SMILES, got one string")
@@ -188,11 +183,7 @@ def read(inputs: Sequence[Any] | GraphChunk, featuriser: str) -> Molecules:
 def read_rows(
     reader: "RowReader", smiles: Sequence[str]
 ) -> tuple[Molecules, dict[int, str]]:
-    """Read rows of a table, in this process or in a worker.
-
-    Args:
-        reader: turns a SMILES into a graph.
-        smiles: of each row.
+    """Read the SMILES of rows of a table, in this process or in a worker.
 
     Returns:
         The molecules of the rows that have a graph, with the row in ``chunk.row``, and
@@ -211,23 +202,17 @@ def read_rows(
     return Molecules(chunk, sources, reader.name, parsed), reasons
 
 
-def molecule_of(smiles: str, featuriser: str) -> Chem.Mol:
-    """The molecule whose atoms are the nodes of its graph, in their order."""
-    mol = mol_of_smiles(smiles)
-    return choose_fragment(mol) if featuriser.endswith("largest_fragment") else mol
-
-
 def graph_of_molecule(
     mol: Chem.Mol, featuriser: str, messages: list[str]
 ) -> MoleculeGraph:
-    """Graph of an RDKit molecule: that of its SMILES, with the atoms in its own order.
+    """Graph of an RDKit molecule, as of its SMILES, with the atoms in its own order.
 
     Leaves out hydrogens that a SMILES does not write, and positions.
 
     Args:
         mol: the molecule; is not changed.
         featuriser: see `parser_of`.
-        messages: those of `captured_rdkit_log`, within which this is called.
+        messages: list of `captured_rdkit_log`, within which this is called.
 
     Raises:
         ValueError: RDKit or the featuriser refuses it.
@@ -257,11 +242,11 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
 
     Args:
         graph: PyG ``Data``, or anything with its attributes.
-        featuriser: that of the model; nothing is checked without one.
+        featuriser: featuriser of the model; empty: nothing is checked.
         messages: see `graph_of_molecule`.
 
     Raises:
-        ValueError: it has other codes, or none are named.
+        ValueError: it has other codes, or does not name them.
     """
     if not featuriser:
         return
@@ -276,14 +261,14 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     if not isinstance(smiles, str):
         raise ValueError(
             "it does not say what its codes mean. Give SMILES or RDKit molecules "
-            f"instead, or set its attribute vocabulary = {featuriser!r} if they are "
-            f"{MEANING.get(featuriser, 'those of the training')}"
+            f"instead, or set its attribute vocabulary = {featuriser!r} if it has the "
+            "codes of the training"
         )
     expected = parse(smiles, parser_of(featuriser), messages)
     if not np.array_equal(np.asarray(graph.x), expected.x):
         raise ValueError(
             f"its codes are not those of the training ({featuriser}) for its SMILES "
-            f"{smiles!r}; PyG's from_smiles has codes of its own. Give the SMILES instead"
+            f"{smiles!r}; PyG's from_smiles has other codes. Give the SMILES instead"
         )
 
 
@@ -295,44 +280,37 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
         featuriser: see `read`.
 
     Raises:
-        ValueError: an input is none of these.
+        ValueError: an input is neither.
     """
-    texts = [text_of(item, number) for number, item in enumerate(inputs)]
+    texts = []
+    for number, item in enumerate(inputs):
+        if isinstance(item, Chem.Mol):
+            item = Chem.MolToSmiles(item)
+        text = item if isinstance(item, str) else getattr(item, "smiles", None)
+        if not isinstance(text, str):
+            raise ValueError(f"input {number} does not say which molecule it is")
+        texts.append(text)
     if featuriser.endswith("largest_fragment"):
         return [Chem.MolToSmiles(mol_of_largest_fragment(text)) for text in texts]
     return texts
 
 
-def text_of(item: Any, number: int) -> str:
-    """SMILES of an input; its number is for the message of the ValueError."""
-    if isinstance(item, Chem.Mol):
-        return Chem.MolToSmiles(item)
-    smiles = item if isinstance(item, str) else getattr(item, "smiles", None)
-    if not isinstance(smiles, str):
-        raise ValueError(f"input {number} does not say which molecule it is")
-    return smiles
-
-
 def canonical(inputs: Any) -> Any:
-    """Inputs with every molecule as RDKit's canonical SMILES; what it refuses, and
-    graphs, stay."""
+    """Inputs with every molecule as RDKit's canonical SMILES; molecules that RDKit
+    refuses, and graphs, stay."""
     if not isinstance(inputs, Sequence):
         return inputs
-    return [
-        _canonical(item) if isinstance(item, (str, Chem.Mol)) else item
-        for item in inputs
-    ]
-
-
-def _canonical(item: str | Chem.Mol) -> str | Chem.Mol:
+    result = []
     with captured_rdkit_log():
-        try:
-            mol = mol_of_any_smiles(item) if isinstance(item, str) else item
-            written = Chem.MolToSmiles(mol)
-            mol_of_any_smiles(written)
-        except ValueError:
-            return item
-    return written
+        for item in inputs:
+            with contextlib.suppress(ValueError):
+                mol = mol_of_any_smiles(item) if isinstance(item, str) else item
+                if isinstance(mol, Chem.Mol):
+                    written = Chem.MolToSmiles(mol)
+                    mol_of_any_smiles(written)
+                    item = written
+            result.append(item)
+    return result
 
 
 class RowReader:
@@ -351,7 +329,7 @@ class RowReader:
         self.parser = parser_of(name, max_atoms)
         # OGB's codes are within OGB's vocabularies: there is nothing to check.
         own = feature_dims() if name.startswith("ogb") else None
-        self.schemas = [one for one in schemas if (one.node_dims, one.bond_dims) != own]
+        self.schemas = [s for s in schemas if (s.node_dims, s.bond_dims) != own]
 
     def __call__(self, smiles: str) -> MoleculeGraph:
         """Raises ValueError with the reason why there is no graph."""

@@ -15,26 +15,21 @@ from graphormer_plugin.data.featurise import in_order, in_workers, start_worker
 from graphormer_plugin.inference.molecules import read_rows
 from graphormer_plugin.inference.table_run import PredictedRows, Rows, TableRun
 
+_run: TableRun | None = None  # in a process of the pool
+
 
 def can_fork(device: torch.device) -> bool:
     """Whether `forked_pool` works here."""
     return device.type == "cpu" and sys.platform == "linux"
 
 
-_run: TableRun | None = None  # of a process of the pool
-
-
 @contextlib.contextmanager
 def forked_pool(run: TableRun, workers: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes that read SMILES and predict, each on one thread.
+    """Processes that read SMILES and predict with models on a CPU, each on one thread.
 
-    So no core waits for another. The processes are forks of this one: they start at
+    So no core waits for another. The processes are forks of this process: they start at
     once, with the models in memory. A fork has none of the threads of a library, and
-    needs none.
-
-    Args:
-        run: Its models are on a CPU.
-        workers: Processes; 0: no pool.
+    needs none. Without ``workers`` there is no pool.
     """
     if not workers:
         yield None
@@ -55,25 +50,25 @@ def predicted_rows(
     workers: int,
     pool: ProcessPoolExecutor | None,
 ) -> Iterator[PredictedRows]:
-    """Yields the predictions for blocks of rows, in their order.
+    """Yield the predictions for blocks of rows, in their order.
 
     Args:
-        run: Predicts them.
-        rows: Of the input.
-        workers: Processes; 0: this one alone.
-        pool: Of `forked_pool`; None: the processes read SMILES only.
+        run: predicts them.
+        rows: blocks of the input.
+        workers: processes; 0: this process alone.
+        pool: see `forked_pool`; None: the processes read SMILES only.
 
     Raises:
-        WorkerError: A process died.
-        ValueError: See `TableRun`.
+        WorkerError: a process died.
+        ValueError: see `TableRun`.
     """
     if pool is not None:
         yield from in_order(pool, workers, _predict, ((block,) for block in rows))
         return
     rows, again = itertools.tee(rows)
     calls = ((run.reader, run.smiles(block)) for block in again)
-    for block, found in zip(rows, in_workers(workers, read_rows, calls), strict=True):
-        yield run.predict(block, *found)
+    for block, read in zip(rows, in_workers(workers, read_rows, calls), strict=True):
+        yield run.predict(block, *read)
 
 
 def _start(run: TableRun) -> None:

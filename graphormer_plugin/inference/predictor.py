@@ -1,4 +1,4 @@
-"""Predict, embed and explain with one or several trained models, from SMILES or graphs."""
+"""The predictor: trained models that predict, embed and explain SMILES or graphs."""
 
 import copy
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ from graphormer_plugin.inference.values import (
 )
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
-# SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or what was read before.
+# SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
 Inputs = Sequence[Any] | GraphChunk | Molecules
 
 
@@ -44,7 +44,7 @@ class Predictor:
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
     Several models predict together, see `together`; vectors, samples and explanations
-    are of a single model, one of `members`.
+    are of a single model, a member of `members`.
 
     Args:
         model: is put into evaluation mode.
@@ -55,14 +55,14 @@ class Predictor:
         max_atoms: atoms of the largest molecule that the commands read. The methods have
             no limit.
         head: predicts from the model's vectors, instead of the model's own head.
-        domain: of the training molecules of a model without such a head.
+        domain: domain of the training molecules of a model without such a head.
         arch: name of the architecture.
-        name: of the model, for messages.
+        name: name of the model, for messages.
 
     Attributes:
-        targets: what is predicted: the targets of the head, if there is one.
+        targets: targets that it predicts, by its head if it has one.
         extra_columns: names of numbers that predictions need beside the molecules.
-        members: predictors with one model each.
+        members: predictors with a single model each.
         weights: how much each member counts; None where all count the same.
         scale: calibration of the spread of several members; None: as it is.
     """
@@ -92,7 +92,7 @@ class Predictor:
             self.extra_columns = head.extra_columns
         else:
             names = schema.graph_features
-            self.extra_columns = [one for one in names if not one.startswith(PREFIX)]
+            self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
         self.members = [self]
         self.weights: Sequence[float] | None = None
         self.scale: SpreadScale | None = None
@@ -104,12 +104,8 @@ class Predictor:
         scale: SpreadScale | None = None,
         weights: Sequence[float] | None = None,
     ) -> "Predictor":
-        """Models that predict together, see `combined`.
-
-        Args:
-            members: with one model each, at least one; they predict the same targets.
-            scale: calibration of the spread; None: as it is.
-            weights: how much each member counts; None: all the same.
+        """Members (at least one) that predict together, see `combined`; for the other
+        arguments see the attributes.
 
         Raises:
             ValueError: two members predict different things, or from other features.
@@ -141,7 +137,7 @@ class Predictor:
     @property
     def domains(self) -> list[Domain]:
         """Domains of the members that have one."""
-        return [one.domain for one in self.members if one.domain is not None]
+        return [m.domain for m in self.members if m.domain is not None]
 
     @property
     def has_spread(self) -> bool:
@@ -175,16 +171,19 @@ class Predictor:
 
         Args:
             inputs: molecules or graphs.
-            smiles: of graphs that do not say which molecules they are.
+            smiles: SMILES of graphs that do not say which molecules they are.
 
         Raises:
             ValueError: as `predict`.
         """
         if isinstance(inputs, Molecules):
             return inputs
-        found = read(inputs, self.featuriser)
-        return found if smiles is None else replace(found, sources=smiles, parsed=())
+        molecules = read(inputs, self.featuriser)
+        if smiles is None:
+            return molecules
+        return replace(molecules, sources=smiles, parsed=())
 
+    @torch.no_grad()
     def predict(
         self, inputs: Inputs, batch_size: int = 128, extra: Extra = None
     ) -> PerGraph:
@@ -223,13 +222,7 @@ class Predictor:
         extra: Extra = None,
     ) -> Prediction:
         """Predict, with the spread of a head or of several models, and the likeness to the
-        training molecules.
-
-        Args:
-            inputs: molecules or graphs.
-            batch_size: graphs per batch, >= 1.
-            smiles: of graphs, for a model that reads descriptors or fingerprints.
-            extra: see `predict`.
+        training molecules; see `predict` and `read` for the arguments.
 
         Raises:
             ValueError: as `predict`; a model of nodes, or a head that needs SMILES which
@@ -240,17 +233,16 @@ class Predictor:
         molecules = self.read(inputs, smiles)
         return self._together(molecules, batch_size, extra, True)
 
-    @torch.no_grad()
     def _together(
         self, molecules: Molecules, batch_size: int, extra: Extra, domain: bool
     ) -> Prediction:
         """Prediction of all members; ``domain``: with the likeness to the training."""
         numbers = extra_values(self.extra_columns, extra, len(molecules))
-        found = [
+        each = [
             member._estimate(molecules, batch_size, numbers, domain)
             for member in self.members
         ]
-        result = found[0] if len(found) == 1 else combined(found, self.weights)
+        result = each[0] if len(each) == 1 else combined(each, self.weights)
         if result.std is None or self.scale is None:
             return result
         return result._replace(std=self.scale(result.std))
@@ -276,8 +268,8 @@ class Predictor:
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
-        found = graphs.collect(both, width + self.targets.num_outputs, batch_size)
-        return Prediction(found[:, width:], None, self.domain.score(found[:, :width]))
+        joined = graphs.collect(both, width + self.targets.num_outputs, batch_size)
+        return Prediction(joined[:, width:], None, self.domain.score(joined[:, :width]))
 
     def _joined(
         self, graphs: ModelGraphs, molecules: Molecules, numbers: np.ndarray
@@ -312,7 +304,7 @@ class Predictor:
 
         Args:
             inputs: molecules or graphs. A SMILES is read in its canonical form.
-            count: samples, >= 1.
+            count: number of samples, >= 1.
             seed: for torch's generators; their states are restored afterwards.
             extra: see `predict`.
 
@@ -332,26 +324,26 @@ class Predictor:
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         if self.head is None:
             graphs = self._joined(graphs, molecules, numbers)
-        elif self.head.needs_molecules:
+        elif self.head.molecule_blocks:
             smiles = molecules.texts
         device = self.device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
-        found: dict[str, np.ndarray] = {}
+        samples_of: dict[str, np.ndarray] = {}
         keys = []
         with dropout_switched_on(self.model), forked, torch.no_grad():
             for graph, size in enumerate(graphs.sizes.tolist()):
                 key = graph_digest(graphs.columns, graph)
                 keys.append(key)
-                if key in found:
+                if key in samples_of:
                     continue
                 copies = max(1, min(count, MAX_PAIRS // size**2))
                 batch = graphs.batch(np.full(copies, graph))
                 torch.manual_seed(int(key[:15], 16) ^ seed)
                 parts = [self._outputs(batch) for _ in range(-(-count // copies))]
-                found[key] = np.concatenate(parts)[:count]
+                samples_of[key] = np.concatenate(parts)[:count]
         if not keys:
             return np.empty((count, 0, self.targets.num_outputs))
-        samples = np.stack([found[key] for key in keys], 1)
+        samples = np.stack([samples_of[key] for key in keys], 1)
         if self.head is None:
             return samples
         # Rows of a matrix product may differ in the last bit: equal molecules share one.
@@ -366,7 +358,11 @@ class Predictor:
         """Values [B, C]; with a head, the vectors that it reads."""
         if self.head is None:
             return values_of(self.model(batch), self.targets)
-        return layer_vectors(self.model, batch, self.head.layers).double().cpu().numpy()
+        return (
+            layer_vectors(self.model, batch, self.head.layers)
+            .double()
+            .numpy(force=True)
+        )
 
     @torch.no_grad()
     def embed(
@@ -381,27 +377,25 @@ class Predictor:
 
         Args:
             inputs: molecules or graphs.
-            layers: number of last layers whose vectors are concatenated, the last
-                layer's at the end; 1 to the model's number of layers.
+            layers: number of last layers whose vectors are concatenated, in their order.
             nodes: vectors of nodes instead of graphs.
             batch_size: graphs per batch, >= 1.
-            fingerprint: GRPE's fingerprints: the virtual node after each of the layers,
-                before the final normalisation, each divided by its L2 norm.
+            fingerprint: GRPE's fingerprints, see `layer_vectors`.
 
         Returns:
             float [len(inputs), layers * D], in the model's precision: the virtual node
-            of each graph, or without one the model's read-out of its nodes. With
+            of each graph, or without it the model's read-out of its nodes. With
             ``nodes`` a list of arrays [N, layers * D], one per graph, without the virtual
             node.
 
         Raises:
-            ValueError: as `predict`, the model does not have that many layers, or for
-                ``fingerprint`` a model without a virtual node, or ``nodes``.
+            ValueError: as `predict`, or see `check_layers`.
         """
 
         def vectors(batch: Batch) -> np.ndarray:
-            found = layer_vectors(self.model, batch, layers, nodes, fingerprint)
-            return found.cpu().numpy()
+            return layer_vectors(self.model, batch, layers, nodes, fingerprint).numpy(
+                force=True
+            )
 
         graphs = self._single()._graphs(self.read(inputs))
         width = layers * self.model.embed_dim
@@ -412,7 +406,7 @@ class Predictor:
         """Attention maps of molecules or graphs.
 
         Returns:
-            An array [layers, heads or channels, T, T] for each of them. Row i has the
+            An array [layers, heads or channels, T, T] for each graph. Row i has the
             weights with which node i sums over all nodes: the virtual node first, then
             the atoms in the order of the SMILES; T = N if the model has no virtual node.
 
@@ -421,8 +415,8 @@ class Predictor:
         """
         graphs = self._single()._graphs(self.read(inputs))
         return [
-            attention_maps(self.model, batch).double().cpu().numpy()
-            for _, batch in graphs.batches(1)
+            attention_maps(self.model, batch).double().numpy(force=True)
+            for batch in graphs.each()
         ]
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
@@ -449,21 +443,13 @@ class Predictor:
             raise ValueError(
                 f"output {output}, expected 0..{self.targets.num_outputs - 1}"
             )
-        graphs, scale = self._single()._graphs(self.read(inputs)), 1.0
-        if self.targets.kind == "regression":
-            ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-            low, high = self.targets.restore(ends.expand(2, self.targets.num_outputs))
-            scale = float((high - low)[output])
+        scale = self.targets.std[output] if self.targets.std else 1.0
         return [
-            gradient_times_input(self.model, batch, output)
-            .double()
-            .mul(scale)
-            .cpu()
-            .numpy()
-            for _, batch in graphs.batches(1)
+            scale
+            * gradient_times_input(self.model, batch, output).double().numpy(force=True)
+            for batch in self._single()._graphs(self.read(inputs)).each()
         ]
 
-    @torch.no_grad()
     def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
         return graphs.collect(
             lambda batch: values_of(self.model(batch), self.targets),
@@ -476,15 +462,16 @@ class Predictor:
         return ModelGraphs(self.model, self.schema, molecules.chunk)
 
 
-def check_agreement(one: Predictor, other: Predictor) -> None:
+def check_agreement(first: Predictor, other: Predictor) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
-    both = f"{other.name} and {one.name}"
+    both = f"{other.name} and {first.name}"
     for name in ("names", "unit", "kind", "num_classes", "class_names"):
-        values = [getattr(predictor.targets, name) for predictor in (other, one)]
+        values = [getattr(predictor.targets, name) for predictor in (other, first)]
         if values[0] != values[1]:
             raise ValueError(
                 f"{both} predict different things: {name} {values[0]!r} and "
                 f"{values[1]!r}"
             )
-    if (one.extra_columns, one.featuriser) != (other.extra_columns, other.featuriser):
+    features = first.extra_columns, first.featuriser
+    if features != (other.extra_columns, other.featuriser):
         raise ValueError(f"{both} read different columns or features of molecules")

@@ -42,11 +42,7 @@ SUBMISSIONS = {
 
 
 def check_results_path(path: str | os.PathLike[str]) -> None:
-    """Check before the evaluation that predictions can be written to a folder.
-
-    Raises:
-        ValueError: the path is a file.
-    """
+    """Raise ValueError before the evaluation if ``--results-path`` is a file."""
     if os.path.exists(path) and not os.path.isdir(path):
         raise ValueError(f"--results-path {path} is a file; name a folder")
 
@@ -70,7 +66,7 @@ def write_predictions(
 
     Args:
         folder: created if missing; files of the same names are replaced.
-        split: its name.
+        split: name of the split.
         store: the data.
         targets: the targets that the model was trained on.
         outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
@@ -86,34 +82,34 @@ def write_predictions(
     rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
     path = folder / f"predictions_{split}.csv"
     columns, known = identity
-    header, first = ["row", *columns], [
-        [row, *(known[row] if columns else [])] for row in rows
-    ]
-    at_nodes = targets.level == "node"
     values = [outputs[graph][0].reshape(-1, targets.num_outputs) for graph in graphs]
     labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
-    if at_nodes:
+    none = np.empty((0, targets.num_outputs))
+    values_of_all = values_of(np.concatenate([none, *values]), targets)
+    predicted = prediction_columns(
+        targets,
+        values_of_all,
+        labels=np.concatenate(labels) if labels else none[:, : len(targets.names)],
+        layout=VALIDATED,
+    )
+    header = ["row", *columns]
+    first = [[row, *(known[row] if columns else [])] for row in rows]
+    if targets.level == "node":
         header.append("node")
         first = [
             [*cells, node]
             for cells, of_graph in zip(first, values, strict=True)
             for node in range(len(of_graph))
         ]
-    none = np.empty((0, targets.num_outputs))
-    found = values_of(np.concatenate([none, *values]), targets)
-    predicted = prediction_columns(
-        targets,
-        found,
-        labels=np.concatenate(labels) if labels else none[:, : len(targets.names)],
-        layout=VALIDATED,
-    )
     cells = zip(*(column.cells for column in predicted), strict=True)
     lines = ([*left, *right] for left, right in zip(first, cells, strict=True))
     write_csv(path, [[*header, *(column.name for column in predicted)], *lines])
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:
-        files += _submit(folder, submission, found[:, 0], len(store.splits[split]))
+        files += _submit(
+            folder, submission, values_of_all[:, 0], len(store.splits[split])
+        )
     for file in files:
         logger.info("predictions written to %s", file)
     return files

@@ -1,85 +1,102 @@
-"""Files that are written block by block, so that a killed run can be resumed."""
+"""Predictions that are written block by block, so that a killed run can be resumed."""
 
-import contextlib
-import hashlib
 import io
+import itertools
 import json
-import os
+import shutil
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
-from numpy.lib.format import MAGIC_PREFIX
 
-from graphormer_plugin.data.column_file import NPY_HEADER_BYTES, npy_header
+from graphormer_plugin.data.column_file import npy_header
 from graphormer_plugin.data.csv_lines import write_lines
-from graphormer_plugin.data.files import atomic_write, lock, named_in_errors
+from graphormer_plugin.data.files import atomic_write, lock
+
+# Type, and shape without the first dimension, of each array by its path.
+Arrays = Mapping[Path, tuple[Any, tuple[int, ...]]]
 
 
 class ResumableWriter:
     """Writes a CSV table and ``.npy`` arrays beside it.
 
-    Unfinished files have ``.part`` appended to their names. A record, the table's
-    ``.part.json``, holds their lengths; it is updated after each block is on disk. Until
-    an array is finished, key and table stand in place of its header: whose it is.
+    Each block of rows is a file in the folder ``<table>.parts``, which is there when it is
+    complete; `finish` joins the blocks. A folder without the file ``key`` is a leftover.
 
     Args:
         table: the CSV file, or what `convert` makes of it.
         header: its first line.
-        arrays: type and shape, without the first dimension, of each array by path.
+        arrays: files of arrays.
         key: digest of everything that the content depends on.
-        resume: continue the files of an interrupted run with the same key.
+        resume: continue an interrupted run with the same key.
         convert: writes the finished table in another format; a function of the CSV and
             of the file to write.
 
     Attributes:
         rows: rows written.
-        failed: how many of them have no prediction.
-        unlike: how many of them are unlike the training, see `unlike_training`.
+        failed: number of these rows without prediction.
+        unlike: number of these rows unlike the training, see `unlike_training`.
 
     Raises:
-        ValueError: a file exists already; files of an interrupted run exist and are not
-            to be resumed, have another key, or belong to another table; or another
-            process writes them.
+        ValueError: a file exists already, an interrupted run is not to be resumed or has
+            another key, or another process writes the table.
     """
 
     def __init__(
         self,
         table: Path,
         header: Sequence[str],
-        arrays: Mapping[Path, tuple[Any, tuple[int, ...]]],
+        arrays: Arrays,
         key: str,
         resume: bool,
         convert: Callable[[Path, Path], None] | None = None,
     ) -> None:
+        self.table, self.header, self.arrays = table, header, arrays
         self.convert = convert
-        self.arrays = dict(arrays)
-        self.paths = [table, *arrays]
-        self.record = part_record(table)
-        self.key = key
-        self.rows = self.failed = 0
+        self.folder = parts_folder(table)
+        self.blocks = self.rows = self.failed = 0
         self.unlike: Counter[str] = Counter()
-        self.files: dict[Path, BinaryIO] = {}
-        if self.record.exists():
-            self._resume(resume)
-            return
-        for path in self.paths:
-            if path.exists():
-                raise ValueError(
-                    f"{path} exists already; remove it, or name another file"
-                )
+        self.lengths = [0] * len(arrays)
+        self.folder.mkdir(exist_ok=True)
+        self._lock = open(self.folder / "lock", "w")
         try:
-            for path in self.paths:
-                self._open(path, 0)
-                if path in self.arrays:
-                    self.files[path].write(b"".join(self._mark()))
-            self.files[table].write(_csv_lines([header]))
-            self._save(0, 0, self.unlike)
+            lock(self._lock)
+        except BlockingIOError:
+            self._lock.close()
+            raise ValueError(f"{table}: another process is writing it") from None
+        try:
+            self._begin(key, resume)
         except BaseException:
             self.close()
             raise
+
+    def _begin(self, key: str, resume: bool) -> None:
+        key_file = self.folder / "key"
+        while key_file.exists() and self._block(self.blocks).exists():
+            self.blocks += 1
+        if not self.blocks:
+            self._check_free()
+            for leftover in [self.folder / "joining", *self.folder.glob("*.npz")]:
+                leftover.unlink(missing_ok=True)
+            with atomic_write(key_file, "w") as file:
+                file.write(key)
+            return
+        if not resume:
+            raise ValueError(
+                f"{self.folder} belongs to an interrupted run; continue it with --resume, "
+                "or remove that folder to start again"
+            )
+        if key_file.read_text() != key:
+            raise ValueError(
+                f"{self.folder} belongs to a run with other input, checkpoints or "
+                "options; give the same ones, or remove that folder to start again"
+            )
+        state = json.loads(self._read(self.blocks - 1, "state").tobytes())
+        self.rows, self.failed, unlike, self.lengths = state
+        self.unlike = Counter(unlike)
 
     def append(
         self,
@@ -88,175 +105,98 @@ class ResumableWriter:
         failed: int,
         unlike: Counter[str],
     ) -> None:
-        """Append rows to the table, and their entries to each array.
+        """Append a block of rows to the table, and their entries to each array.
 
         Args:
             rows: cells of each row.
             arrays: [rows, ...] for each file of arrays, in their order.
-            failed: how many of the rows have no prediction.
-            unlike: how many are unlike the training, see `unlike_training`.
+            failed: number of these rows without prediction.
+            unlike: number of these rows unlike the training, see `unlike_training`.
         """
-        contents = [_csv_lines(rows)]
-        for values, (dtype, tail) in zip(arrays, self.arrays.values(), strict=True):
-            assert values.shape[1:] == tail, (values.shape, tail)
-            contents.append(np.ascontiguousarray(values, dtype).tobytes())
-        for path, content in zip(self.paths, contents, strict=True):
-            with named_in_errors(_part(path)):
-                self.files[path].write(content)
-        self._save(self.rows + len(rows), self.failed + failed, self.unlike + unlike)
+        lengths = [
+            length + len(values)
+            for length, values in zip(self.lengths, arrays, strict=True)
+        ]
+        state = self.rows + len(rows), self.failed + failed, self.unlike + unlike
+        content = {
+            "state": _bytes(json.dumps([*state, lengths])),
+            "table": _bytes(_csv_lines(rows)),
+        }
+        for path, values in zip(self.arrays, arrays, strict=True):
+            content[path.name] = np.asarray(values, self.arrays[path][0])
+        with atomic_write(self._block(self.blocks)) as file:
+            np.savez(file, **content)
+        self.rows, self.failed, self.unlike = state
+        self.lengths, self.blocks = lengths, self.blocks + 1
 
     def finish(self) -> None:
-        """Give the complete files their final names."""
-        if len(self.files) == len(self.paths):  # else a run that was killed has done so
-            self._save(self.rows, self.failed, self.unlike, finished=True)
-        for path in [*self.arrays, self.paths[0]]:
-            if path not in self.files:  # renamed by a run that was killed just then
-                continue
-            if path in self.arrays:
-                dtype, tail = self.arrays[path]
-                count = self.files[path].tell() - NPY_HEADER_BYTES
-                row_bytes = np.dtype(dtype).itemsize * int(np.prod(tail))
-                shape = (count // row_bytes, *tail)
-                with open(_part(path), "r+b") as file:
-                    file.write(npy_header(np.dtype(dtype), shape))
-                    file.flush()
-                    os.fsync(file.fileno())
-            if path not in self.arrays and self.convert is not None:
-                self.convert(_part(path), path)
-                _part(path).unlink()
-            else:
-                os.replace(_part(path), path)
-        self.record.unlink()
-        self.close()
+        """Join the blocks into the files."""
+        joining = self.folder / "joining"
+        if not joining.exists():  # else the files are of this run
+            self._check_free()
+            joining.touch()
+        sizes = zip(self.arrays.items(), self.lengths, strict=True)
+        for (path, (dtype, tail)), length in sizes:
+            self._join(path, npy_header(np.dtype(dtype), (length, *tail)), path.name)
+        joined = self.folder / "joined.csv" if self.convert else self.table
+        self._join(joined, _csv_lines([self.header]).encode(), "table")
+        if self.convert:
+            self.convert(joined, self.table)
+        (self.folder / "key").unlink()
+        shutil.rmtree(self.folder)
+        self._lock.close()
 
     def close(self) -> None:
-        """Close the files; remove them if they have no rows."""
-        for file in self.files.values():
-            # The record does not count what a full disk refused.
-            with contextlib.suppress(OSError):
-                file.close()
-        if self.files and not self.rows:
-            for path in (self.record, *map(_part, self.files)):
-                path.unlink(missing_ok=True)
-        self.files = {}
+        """Let others write the table; remove the folder if it has no rows."""
+        if not self._lock.closed and not self.blocks:
+            shutil.rmtree(self.folder)
+        self._lock.close()
 
-    def _resume(self, allowed: bool) -> None:
-        if not allowed:
-            for path in self.paths:
-                if _part(path).exists():
-                    _open_locked(_part(path)).close()  # or it is not interrupted
-            raise ValueError(
-                f"{self.record} belongs to an interrupted run; continue it with --resume, "
-                "or remove that file to start again"
-            )
-        try:
-            state = json.loads(self.record.read_text(encoding="utf-8"))
-            key, sizes = state["key"], list(map(int, state["bytes"]))
-            self.rows, self.failed = int(state["rows"]), int(state["failed"])
-            unlike = {name: int(count) for name, count in state["unlike"].items()}
-            self.unlike = Counter(unlike)
-            finished = bool(state["finished"])
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise ValueError(
-                f"{self.record} is damaged; remove it to start again"
-            ) from None
-        if key != self.key:
-            raise ValueError(
-                f"{self.record} belongs to a run with other input, checkpoints or "
-                "options; give the same ones, or remove that file to start again"
-            )
-        for path, size in zip(self.paths, sizes, strict=True):
-            part = _part(path)
-            converted = self.convert is not None and path not in self.arrays
+    def _check_free(self) -> None:
+        for path in (self.table, *self.arrays):
             if path.exists():
-                renamed = not part.exists() and path.stat().st_size == size
-                if not finished or not (renamed or converted):
-                    raise ValueError(
-                        f"{path} exists already and is not of the run of {self.record}; "
-                        "move it away to continue that run"
-                    )
-                if not part.exists():
-                    continue
-            is_own = part.exists() and part.stat().st_size >= size
-            if is_own and path in self.arrays:
-                with open(part, "rb") as file:
-                    start = file.read(NPY_HEADER_BYTES)
-                # The end of a run puts the array's header in the place of the mark.
-                has_header = finished and start.startswith(MAGIC_PREFIX)
-                is_own = has_header or start.startswith(self._mark()[0])
-            if not is_own:
                 raise ValueError(
-                    f"{part} is missing, too short or not of the run of {self.record}; "
-                    "remove that record to start again"
+                    f"{path} exists already; remove it, or name another file"
                 )
-            self._open(path, size)
 
-    def _mark(self) -> tuple[bytes, bytes]:
-        """What an array of this run begins with: digests of the key and of the table."""
-        texts = (self.key, str(self.paths[0].resolve()))
-        first, second = (
-            hashlib.sha256(os.fsencode(text)).hexdigest() for text in texts
+    def _block(self, number: int) -> Path:
+        return self.folder / f"{number:06d}.npz"
+
+    def _read(self, number: int, name: str) -> np.ndarray:
+        path = self._block(number)
+        try:
+            with np.load(path, allow_pickle=False) as content:
+                return content[name]
+        except (zipfile.BadZipFile, ValueError, KeyError):
+            raise ValueError(
+                f"{path} is damaged; remove {self.folder} to start again"
+            ) from None
+
+    def _join(self, path: Path, start: bytes, name: str) -> None:
+        blocks: Iterator[np.ndarray] = map(
+            self._read, range(self.blocks), itertools.repeat(name)
         )
-        return first.encode(), second.encode()
-
-    def _open(self, path: Path, size: int) -> None:
-        part = _part(path)
-        part.touch()
-        file = _open_locked(part)
-        rows = path in self.arrays and part.stat().st_size > NPY_HEADER_BYTES
-        if rows and not size:  # and there is no record of them
-            own = file.read(NPY_HEADER_BYTES).endswith(self._mark()[1])
-            if not own:
-                file.close()
-                raise ValueError(
-                    f"{part} belongs to an interrupted run of another table; continue "
-                    f"that one with --resume, or remove {part}"
-                )
-        file.truncate(size)
-        file.seek(size)
-        self.files[path] = file
-
-    def _save(
-        self, rows: int, failed: int, unlike: Counter[str], finished: bool = False
-    ) -> None:
-        for path, file in self.files.items():
-            with named_in_errors(_part(path)):
-                file.flush()
-                os.fsync(file.fileno())
-        state = {
-            "key": self.key,
-            "rows": rows,
-            "failed": failed,
-            "unlike": unlike,
-            "finished": finished,  # files may have their final names
-            "bytes": [self.files[path].tell() for path in self.paths],
-        }
-        with atomic_write(self.record, "w", encoding="utf-8") as file:
-            json.dump(state, file)
-        self.rows, self.failed, self.unlike = rows, failed, unlike
+        with atomic_write(path) as file:
+            file.write(start)
+            for block in blocks:
+                file.write(block.tobytes())
 
 
-def part_record(table: Path) -> Path:
-    """Path of the record of an unfinished run."""
-    return table.with_name(table.name + ".part.json")
+def parts_folder(table: Path) -> Path:
+    """Folder with the blocks of an unfinished run."""
+    return table.with_name(table.name + ".parts")
 
 
-def _part(path: Path) -> Path:
-    return path.with_name(path.name + ".part")
+def is_interrupted(table: Path) -> bool:
+    """Whether a table has an unfinished run."""
+    return (parts_folder(table) / "key").exists()
 
 
-def _open_locked(part: Path) -> BinaryIO:
-    """Open a file of a run that nobody else has open; ValueError if somebody has."""
-    file = open(part, "r+b")
-    try:
-        lock(file)
-    except BlockingIOError:
-        file.close()
-        raise ValueError(f"{part}: another process is writing it") from None
-    return file
-
-
-def _csv_lines(rows: Sequence[Sequence[str]]) -> bytes:
+def _csv_lines(rows: Sequence[Sequence[str]]) -> str:
     text = io.StringIO(newline="")
     write_lines(text, rows)
-    return text.getvalue().encode()
+    return text.getvalue()
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(text.encode(), np.uint8)

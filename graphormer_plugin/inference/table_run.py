@@ -1,11 +1,11 @@
-"""A predictor over the rows of a table: what `graphormer-predict` adds to each row."""
+"""Predictions for the rows of a table: the columns that `graphormer-predict` adds."""
 
 import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.inference.columns import free_names, prediction_columns
 from graphormer_plugin.inference.domain import unlike_training
-from graphormer_plugin.inference.embedding import check_fingerprint, check_layers
+from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import (
     Molecules,
     RowReader,
@@ -23,6 +23,7 @@ from graphormer_plugin.inference.molecules import (
     read_rows,
 )
 from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.inference.resumable_writer import Arrays
 from graphormer_plugin.inference.values import Prediction, mean_and_variance
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
@@ -31,12 +32,7 @@ REASON = "reason"  # column that says why a row has no prediction
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of a table.
-
-    Attributes:
-        first: number of the first of them.
-        cells: of each row.
-    """
+    """Consecutive rows of a table: number of the first row, and cells of each."""
 
     first: int
     cells: list[list[str]]
@@ -46,7 +42,7 @@ class PredictedRows(NamedTuple):
     """Rows of the output.
 
     Attributes:
-        cells: of each row.
+        cells: cells of each row.
         arrays: rows for the files of `TableRun.arrays`.
         failed: number of rows without prediction.
         unlike: see `unlike_training`.
@@ -76,7 +72,7 @@ class Vectors:
         nodes: a vector per atom instead of per molecule. A second file,
             ``<name>.count.npy``, has the number of atoms of each row.
         layers: number of last layers whose vectors are concatenated.
-        fingerprint: GRPE's fingerprints (see `layer_vectors`).
+        fingerprint: GRPE's fingerprints, see `layer_vectors`.
     """
 
     path: Path
@@ -89,14 +85,13 @@ class TableRun:
     """Predicts rows of a table.
 
     Args:
-        predictor: its models.
+        predictor: the models.
         table: has the header of the input.
         smiles_column: name of its column of SMILES.
         batch_size: graphs per batch.
-        mc_dropout: samples with dropout switched on; 0 for one prediction without.
-        seed: of these samples.
-        max_atoms: atoms of the largest molecule; None for the smallest limit of the
-            models.
+        mc_dropout: samples with dropout switched on; 0: a prediction without dropout.
+        seed: seed of these samples.
+        max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
         vectors: vectors to compute too; for a single model.
 
     Attributes:
@@ -146,8 +141,9 @@ class TableRun:
             none if predictor.has_spread or mc_dropout else None,
             none[:, 0] if predictor.domains else None,
         )
-        self.names = free_names([*(one.name for one in columns), REASON], table.header)
-        self.numbers = [*(one.is_number for one in columns), False]
+        names = [*(column.name for column in columns), REASON]
+        self.names = free_names(names, table.header)
+        self.numbers = [*(column.is_number for column in columns), False]
 
     def _check(self, member: Predictor) -> None:
         """Raise ValueError if a model cannot predict molecules as the options ask."""
@@ -158,26 +154,23 @@ class TableRun:
         try:
             parser_of(member.featuriser)
             if self.vectors:
-                check_layers(member.model, self.vectors.layers)
-                if self.vectors.fingerprint:
-                    check_fingerprint(member.model, self.vectors.nodes)
+                v = self.vectors
+                check_layers(member.model, v.layers, v.nodes, v.fingerprint)
             if self.mc_dropout:
                 with dropout_switched_on(member.model):
                     pass
         except ValueError as error:
             raise ValueError(f"{member.name}: {error}") from None
 
-    def arrays(self) -> dict[Path, tuple[Any, tuple[int, ...]]]:
+    def arrays(self) -> Arrays:
         """Files of vectors, as `ResumableWriter` takes them."""
         if not self.vectors:
             return {}
         path = self.vectors.path
-        result: dict[Path, tuple[Any, tuple[int, ...]]] = {
-            path: (np.float32, (self._width(),))
-        }
-        if self.vectors.nodes:
-            result[path.with_suffix(".count.npy")] = (np.int64, ())
-        return result
+        vectors: Arrays = {path: (np.float32, (self._width(),))}
+        if not self.vectors.nodes:
+            return vectors
+        return {**vectors, path.with_suffix(".count.npy"): (np.int64, ())}
 
     def smiles(self, rows: Rows) -> list[str]:
         """SMILES of rows."""
@@ -194,12 +187,7 @@ class TableRun:
     def predict(
         self, rows: Rows, molecules: Molecules, reasons: dict[int, str]
     ) -> PredictedRows:
-        """Predict rows that were read.
-
-        Args:
-            rows: of the table.
-            molecules: see `read_rows`.
-            reasons: the same; gets further reasons.
+        """Predict rows that `read_rows` has read; ``reasons`` gets further reasons.
 
         Raises:
             ValueError: not enough memory.
@@ -212,23 +200,20 @@ class TableRun:
         try:
             if len(molecules):
                 row_of = molecules.chunk.row.tolist()
-                found = self._prediction(molecules, extra[row_of])
-                known = [part for part in found if part is not None]
-                finite = [
-                    np.isfinite(part).reshape(len(part), -1).all(1) for part in known
-                ]
-                for row, is_finite in zip(row_of, np.all(finite, 0)):
-                    if not is_finite:
-                        reasons.setdefault(row, "the prediction is not finite")
+                prediction = self._prediction(molecules, extra[row_of])
+                parts = [np.c_[part] for part in prediction if part is not None]
+                finite = np.isfinite(np.concatenate(parts, 1)).all(1)
+                for at in np.flatnonzero(~finite):
+                    reasons.setdefault(row_of[at], "the prediction is not finite")
                 kept = [at for at, row in enumerate(row_of) if row not in reasons]
-                values = (None if part is None else part[kept] for part in found)
+                values = (None if part is None else part[kept] for part in prediction)
                 columns = prediction_columns(self.predictor.targets, *values)
                 cells = zip(*(column.cells for column in columns), strict=True)
                 predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))
-                if found.in_domain is not None:
+                if prediction.in_domain is not None:
                     mols = [molecules.described[at] for at in kept]
                     unlike = unlike_training(
-                        self.predictor.domains, mols, found.in_domain[kept]
+                        self.predictor.domains, mols, prediction.in_domain[kept]
                     )
             if self.vectors:
                 arrays = self._embed(molecules, count, reasons)
@@ -254,10 +239,9 @@ class TableRun:
         extra = np.full((len(rows.cells), len(self.extra_places)), np.nan)
         for row, cells in enumerate(rows.cells):
             try:
-                numbers = [
+                extra[row] = [
                     number_of(cells[at], "regression") for at in self.extra_places
                 ]
-                extra[row] = numbers
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra
@@ -265,11 +249,12 @@ class TableRun:
     def _prediction(self, molecules: Molecules, extra: np.ndarray) -> Prediction:
         """Prediction as the options ask."""
         predictor = self.predictor
-        found = Prediction(np.empty(0))
+        in_domain = None
         if predictor.domains or not self.mc_dropout:
-            found = predictor.estimate(molecules, self.batch_size, extra=extra)
-        if not self.mc_dropout:
-            return found
+            whole = predictor.estimate(molecules, self.batch_size, extra=extra)
+            if not self.mc_dropout:
+                return whole
+            in_domain = whole.in_domain
         seeds = np.random.SeedSequence(self.seed).generate_state(len(predictor.members))
         samples = [
             member.sample(molecules, self.mc_dropout, int(seed), extra)
@@ -280,7 +265,7 @@ class TableRun:
             weights = np.repeat(weights, self.mc_dropout)
         mean, variance = mean_and_variance(np.concatenate(samples), weights)
         # The calibration of the members' spread does not hold for samples.
-        return Prediction(mean, np.sqrt(variance), found.in_domain)
+        return Prediction(mean, np.sqrt(variance), in_domain)
 
     def _width(self) -> int:
         return self.vectors.layers * self.predictor.model.embed_dim
@@ -290,24 +275,21 @@ class TableRun:
     ) -> list[np.ndarray]:
         """Rows for each file of `arrays`."""
         vectors, width = self.vectors, self._width()
-        rows: np.ndarray = np.zeros(0, np.int64)
-        found: list[np.ndarray] = []
-        if len(molecules):
-            kept = [row not in reasons for row in molecules.chunk.row.tolist()]
-            rows = molecules.chunk.row[kept]
-            embedded = self.predictor.embed(
-                molecules,
-                vectors.layers,
-                vectors.nodes,
-                self.batch_size,
-                vectors.fingerprint,
-            )
-            found = list(itertools.compress(embedded, kept))
+        embedded = self.predictor.embed(
+            molecules,
+            vectors.layers,
+            vectors.nodes,
+            self.batch_size,
+            vectors.fingerprint,
+        )
+        row_of = [] if molecules.chunk is None else molecules.chunk.row.tolist()
+        of_row = {r: v for r, v in zip(row_of, embedded) if r not in reasons}
+        rows = [*of_row]
         if vectors.nodes:
             counts = np.zeros(count, np.int64)
-            counts[rows] = [len(one) for one in found]
-            return [np.concatenate([np.empty((0, width)), *found]), counts]
+            counts[rows] = [len(nodes) for nodes in of_row.values()]
+            return [np.concatenate([np.empty((0, width)), *of_row.values()]), counts]
         result = np.full((count, width), np.nan, np.float32)
-        if len(rows):
-            result[rows] = found
+        if rows:
+            result[rows] = [*of_row.values()]
         return [result]

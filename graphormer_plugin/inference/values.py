@@ -10,14 +10,16 @@ from torch import Tensor
 
 from graphormer_plugin.data.schema import TargetSchema
 
+IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
+
 
 class Prediction(NamedTuple):
-    """What a model, or several, say about molecules.
+    """Predictions of one or several models for q molecules.
 
     Attributes:
         values: [q, C], in the targets' unit, or probabilities.
-        std: [q, C] standard deviations; with a head that of a measured label, for classes
-            that of the probability. None for a model without.
+        std: [q, C] standard deviations of the probability, or with a head of a measured
+            label; None for a model without spread.
         in_domain: [q], see `Domain`; None where the training molecules are not known.
     """
 
@@ -45,14 +47,12 @@ class SpreadScale(NamedTuple):
 def mean_and_variance(
     values: NDArray[np.float64], weights: Sequence[float] | None = None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean, and unbiased variance for weights that say how much each value counts.
+    """Mean and unbiased variance of values [n, ...] over their first dimension.
 
     Args:
-        values: [n, ...].
-        weights: [n] above 0; None for equal ones, whose variance is that with n - 1.
-
-    Returns:
-        [...] and [...]; the variance of one value is 0.
+        values: n values; the variance of a single value is 0.
+        weights: how much each counts [n], above 0; None: all the same, so that the
+            variance divides by n - 1.
     """
     share = np.ones(len(values)) if weights is None else np.asarray(weights, float)
     share = share / share.sum()
@@ -67,12 +67,9 @@ def combined(
 ) -> Prediction:
     """Prediction of an ensemble.
 
-    The variance is that of the members' values, see `mean_and_variance`, plus the mean of
-    their own variances. The score of the domain is the mean over the members that have one.
-
-    Args:
-        members: at least one.
-        weights: how much each counts; None for equal ones.
+    The variance is the variance of the members' values, see `mean_and_variance`, plus the
+    mean of their own variances. The score of the domain is the mean over the members that
+    have a domain. ``weights`` say how much each member counts; None: all the same.
     """
     values = np.stack([member.values for member in members])
     own = [np.zeros_like(values[0]) if m.std is None else m.std**2 for m in members]
@@ -85,16 +82,8 @@ def combined(
 
 
 def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> NDArray[np.float64]:
-    """Values that a model's output stands for.
-
-    Args:
-        output: [..., C], as the model returns it.
-        targets: the targets that the model was trained on.
-
-    Returns:
-        [..., C], in the targets' unit for regression, else probabilities (per class for
-        a multiclass target).
-    """
+    """Values of a model's output [..., C]: in the targets' unit for regression, else
+    probabilities (per class for a multiclass target)."""
     output = torch.as_tensor(output).double()
     if targets.kind == "binary":
         output = output.sigmoid()

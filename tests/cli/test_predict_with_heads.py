@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import zipfile
 from collections import Counter
 from pathlib import Path
 
@@ -302,43 +301,27 @@ def change(name, value):
     return changed
 
 
-def set_at(place, value):
-    def changed(array):
-        array = array.copy()
-        array[place] = value
-        return array
-
-    return changed
-
-
 @pytest.mark.parametrize(
     "changes, reason",
     [
         ({"dual": None}, "KeyError: 'dual'"),
-        ({"dual": lambda a: a[:-1]}, "dual has shape (23, 2)"),
-        ({"dual": lambda a: a.astype(str)}, "dual has shape (24, 2) and type <U"),
-        ({"dual": set_at((0, 0), np.nan)}, "dual has a value outside"),
-        ({"scale": lambda a: -a}, "scale has a value outside"),
-        ({"lengths": lambda a: 0 * a}, "lengths has a value outside"),
-        ({"spread_rows_0": set_at(0, 24)}, "spread_rows_0 has a value outside 0 to 23"),
-        ({"spread_of_target": lambda a: a - 1}, "spread_of_target has a value outside"),
-        ({"bits_at": set_at(0, 2048 * 24)}, "bits_at has a value outside"),
-        ({"bits_count": lambda a: a[1:]}, "bits_count has shape"),
-        ({"more": np.zeros(1)}, "unknown array more"),
         ({"meta": np.array("{")}, "JSONDecodeError"),
         ({"meta": change("version", 1)}, "version 1, expected 2"),
-        ({"meta": change("blocks", ["pixels"])}, "blocks ['pixels'], expected"),
-        ({"meta": change("blocks", ["vectors"])}, "weights has shape (2, 2)"),
-        ({"meta": change("layers", 0)}, "wrong checkpoint"),
-        ({"meta": change("targets", {"names": ["a"]})}, "has shape"),
+        ({"meta": change("blocks", ["pixels"])}, "KeyError"),
         ({"meta": change("targets", {"nom": ["a"]})}, "TypeError"),
         ({"meta": change("atoms", [1])}, "not enough values"),
+        ({"dual": np.array([print], dtype=object)}, "Object arrays cannot be loaded"),
     ],
 )
 def test_damaged_heads(folder, capsys, changes, reason):
     rewritten("member1/head.npz", **changes)
     line = error_of(capsys, "member1/checkpoint_best.pt")
     assert "head.npz is not a head, or damaged: " in line and reason in line
+
+
+def test_an_array_of_another_shape_is_one_line(folder, capsys):
+    rewritten("member1/head.npz", dual=lambda dual: dual[:-1])
+    assert "mismatch" in error_of(capsys, "member1/checkpoint_best.pt")
 
 
 def test_files_of_another_kind(folder, capsys):
@@ -355,17 +338,6 @@ def test_files_of_another_kind(folder, capsys):
     head.write_bytes(content[:-100])
     assert "not a head, or damaged" in error_of(capsys, "member1/checkpoint_best.pt")
     head.write_bytes(content)
-    rewritten(head, dual=np.array([print], dtype=object))
-    line = error_of(capsys, "member1/checkpoint_best.pt")
-    assert "Object arrays cannot be loaded" in line
-    head.write_bytes(content)
-    with zipfile.ZipFile(head) as file:
-        parts = {name: file.read(name) for name in file.namelist()}
-    with zipfile.ZipFile(head, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, part in parts.items():
-            file.writestr(name, part)
-    line = error_of(capsys, "member1/checkpoint_best.pt")
-    assert "packed again with compression" in line
 
 
 def test_domain_of_a_checkpoint_without_head(folder, capsys):

@@ -136,7 +136,7 @@ def test_other_divisions_are_refused(checkpoint, table, capsys):
     assert "out-00001-of-00009.csv is one of 9 shards" in capsys.readouterr().err
     assert main([*arguments, "1/9"]) == 2
     assert "out-00001-of-00009.csv exists already" in capsys.readouterr().err
-    Path("out-00001-of-00009.csv").rename("out-00001-of-00009.csv.part")
+    Path("out-00001-of-00009.csv").rename("out-00001-of-00009.csv.parts")
     assert main([*arguments, "2/8"]) == 2
     assert main([*arguments, "2/9"]) == 0
 

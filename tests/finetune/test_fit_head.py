@@ -9,8 +9,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Whi
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import classes, marginal_likelihood, solver
-from graphormer_plugin.finetune import fit_head as module
-from graphormer_plugin.finetune.fit_head import fit_on_features, training_sample
+from graphormer_plugin.finetune import gaussian_process as module
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.finetune.gaussian_process import fit_on_features, training_sample
 from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
 from graphormer_plugin.inference import calibration
 from graphormer_plugin.inference.domain import Domain
@@ -351,14 +352,13 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
         ),
         ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
         ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
-        ({"extra": {"pH": [7.0] * 6}}, r"column pH of extra has shape \[6\], expected"),
-        ({"extra": {"pH": [7.0] * 2}}, r"column pH of extra has shape \[2\], expected"),
+        ({"extra": {"pH": [7.0] * 6}}, r"extra has shape \[6, 1\], expected \[3, 1\]"),
     ],
 )
 def test_inputs_that_do_not_fit_the_molecules(options, message):
     labels = [[1.0, 2], [2, 3], [3, 5]]
     with pytest.raises(ValueError, match=message):
-        module.fit_head("unread.pt", ["C", "CC", "CCC"], labels, **options)
+        fit_head("unread.pt", ["C", "CC", "CCC"], labels, **options)
 
 
 def panel(raw, rng):
@@ -558,7 +558,7 @@ def test_further_columns(rng, tmp_path):
     head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), **options)
     head.save(tmp_path / "head.npz")
     again = read_head(tmp_path / "head.npz")
-    assert again.extra_columns == ["pH", "T"] and not again.needs_molecules
+    assert again.extra_columns == ["pH", "T"] and not again.molecule_blocks
     new = rng.normal(size=(5, WIDTH)).astype(np.float32), (), rng.normal(size=(5, 2))
     np.testing.assert_array_equal(head.predict(*new)[0], again.predict(*new)[0])
     higher = again.predict(new[0], (), new[2] + [1, 0]).values

@@ -40,7 +40,7 @@ from fairseq_cli import train as fairseq_train
 from graphormer_plugin.cli import predict, train
 from graphormer_plugin.data import DatasetOptions, build, featurise, graph_features
 from graphormer_plugin.inference.checkpoint import read_file
-from graphormer_plugin.inference.resumable_writer import part_record
+from graphormer_plugin.inference.resumable_writer import is_interrupted
 from support.training import SMILES, logged, train_arguments
 
 MODEL = "--encoder-layers 2 --max-epoch 3 --save-interval-updates 2".split()
@@ -260,7 +260,7 @@ class Prediction:
         out = folder / "out.csv"
         command = [self.checkpoint, self.data / "many.csv", out, "--quiet"]
         command += ["--embeddings", folder / "e.npy", "--batch-size", 16]
-        command += ["--resume"] if part_record(out).exists() or out.exists() else []
+        command += ["--resume"] if is_interrupted(out) or out.exists() else []
         assert predict.main([*map(str, command)]) == 0
 
     def result(self, folder: Path) -> dict:
