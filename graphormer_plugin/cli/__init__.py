@@ -6,6 +6,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from graphormer_plugin.data.errors import is_out_of_memory
@@ -32,10 +33,53 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def not_empty(text: str) -> str:
-    """Type of an argument that names a file: empty text would be the current folder."""
+    """Type of an argument that names a file: an empty name would be the current folder."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty, expected a name")
     return text
+
+
+def at_least(least: int) -> Callable[[str], int]:
+    """Type of an argument that is a whole number from ``least`` on."""
+
+    def _whole_number(text: str) -> int:
+        value = int(text)
+        if value < least:
+            raise argparse.ArgumentTypeError(f"{value}, expected {least} or more")
+        return value
+
+    return _whole_number
+
+
+def check_name(output: Path, suffixes: Sequence[str]) -> None:
+    """Raise ValueError unless a file can have that name."""
+    if output.suffix.lower() not in suffixes:
+        ends = ", ".join(suffixes)
+        raise ValueError(f"{output}: expected a name that ends in {ends}")
+    if not output.parent.is_dir():
+        raise ValueError(f"{output}: there is no folder {output.parent}")
+
+
+def add_reading_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of commands that read molecules for a model."""
+    add = parser.add_argument
+    add(
+        "--smiles-column",
+        default="",
+        help="column of SMILES (default: the column called smiles, or the only column "
+        "with smiles in its name)",
+    )
+    add(
+        "--max-atoms",
+        type=at_least(1),
+        help="atoms of the largest molecule; a larger molecule gets a reason instead of a "
+        "prediction (default: limit of the training)",
+    )
+    add(
+        "--user-data-dir",
+        help="folder with modules that register the model's architecture, pair encodings "
+        "or substructures",
+    )
 
 
 def say(text: str) -> None:
@@ -87,7 +131,7 @@ def mend_streams() -> None:
 
 
 def command(function: Command) -> Command:
-    """Decorator of a command's ``main(argv=None)``: bad input gives a single line.
+    """Decorator of a command's ``main(argv=None)``: any error gives a line.
 
     The message of any exception goes to standard error, and the exit code is 2; for Ctrl-C
     it is 130. With ``--debug`` among the arguments, the exception is not caught.

@@ -109,11 +109,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Refuse arguments that the mode does not use.
-
-    Raises:
-        ValueError: names the argument.
-    """
+    """Raise ValueError for an argument that the mode does not use."""
     if arguments.info and arguments.output:
         raise ValueError(f"--info writes no file: leave out {arguments.output}")
     if not (arguments.info or arguments.output):
@@ -124,14 +120,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
 
 
 def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
-    """Convert a published checkpoint.
-
-    Returns:
-        The checkpoint, and a line that describes it.
-
-    Raises:
-        OSError, ValueError: a file is missing or does not fit.
-    """
+    """Convert a published checkpoint; returns it and a line that describes it."""
     config = {}
     if arguments.config:
         try:
@@ -154,11 +143,7 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
 
 
 def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Contents of a checkpoint by name, as text to print.
-
-    Raises:
-        OSError, ValueError: see `hub.load`.
-    """
+    """Contents of a checkpoint by name, as text to print."""
     parameters = sum(
         weight.numel() for weight in hub.load(path, head=None).model.parameters()
     )
@@ -207,12 +192,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
 def target_schema(
     arguments: argparse.Namespace, num_outputs: int, level: str
 ) -> TargetSchema:
-    """Targets with the names, the kind and the unit of the arguments.
-
-    Raises:
-        ValueError: the number of names is not the number of outputs, or a kind or a unit
-            for classes of nodes.
-    """
+    """Targets with the names, the kind and the unit of the arguments."""
     if level == "node":
         if arguments.target_kind or arguments.target_unit:
             raise ValueError(

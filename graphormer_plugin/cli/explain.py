@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import CommandParser, command, not_empty, say, warn
+from graphormer_plugin.cli import (
+    CommandParser,
+    add_reading_options,
+    check_name,
+    command,
+    not_empty,
+    say,
+    warn,
+)
 from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
@@ -33,7 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
         "checkpoint",
         metavar="CKPT",
         type=not_empty,
-        help="checkpoint of this package, or a folder with models.json that names one",
+        help="checkpoint of this package, or a folder with models.json that names a single model",
     )
     add(
         "molecules",
@@ -46,12 +54,6 @@ def build_parser() -> argparse.ArgumentParser:
         "output",
         metavar="OUT",
         help=".svg or .png, for one molecule, or .html, a page for any number",
-    )
-    add(
-        "--smiles-column",
-        default="",
-        help="column of SMILES (default: the column called smiles, or the only one with "
-        "smiles in its name)",
     )
     add("--target", help="target to explain (default: the first)")
     add(
@@ -74,16 +76,7 @@ def build_parser() -> argparse.ArgumentParser:
         "the order of the SMILES (default: none; for the channels of chromatic "
         "attention, the atom of the largest gradient x input)",
     )
-    add(
-        "--max-atoms",
-        type=int,
-        help="atoms of the largest molecule, >= 1 (default: that of the training)",
-    )
-    add(
-        "--user-data-dir",
-        help="folder with modules that register what the model needs: its architecture, "
-        "pair encodings or substructures",
-    )
+    add_reading_options(result)
     return result
 
 
@@ -92,13 +85,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = build_parser().parse_intermixed_args(argv)
     output = Path(arguments.output)
+    check_name(output, (".svg", ".png", ".html"))
     kind = output.suffix.lower().removeprefix(".")
-    if kind not in ("svg", "png", "html"):
-        raise ValueError(f"{output}: expected a name that ends in .svg, .png or .html")
-    if not output.parent.is_dir():
-        raise ValueError(f"{output}: there is no folder {output.parent}")
-    if arguments.max_atoms is not None and arguments.max_atoms < 1:
-        raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
     checkpoints = models_named([arguments.checkpoint]).checkpoints
     if len(checkpoints) > 1:
         raise ValueError(
@@ -128,12 +116,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         numbers(arguments.atoms, "--atoms"),
         few=len(molecules) <= FEW,
     )
-    for _, found in molecules:
-        explain.check_atoms(found)
+    for _, read in molecules:
+        explain.check_atoms(read)
     sections = []
-    for molecule, found in molecules:
+    for molecule, read in molecules:
         try:
-            sections.append(replace(explain(found), title=molecule.title))
+            sections.append(replace(explain(read), title=molecule.title))
         except NoPredictionError as error:
             refused.append(Section(molecule.title, str(error), []))
     if not sections:
@@ -158,13 +146,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class WrittenMolecule(NamedTuple):
-    """A molecule as it was given.
-
-    Attributes:
-        place: file and line, for messages; empty for the command line.
-        smiles: its SMILES.
-        name: its name; may be empty.
-    """
+    """A molecule as it was given: file and line for messages (empty for the command line),
+    SMILES and name (may be empty)."""
 
     place: str
     smiles: str
@@ -190,12 +173,12 @@ def read_molecules(
     """
     molecules, refused = [], []
     for molecule in written:
-        found, reasons = read_rows(reader, [molecule.smiles])
+        read, reasons = read_rows(reader, [molecule.smiles])
         if reasons:
             text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
             refused.append(Section(molecule.title, text, []))
         else:
-            molecules.append((molecule, found))
+            molecules.append((molecule, read))
         if len(molecules) + len(refused) > MAX_MOLECULES:
             file = molecule.place.rpartition(", line")[0] or molecule.smiles
             raise ValueError(
@@ -212,7 +195,7 @@ def written_molecules(
     """Yield the molecules of the command line and of its files, in their order.
 
     Raises:
-        ValueError: a file cannot be read, or none has a column that can be named.
+        ValueError: a file cannot be read, or no file has a column that can be named.
     """
     takes_column = not column
     for argument in arguments:
@@ -236,11 +219,7 @@ def written_molecules(
 
 
 def numbers(text: str | None, flag: str) -> list[int]:
-    """Numbers >= 1 of a comma-separated list; empty for None.
-
-    Raises:
-        ValueError: the list has something else; the message names the flag.
-    """
+    """Numbers >= 1 of a comma-separated list; empty for None. The flag is for messages."""
     if text is None:
         return []
     parts = [part.strip() for part in text.split(",")]

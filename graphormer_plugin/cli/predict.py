@@ -17,6 +17,9 @@ from tqdm import tqdm
 from graphormer_plugin.cli import (
     RDKIT_WARNINGS,
     CommandParser,
+    add_reading_options,
+    at_least,
+    check_name,
     command,
     complain,
     not_empty,
@@ -87,12 +90,6 @@ def build_parser() -> argparse.ArgumentParser:
         help="file to write, .csv, .tsv, .sdf or .parquet; must not exist",
     )
     add(
-        "--smiles-column",
-        default="",
-        help="column of SMILES (default: the column called smiles, or the only one with "
-        "smiles in its name)",
-    )
-    add(
         "--head",
         default=BESIDE,
         metavar="FILE|none",
@@ -101,13 +98,13 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--mc-dropout",
-        type=int,
+        type=at_least(0),
         default=0,
         metavar="K",
         help="predict K times with dropout switched on, and write mean and standard "
         "deviation, which the calibration of a folder does not change",
     )
-    add("--seed", type=int, default=1, help="seed of --mc-dropout (default: 1)")
+    add("--seed", type=at_least(0), default=1, help="seed of --mc-dropout (default: 1)")
     add(
         "--embeddings",
         metavar="OUT.npy",
@@ -122,7 +119,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--layers",
-        type=int,
+        type=at_least(1),
         default=1,
         metavar="N",
         help="with --embeddings: concatenate the vectors of the last N layers "
@@ -136,15 +133,9 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--batch-size",
-        type=int,
+        type=at_least(1),
         default=128,
         help="molecules per batch; a batch of large molecules has fewer (default: 128)",
-    )
-    add(
-        "--max-atoms",
-        type=int,
-        help="atoms of the largest molecule, >= 1; a larger one gets a reason instead of "
-        "a prediction (default: that of the training)",
     )
     add("--device", help="cpu, cuda or cuda:1 (default: a GPU if there is one)")
     add(
@@ -172,12 +163,8 @@ def build_parser() -> argparse.ArgumentParser:
         help="predict part i of n of the rows, from 1/n to n/n, into OUTPUT-i-of-n; the "
         "parts are independent of each other",
     )
-    add(
-        "--user-data-dir",
-        help="folder with modules that register what the model needs: its architecture, "
-        "pair encodings or substructures",
-    )
     add("--quiet", action="store_true", help="no progress bar")
+    add_reading_options(result)
     return result
 
 
@@ -239,9 +226,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             with bar:
                 rows = rows_in_blocks(table, begin + first, end, size)
-                for found in predicted_rows(run, rows, workers, pool):
-                    files.append(*found)
-                    bar.update(len(found.cells))
+                for block in predicted_rows(run, rows, workers, pool):
+                    files.append(*block)
+                    bar.update(len(block.cells))
             files.finish()
         except BaseException:
             if files.rows:
@@ -258,7 +245,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         warn(line)
     if total and files.failed == total:
         is_list = isinstance(table, SmilesTable)  # without another column
-        advice = "" if is_list else ". --smiles-column names another one"
+        advice = "" if is_list else ". --smiles-column names another column"
         warn(
             f"nothing in column {column!r} could be predicted; the reasons are in column "
             f"{reason!r}{advice}"
@@ -267,32 +254,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:
-    """Check the options before anything is loaded.
-
-    Raises:
-        ValueError: the message names the option.
-    """
-    for name, least in (("batch_size", 1), ("layers", 1), ("mc_dropout", 0)):
-        if getattr(arguments, name) < least:
-            flag = f"--{name.replace('_', '-')}"
-            raise ValueError(
-                f"{flag} {getattr(arguments, name)}, expected {least} or more"
-            )
-    if arguments.max_atoms is not None and arguments.max_atoms < 1:
-        raise ValueError(f"--max-atoms {arguments.max_atoms}, expected 1 or more")
-    if arguments.seed < 0:
-        raise ValueError(f"--seed {arguments.seed}, expected 0 or more")
+    """Check combinations of options, and the names of files, before anything is loaded."""
+    if isinstance(arguments.shard, str):
+        arguments.shard = Shard.parse(arguments.shard)
     belongs = arguments.nodes or arguments.layers != 1 or arguments.grpe_fingerprint
     if arguments.embeddings is None and belongs:
         raise ValueError(
             "--nodes, --layers and --grpe-fingerprint belong to --embeddings OUT.npy"
         )
-    if arguments.nodes and arguments.grpe_fingerprint:
-        raise ValueError(
-            "--grpe-fingerprint is a vector per molecule, --nodes asks for one per atom"
-        )
-    if isinstance(arguments.shard, str):
-        arguments.shard = Shard.parse(arguments.shard)
     if arguments.mc_dropout == 1:
         raise ValueError("--mc-dropout 1 has no spread, expected 2 samples or more")
     for name, suffixes in (("output", WRITABLE), ("embeddings", (".npy",))):
@@ -300,24 +269,16 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         if value is None:
             continue
         path = Path(value)
-        if path.suffix.lower() not in suffixes:
-            ends = ", ".join(suffixes)
-            raise ValueError(f"{path}: expected a name that ends in {ends}")
+        check_name(path, suffixes)
         if path.suffix.lower() == ".parquet":
             pyarrow_parquet()
-        if not path.parent.is_dir():
-            raise ValueError(f"{path}: there is no folder {path.parent}")
         arguments.shard.check_output(path)
 
 
 def table_run(
     arguments: argparse.Namespace, models: ModelFolder, table: Table, column: str
 ) -> TableRun:
-    """The models, on their device, and how they predict the table.
-
-    Raises:
-        OSError, ValueError: see `load_models`, `usable_device` and `TableRun`.
-    """
+    """The models, on their device, with the options of the predictions."""
     vectors = None
     if arguments.embeddings:
         path = arguments.shard.path(Path(arguments.embeddings))
@@ -342,12 +303,8 @@ def table_run(
 
 
 def models_of(arguments: argparse.Namespace) -> ModelFolder:
-    """Models that the arguments name.
-
-    Raises:
-        OSError, ValueError: see `models_named`; or several models are given one head or
-            one file of vectors.
-    """
+    """Models that the arguments name; ValueError if several are given a head or a file
+    of vectors."""
     models = models_named(arguments.checkpoints)
     if len(models.checkpoints) > 1:
         if arguments.embeddings is not None:
@@ -358,23 +315,17 @@ def models_of(arguments: argparse.Namespace) -> ModelFolder:
 
 
 def chosen_head(arguments: argparse.Namespace) -> str | None:
-    """What `load` takes for --head."""
+    """The argument of `load` for --head."""
     return None if arguments.head == NO_HEAD else arguments.head
 
 
 def run_key(
     arguments: argparse.Namespace, models: ModelFolder, column: str, rows: str
 ) -> str:
-    """Digest of what the rows of a run depend on; resuming needs the same.
+    """Digest of everything that the rows of a run depend on; resuming needs the same.
 
-    ``--max-atoms`` is not part of it: a lower one lets a run go on past a molecule that
-    was too large for the memory.
-
-    Args:
-        arguments: of the command.
-        models: that it names.
-        column: of the SMILES.
-        rows: digest of the rows of the input.
+    ``--max-atoms`` is not part of it: a lower limit lets a run continue past a molecule
+    that was too large for the memory. ``rows`` is a digest of the rows of the input.
     """
     parts: list[Any] = [RECORD_VERSION, column, rows]
     parts += [arguments.shard.number, arguments.shard.count]

@@ -68,7 +68,7 @@ def first_stage(
     rows_of: list[NDArray[np.int64]],
     precision: list[Floats],
 ) -> tuple[FirstStage, Floats]:
-    """Fit processes with one kernel, and predict each training molecule from all others.
+    """Fit processes with the same kernel, and predict each training molecule from all others.
 
     Args:
         solver: solver of the kernel's blocks.

@@ -52,12 +52,12 @@ def fit_on_features(
     Its kernel is a sum over blocks of features. Weights, lengths and noise maximise the
     marginal likelihood of at most `HYPER_ROWS` molecules; the solution uses all, at
     most `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
-    leave-one-out predictions gives the probability (Platt scaling); these also
-    calibrate the spread, by a scale or an isotonic curve. A label of weight w has 1 / w
-    of the noise's variance.
+    predictions without the molecule's own label gives the probability (Platt scaling);
+    these predictions also calibrate the spread, by a scale or an isotonic curve. A label
+    of weight w has 1 / w of the noise's variance.
 
     Two classes with a rare class, and several targets of two classes, have fixed
-    weights, lengths and noise, since the marginal likelihood of a few labels of one class
+    weights, lengths and noise, since the marginal likelihood of a few labels of a class
     misleads; both classes weigh the same. Several such targets are fitted twice: the
     predictions of the first process for all targets, leaving out the molecule's own label,
     are a further block of the kernel of the second. All numbers here are our choice.
@@ -181,7 +181,7 @@ def platt(
     Returns:
         Slope >= 0 and intercept. The slope is 0, and the probability the share of class
         1, where the predictions are not better than chance. With a single class, that
-        share counts one more molecule of each class.
+        share counts another molecule of each class.
     """
     share = np.average(positive, weights=weights)
     if positive.all() or not positive.any():
@@ -246,10 +246,10 @@ def check(blocks: Sequence[str], labels: Floats, schema: TargetSchema) -> None:
     classes = {"binary": 2, "multiclass": schema.num_classes}.get(schema.kind)
     for name, column in zip(names, labels.T, strict=True):
         present = column[~np.isnan(column)]
-        if not np.isfinite(present).all():
-            raise ValueError(f"target {name} has a label that is not finite")
-        if classes and not np.isin(present, range(classes)).all():
-            raise ValueError(f"target {name} has a label other than 0 to {classes - 1}")
+        fits = np.isin(present, range(classes)) if classes else np.isfinite(present)
+        if not fits.all():
+            expected = f"0 to {classes - 1}" if classes else "finite numbers"
+            raise ValueError(f"target {name} has a label other than {expected}")
     for target in unfit_targets(labels, schema.kind):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(
@@ -280,7 +280,7 @@ def _hyperparameters(
     """Hyper-parameters of each target; beyond `OWN` targets, the same for all."""
     has_length = [KERNELS[block] != "tanimoto" for block in blocks]
 
-    def fit(targets: Sequence[int], most: int) -> Hyperparameters:
+    def _fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
         rows = sample(labelled, most, rng)
         compared = [between(references[name], raw[name], rows) for name in blocks]
@@ -295,8 +295,8 @@ def _hyperparameters(
 
     count = len(rows_of)
     if count <= OWN:
-        return [fit([target], HYPER_ROWS) for target in range(count)]
+        return [_fit([target], HYPER_ROWS) for target in range(count)]
     varied = [at for at, rows in enumerate(rows_of) if np.ptp(standard[rows, at]) > 0]
     most = min(SHARED_TARGETS, len(varied))
     chosen = rng.choice(varied, most, replace=False).tolist()
-    return [fit(chosen, SHARED_ROWS)] * count
+    return [_fit(chosen, SHARED_ROWS)] * count

@@ -1,4 +1,4 @@
-"""Learning rates layer by layer, for one step of any optimiser."""
+"""Learning rates layer by layer, for a step of any optimiser."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from torch import nn
 
 
 def check_optimizer(optimizer: FairseqOptimizer) -> None:
-    """Raise ValueError if an optimiser has all weights in one flat tensor."""
+    """Raise ValueError if an optimiser has all weights in a flat tensor."""
     if getattr(optimizer, "has_flat_params", False):
         raise ValueError(
             "--layerwise-lr-decay with --fp16 needs --fp16-no-flatten-grads"
@@ -18,9 +18,9 @@ def check_optimizer(optimizer: FairseqOptimizer) -> None:
 
 @contextlib.contextmanager
 def scaled_learning_rates(optimizer: FairseqOptimizer) -> Iterator[None]:
-    """Split an optimiser's parameter groups by ``lr_scale`` for one step.
+    """Split an optimiser's parameter groups by ``lr_scale`` for a step.
 
-    Between steps the optimiser is as fairseq made it: schedulers set one learning rate,
+    Between steps the optimiser is as fairseq made it: schedulers set a learning rate,
     and checkpoints do not depend on ``--layerwise-lr-decay``.
     """
     inner = optimizer.optimizer

@@ -58,13 +58,13 @@ def fit(
     limits = [WEIGHT] * count + [LENGTH] * len(long) + [NOISE]
     bounds = np.log(limits)
 
-    def unpack(theta: Floats) -> Hyperparameters:
+    def _unpack(theta: Floats) -> Hyperparameters:
         lengths = np.ones(count)
         lengths[long] = np.exp(theta[count:-1])
         return Hyperparameters(np.exp(theta[:count]), lengths, float(np.exp(theta[-1])))
 
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        values = unpack(theta)
+    def _loss(theta: Floats) -> tuple[float, Floats]:
+        values = _unpack(theta)
         total, gradient = 0.0, np.zeros_like(theta)
         pairs = [
             kernel(*block)
@@ -84,14 +84,14 @@ def fit(
         return total, gradient
 
     optimum = minimize(
-        loss,
+        _loss,
         np.clip(start, *bounds.T),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": MAX_STEPS, "ftol": TOLERANCE},
     )
-    return unpack(optimum.x)
+    return _unpack(optimum.x)
 
 
 def log_likelihood(
@@ -120,13 +120,13 @@ def log_likelihood(
     # The other triangle has any numbers; symmetric matrices need only this triangle.
     inverse = np.tril(inverse, -1)
 
-    def slope(change: Floats) -> float:
+    def _slope(change: Floats) -> float:
         if change.ndim == 1:
             return 0.5 * float(alpha**2 @ change - diagonal @ change)
         trace = 2 * np.vdot(inverse, change) + diagonal @ np.diag(change)
         return 0.5 * float(alpha @ (change @ alpha) - trace)
 
-    return float(value), slope
+    return float(value), _slope
 
 
 def median_root(squares: Floats) -> float:

@@ -6,15 +6,9 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
-from graphormer_plugin.data.files import (
-    download_file,
-    file_lock,
-    file_sha256,
-    home_path,
-)
+from graphormer_plugin.data.files import download_file, file_lock, home_path
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
@@ -34,18 +28,16 @@ class Published:
     Attributes:
         file: the authors' name of the file.
         address: URL of the file, or of the page that has it.
-        by_hand: the address is a page, from which a browser downloads the file.
         source: the code that wrote it, a choice of ``graphormer-convert --from``.
         config: options that the weights do not show, as for ``graphormer-convert
             --config``.
-        sha256: of the file, in hexadecimal digits, or their beginning; empty if unknown.
+        by_hand: whether the address is a page, from which a browser downloads the file.
     """
 
     file: str
     address: str
     source: str = "microsoft-graphormer"
-    config: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
-    sha256: str = ""
+    config: Mapping[str, Any] = field(default_factory=dict)
     by_hand: bool = False
 
 
@@ -61,8 +53,7 @@ GRPE = "https://drive.google.com/drive/folders/1Oc3Ox0HAoJ5Hrihfp5-jFvStPIfFQAf9
 
 
 def _grpe(file: str) -> Published:
-    heads = MappingProxyType({"nhead": 32})
-    return Published(file, GRPE, "lenscloth-grpe", heads, by_hand=True)
+    return Published(file, GRPE, "lenscloth-grpe", {"nhead": 32}, by_hand=True)
 
 
 # Names and addresses of Graphormer v2's own table, and the files that GRPE's scripts load
@@ -85,14 +76,13 @@ PUBLISHED = {
 def load_pretrained(
     name: str, folder: str | None = None, data_root: str | None = None
 ) -> Pretrained:
-    """Weights and vocabularies of a published model, or of one's own, by name.
+    """Weights and vocabularies of a published model, or of a user's, by name.
 
     Looks for ``NAME.pt``, or the authors' name of the file, in ``folder``, in
     ``$GRAPHORMER_PRETRAINED_DIR``, in ``pretrained`` below the data root, and among the
-    models that come with the package. Downloads a model of `PUBLISHED` that is in none
-    of them. The file is a checkpoint of this
-    package or, for a model of `PUBLISHED`, of its authors' code. Both are read as data;
-    nothing in a file is executed.
+    models that come with the package; else downloads a model of `PUBLISHED`. The file is a
+    checkpoint of this package or, for a model of `PUBLISHED`, of its authors' code. Both
+    are read as data; nothing in a file is executed.
 
     Raises:
         ValueError: unknown name, a failed download, or a bad file.
@@ -108,7 +98,7 @@ def load_pretrained(
 
 
 def folders(folder: str | None = None, data_root: str | None = None) -> list[Path]:
-    """Folders to search, in order; the last one is the cache."""
+    """Folders to search, in order; the last is the cache."""
     root = data_root_folder(DatasetOptions(data_root=data_root))
     places = [folder, os.environ.get(ENVIRONMENT), root / "pretrained"]
     return [home_path(place) for place in places if place]
@@ -118,9 +108,7 @@ def find_file(
     name: str, folder: str | None = None, data_root: str | None = None
 ) -> Path | None:
     """The file of a model; None if no folder has it."""
-    files = [f"{name}.pt"]
-    if name in PUBLISHED:
-        files.append(PUBLISHED[name].file)
+    files = [f"{name}.pt", *([PUBLISHED[name].file] if name in PUBLISHED else [])]
     for place in folders(folder, data_root):
         for file in files:
             if (place / file).is_file():
@@ -133,12 +121,11 @@ def download(
 ) -> Path:
     """Download a model's file into the cache; it gets its name after a check.
 
-    The check reads the whole file with torch's safe loader, and compares the checksum if
-    one is known. Several processes may ask at once: one downloads, the others wait.
+    The check reads the whole file with torch's safe loader. Several processes may ask at
+    once: the first downloads, the others wait.
 
     Raises:
-        ValueError: unknown name, a file to download by hand, no answer, or a file that
-            is damaged or another one.
+        ValueError: unknown name, a file to download by hand, no answer, or a damaged file.
     """
     looked = ", ".join(str(place) for place in folders(folder, data_root))
     if name not in PUBLISHED:
@@ -160,8 +147,6 @@ def download(
         fetched = Path(scratch) / published.file
         try:
             download_file(published.address, fetched)
-            if not file_sha256(fetched).startswith(published.sha256):
-                raise ValueError("wrong sha256: it is another file")
             read_file(fetched)
         except (OSError, ValueError) as error:
             raise ValueError(
@@ -174,11 +159,7 @@ def download(
 
 
 def convert(path: Path, published: Published) -> Pretrained:
-    """Read a checkpoint of another code.
-
-    Raises:
-        ValueError: it holds no weights, or those of another model.
-    """
+    """Read a checkpoint of another code; ValueError if it has other or no weights."""
     imported = import_published(path, published.source, published.config)
     names = [f"output {number}" for number in range(imported.num_outputs)]
     return Pretrained(

@@ -1,4 +1,4 @@
-"""The last checkpoint of a training, or the newest intact one if it is damaged."""
+"""The last checkpoint of a training, or the newest intact checkpoint if it is damaged."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ def read_last(path: str | os.PathLike[str]) -> Pretrained:
     """Read the last checkpoint of a training.
 
     A damaged file is kept under another name, and the newest intact checkpoint of its
-    folder takes its place. Of several processes, one replaces it and the others wait.
+    folder takes its place. Of several processes, the first replaces it and the others wait.
 
     Args:
         path: ``checkpoint_last.pt``, which exists.
@@ -39,11 +39,11 @@ def read_last(path: str | os.PathLike[str]) -> Pretrained:
 
 
 def replace_damaged(path: Path, defect: str) -> None:
-    """Replace a damaged checkpoint by the one with most updates in its folder.
+    """Replace a damaged checkpoint by the intact checkpoint with most updates in its folder.
 
     Args:
         path: the damaged file; a copy of it gets the suffix ``.damaged``.
-        defect: what is wrong with it, for messages.
+        defect: its defect, for messages.
 
     Raises:
         ValueError: there is no intact checkpoint.

@@ -1,5 +1,4 @@
-"""The checkpoint that a training starts from or resumes, and how a new model gets its
-weights."""
+"""The checkpoint that a training starts from or resumes, and its weights in a new model."""
 
 import functools
 import logging
@@ -25,10 +24,11 @@ class StartingPoint:
     """Where a training starts.
 
     Attributes:
-        checkpoint: says what the model looks like.
-        resumes: the checkpoint is the last one of this training; fairseq loads it.
-        through_trainer: fairseq's trainer gives the model the weights, on all processes.
-        keep_head: use the checkpoint's output layer, see `translate`.
+        checkpoint: has the options of the model.
+        resumes: whether it is the last checkpoint of this training; fairseq loads it.
+        through_trainer: whether fairseq's trainer gives the model the weights, on all
+            processes.
+        keep_head: whether to use the checkpoint's output layer, see `translate`.
     """
 
     checkpoint: Pretrained
@@ -45,12 +45,8 @@ class StartingPoint:
     ) -> None:
         """Give a new model the weights, translated to its vocabularies and targets.
 
-        Args:
-            model: freshly initialised.
-            schema: its vocabularies.
-            targets: what it predicts.
-            errors: handles exceptions of the translation, which may run much later, in
-                fairseq's trainer.
+        ``errors`` handles exceptions of the translation, which may run much later, in
+        fairseq's trainer.
         """
         if self.resumes:
             return
@@ -69,14 +65,8 @@ class StartingPoint:
 
 
 def claim_save_dir(cfg: Any) -> None:
-    """Lock ``--save-dir`` for this training; see `claim_folder`.
-
-    Args:
-        cfg: config of a task, see `GraphPredictionConfig`.
-
-    Raises:
-        ValueError: another training writes there.
-    """
+    """Lock ``--save-dir`` of a task's config for this training, see `claim_folder`;
+    ValueError if another training writes there."""
     folder, no_save = cfg.save_dir, cfg.no_save
     # Without fairseq's command line, interpolations are not resolved.
     if no_save is not False or not os.path.isdir(folder) or not is_first_process():
@@ -96,14 +86,8 @@ def claim_save_dir(cfg: Any) -> None:
 
 
 def starting_point(cfg: Any) -> StartingPoint | None:
-    """The starting point that a task's options name.
-
-    Args:
-        cfg: config of a task, see `GraphPredictionConfig`.
-
-    Returns:
-        None for a new run without ``--finetune-from-model`` and
-        ``--pretrained-model-name``.
+    """The starting point that a task's config names; None for a new run without
+    ``--finetune-from-model`` and ``--pretrained-model-name``.
 
     Raises:
         OSError, ValueError: there is no such checkpoint, or it is damaged.
@@ -135,18 +119,11 @@ def starting_point(cfg: Any) -> StartingPoint | None:
     if name:
         checkpoint = load_pretrained(name, cfg.pretrained_dir, cfg.data_root)
         return StartingPoint(checkpoint, keep_head=keep_head)
-    if not os.path.exists(path):
-        raise ValueError(f"--finetune-from-model {path}: no such file")
     return StartingPoint(read_pretrained(path), False, True, keep_head)
 
 
 def training_identity(cfg: Any, store: GraphStore) -> dict[str, Any]:
-    """What a training keeps when it is resumed, as JSON values.
-
-    Args:
-        cfg: config of the task, see `GraphPredictionConfig`.
-        store: its data.
-    """
+    """Data and targets of a training, which a resumed training keeps, as JSON values."""
     return {
         "dataset_name": cfg.dataset_name,
         "fingerprint": store.fingerprint,
@@ -158,8 +135,8 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
     """Check that a training can resume from a checkpoint.
 
     Args:
-        state: `training_identity` of the checkpoint; ``slim`` in one without the
-            optimiser's state.
+        state: `training_identity` of the checkpoint; with ``slim`` in a checkpoint without
+            the optimiser's state.
         cfg: config of the task, see `GraphPredictionConfig`.
         store: its data.
 
@@ -168,9 +145,9 @@ def check_same_training(state: dict[str, Any], cfg: Any, store: GraphStore) -> N
     """
     if state.get("slim") and not cfg.reset_optimizer:
         raise ValueError(
-            "the checkpoint is a slim one, without the optimiser's state: start from its "
-            "weights with --finetune-from-model, or give --reset-optimizer to continue "
-            "with a new optimiser"
+            "the checkpoint is slim, without the optimiser's state: start from its weights "
+            "with --finetune-from-model, or give --reset-optimizer to continue with a new "
+            "optimiser"
         )
     if state["fingerprint"] != store.fingerprint:
         raise ValueError(

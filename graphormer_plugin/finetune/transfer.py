@@ -1,8 +1,8 @@
-"""Translate the weights of another training run to a new model.
+"""Weights of another training run, translated to a new model.
 
 The other run may have had other targets (the head is initialised anew), other
-vocabularies (table rows are matched by the value that they stand for) and other options.
-The options that shape the model are compared; a different width or depth is an error.
+vocabularies (rows of tables are matched by their values) and other options. The options
+that shape the model are compared; a different width or depth is an error.
 """
 
 import dataclasses
@@ -27,7 +27,6 @@ from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.models import (
     JOINED,
     GraphModel,
-    count_layers,
     missing_options,
 )
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
@@ -49,7 +48,7 @@ class Pretrained:
 
     Attributes:
         path: its file, for messages.
-        schema: vocabularies of nodes and bonds that it was trained with.
+        schema: its vocabularies of nodes and bonds.
         targets: the targets that it predicts.
         options: options of its model, with the architecture under ``_name``; may be
             empty.
@@ -93,8 +92,8 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         cfg: fairseq's options of the model, changed in place, because they go into the
             checkpoints of this run.
         start: the checkpoint to start from.
-        resumes: it belongs to this run, so its dropout rates are taken over too. (A
-            preset may have changed since the run began.)
+        resumes: whether it belongs to this run, so that its dropout rates are taken over
+            too (a preset may have changed since the run began).
 
     Raises:
         ValueError: another model, width or depth.
@@ -137,7 +136,7 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     if adopted:
         logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
     if kept:
-        logger.info("options other than those of %s: %s", start.path, ", ".join(kept))
+        logger.info("options other than in %s: %s", start.path, ", ".join(kept))
 
 
 def preset_options(arch: str) -> dict[str, Any]:
@@ -178,16 +177,16 @@ def translate(
     targets: TargetSchema,
     keep_head: bool = False,
 ) -> dict[str, Tensor]:
-    """Weights for a model from those of another run; logs what it did with each.
+    """Weights for a model from another run; logs what it did with each.
 
     Args:
         weights: state dict of the other run.
         model: freshly initialised; keeps the weights that the other run does not have.
         start: schema and targets of the other run; its ``weights`` are not read.
         schema: vocabularies of the model.
-        targets: its targets.
-        keep_head: use the other run's head, whatever its targets are called. Otherwise
-            the head is used if the targets are the same, else initialised anew.
+        targets: targets of the model.
+        keep_head: whether to use the other run's head, whatever the names of its targets.
+            Otherwise the head is used if the targets are the same, else initialised anew.
 
     Returns:
         A state dict of the model.
@@ -196,7 +195,6 @@ def translate(
         ValueError: tensors do not fit, or `keep_head` with another number of outputs.
     """
     own = model.state_dict()
-    check_depth(weights, own, start.path)
     labels = model_row_labels(model, start.schema, weights)
     own_labels = model_row_labels(model, schema, own)
     outputs = model.output_names
@@ -229,8 +227,8 @@ def translate(
     for note in notes:
         logger.info(note)
     if anew:
-        there, here = (describe_targets(t) for t in (start.targets, targets))
-        reason = "" if head_kept else f" (targets there {there}, here {here})"
+        names = [describe_targets(schema) for schema in (start.targets, targets)]
+        reason = "" if head_kept else " (targets there {}, here {})".format(*names)
         logger.info("re-initialised%s: %s", reason, ", ".join(anew))
     skipped = [name for name in weights if name not in own]
     if skipped:
@@ -243,18 +241,6 @@ def describe_targets(targets: TargetSchema) -> str:
     names = ", ".join(targets.names[:3])
     more = ", ..." if len(targets.names) > 3 else ""
     return f"{targets.num_outputs}: {names}{more}"
-
-
-def check_depth(
-    weights: Mapping[str, Tensor], own: Mapping[str, Tensor], path: str
-) -> None:
-    """Raise ValueError if the encoders have different numbers of layers."""
-    there, here = count_layers(weights), count_layers(own)
-    if there != here:
-        raise ValueError(
-            f"{path} has {there} encoder layers, this model {here}; the depth has to "
-            "agree"
-        )
 
 
 def _move_rows(
@@ -273,9 +259,7 @@ def _move_rows(
     if source_labels == target_labels and source.shape == target.shape:
         return source, []
     dim = target_labels.dim
-    rest = [list(shape) for shape in (source.shape, target.shape)]
-    for shape in rest:
-        del shape[dim]
+    rest = [[*shape[:dim], *shape[dim + 1 :]] for shape in (source.shape, target.shape)]
     if rest[0] != rest[1]:
         raise ValueError(
             f"{name} is {list(source.shape)} in {path}, {list(target.shape)} here; "
@@ -297,8 +281,8 @@ def _move_rows(
         rows = source.to(target).index_select(dim, there.to(target.device))
         result.index_copy_(dim, here.to(target.device), rows)
     wanted, had = (
-        sum(label is not None for label in labels.labels)
-        for labels in (target_labels, source_labels)
+        sum(label is not None for label in rows.labels)
+        for rows in (target_labels, source_labels)
     )
     note = (
         f"mapped by vocabulary: {name}, {len(pairs)} of {wanted} rows "
@@ -314,8 +298,8 @@ def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bo
             f"--load-pretrained-model-output-layer, but {start.path} has "
             f"{there.num_outputs} outputs and this run {targets.num_outputs}"
         )
-    what = ("names", "kind", "level", "num_outputs", "class_names")
-    same = all(getattr(there, name) == getattr(targets, name) for name in what)
+    parts = ("names", "kind", "level", "num_outputs", "class_names")
+    same = all(getattr(there, part) == getattr(targets, part) for part in parts)
     return keep_head or same
 
 
@@ -334,16 +318,11 @@ def _restandardise(
         return
     weight, bias = (weights[name] for name in outputs)
     count = here.num_outputs
-    columns = [
+    mean, std, new_mean, new_std = (
         torch.tensor(values or [default] * count, dtype=torch.float64)
-        for values, default in (
-            (there.mean, 0.0),
-            (there.std, 1.0),
-            (here.mean, 0.0),
-            (here.std, 1.0),
-        )
-    ]
-    mean, std, new_mean, new_std = columns
+        for targets in (there, here)
+        for values, default in ((targets.mean, 0.0), (targets.std, 1.0))
+    )
     ratio, shift = std / new_std, (mean - new_mean) / new_std
     new_bias = bias.cpu().double() * ratio + shift
     if len(bias) == 1 and count > 1:

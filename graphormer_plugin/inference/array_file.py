@@ -42,7 +42,7 @@ def write_arrays(
 def reading(
     path: str | os.PathLike[str], kind: str, version: int, owner: str | None
 ) -> Iterator[Contents]:
-    """Read a file of `write_arrays`; any error within becomes one line.
+    """Read a file of `write_arrays`; any error within becomes a line.
 
     Args:
         path: the file.

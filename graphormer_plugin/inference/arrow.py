@@ -16,7 +16,7 @@ from graphormer_plugin.inference.loading import BESIDE, load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun
 
-# RDKit has one log per process, from which the reasons come.
+# The reasons come from RDKit's log, of which a process has one.
 _turn = threading.Lock()
 
 
@@ -24,7 +24,7 @@ _turn = threading.Lock()
 class TablePredictor:
     """Function that adds predictions to a table of molecules.
 
-    The new columns are those of ``graphormer-predict`` with Parquet: double, or text for
+    The new columns are as in ``graphormer-predict`` with Parquet: double, or text for
     classes with names, and ``reason``; null where there is none. The object holds paths
     and numbers only, so that an engine can send it to its workers. Each process loads the
     model at its first call, and keeps it. Threads of a process take turns.

@@ -27,10 +27,10 @@ def attention_maps(model: GraphModel, batch: dict[str, Tensor]) -> Tensor:
         raise ValueError(f"{type(model).__name__} has no attention maps")
     maps: list[Tensor] = []
 
-    def record(module: nn.Module, arguments: tuple) -> None:
+    def _record(module: nn.Module, arguments: tuple) -> None:
         maps.append(module.attention_weights(*arguments)[0])
 
-    with hooked(modules, record, before=True):
+    with hooked(modules, _record, before=True):
         model(batch)
     return torch.stack(maps)
 
@@ -60,12 +60,12 @@ def gradient_times_input(
         raise ValueError("only predictions of graphs can be explained")
     inputs: list[Tensor] = []
 
-    def record(module: nn.Module, arguments: tuple) -> tuple:
+    def _record(module: nn.Module, arguments: tuple) -> tuple:
         inputs.append(arguments[0].detach().requires_grad_())
         return (inputs[0], *arguments[1:])
 
     first = [model.encoder.layers[0]]
-    with hooked(first, record, before=True), torch.enable_grad():
+    with hooked(first, _record, before=True), torch.enable_grad():
         (gradient,) = torch.autograd.grad(model(batch)[0, output], inputs)
     product = (gradient * inputs[0]).sum(-1).detach()
     return model.nodes(model.encoder.padded(product, batch))[0]

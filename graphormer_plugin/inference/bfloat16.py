@@ -18,8 +18,6 @@ def multiply_in_bfloat16(model: GraphModel) -> None:
     Raises:
         ValueError: the device has no instructions for it, so that it would take longer.
     """
-    if not isinstance(model, GraphModel):
-        raise ValueError(f"bfloat16: {type(model).__name__} is not a GraphModel")
     device = next(model.parameters()).device
     if not has_bfloat16(device):
         raise ValueError(

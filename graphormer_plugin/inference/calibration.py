@@ -17,7 +17,7 @@ LEAST_ISOTONIC = 50  # labels of a target, for more than a scale
 KNOTS = 16  # of the isotonic curve
 FOLDS = 5  # that decide between a scale and a curve
 LEAST_FACTOR = 0.25  # of a curve, in terms of the scale
-# Limits of the logarithms of the squares of factor and floor, over typical ones.
+# Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
@@ -52,11 +52,11 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
 
 
 def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
-    """Factor and floor of one target: the better of two local searches."""
+    """Factor and floor of a target: the better of two local searches."""
     typical = np.sqrt(np.mean(std**2)), np.sqrt(np.mean(errors**2))
     squares = (std / typical[0]) ** 2, (errors / typical[1]) ** 2
 
-    def loss(logarithms: Floats) -> tuple[float, Floats]:
+    def _loss(logarithms: Floats) -> tuple[float, Floats]:
         factor, floor = np.exp(logarithms)
         variance = factor * squares[0] + floor
         slope = (1 - squares[1] / variance) / variance
@@ -64,7 +64,7 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
         return float(np.sum(np.log(variance) + squares[1] / variance)), slopes
 
     searches = [
-        minimize(loss, start, jac=True, bounds=[LOGARITHMS] * 2)
+        minimize(_loss, start, jac=True, bounds=[LOGARITHMS] * 2)
         for start in ((0.0, -3.0), (-3.0, 0.0))
     ]
     best = min(searches, key=lambda search: search.fun)

@@ -24,7 +24,7 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
 IMPORT_HINT = (
-    "graphormer-convert --from reads the published ones of Graphormer and GRPE"
+    "graphormer-convert --from reads published checkpoints of Graphormer and GRPE"
 )
 PACKAGED = Path(__file__).parents[1] / "pretrained"  # models that come with the package
 # Entries of ``extra_state`` that only a resumed training needs.
@@ -135,35 +135,29 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     """
     path = checkpoint_path(path)
     state = read_file(path)
-    foreign = _foreign(state)
-    if foreign:
+    task_state = state.get("task_state") if isinstance(state, Mapping) else None
+    if not isinstance(task_state, Mapping) or "schema" not in task_state:
         raise ValueError(
-            f"{path} holds {foreign}, it is not a checkpoint of graphormer_plugin; "
-            f"{IMPORT_HINT}"
+            f"{path} is not a checkpoint of graphormer_plugin: other code has written it, "
+            f"or it has bare weights; {IMPORT_HINT}"
         )
-    task_state = state["task_state"]
     with invalid_checkpoint_errors(path):
         checkpoint = Checkpoint(
             state,
             FeatureSchema.from_dict(task_state["schema"]),
             TargetSchema.from_dict(task_state["targets"]),
         )
-        names = [checkpoint.arch, state["cfg"]["task"]["_name"]]
-        names.append(task_state.get("featuriser", ""))
-        if not all(isinstance(name, str) for name in names):
-            raise TypeError("the names of task, model and featuriser are not text")
-        items = checkpoint.weights.values()
-        if not items or not all(isinstance(item, Tensor) for item in items):
-            raise TypeError("no weights")
-        if min(checkpoint.epochs, checkpoint.updates) < 0:
-            raise ValueError("negative number of epochs or updates")
+        if not checkpoint.weights:
+            raise ValueError("no weights")
+        # Fails here, not later, if a part is missing.
+        _ = checkpoint.arch, checkpoint.epochs, checkpoint.updates, state["cfg"]["task"]
     return checkpoint
 
 
 @contextlib.contextmanager
 def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any exception that a missing or wrong part of a file causes into a ValueError of
-    one line."""
+    """Turn any exception that a missing or wrong part of a file causes into a ValueError
+    with a line."""
     try:
         yield
     except Exception as error:
@@ -202,12 +196,11 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
             code.
     """
     path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; name a checkpoint in it")
-    if not path.exists():
-        raise FileNotFoundError(f"{path}: no such file")
     if not path.is_file():  # reading a pipe or a device may never end
-        raise OSError(f"{path} is not a regular file")
+        reason = (
+            "a folder; name a checkpoint in it" if path.is_dir() else "no such file"
+        )
+        raise FileNotFoundError(f"{path}: {reason}")
     with open(path, "rb") as file:
         start = file.read(len(ZIP_START))
     archive = start == ZIP_START
@@ -228,7 +221,7 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
         if is_disk or isinstance(error, UnreadableFileError):
             raise
         # Not torch's message: it suggests to turn the safe loader off.
-        text = f"{path} {_defect(path, archive, str(error))}"
+        text = f"{path} {_defect(str(error))}"
         raise UnreadableFileError(text) from error
 
 
@@ -246,47 +239,15 @@ def check_archive(path: Path) -> None:
             raise ValueError("wrong checksum")
 
 
-def _defect(path: Path, archive: bool, message: str) -> str:
-    """What is wrong with a file that torch cannot load, and what to do."""
-    size = path.stat().st_size
-    if not size:
-        return "is empty; copy or make it again"
+def _defect(message: str) -> str:
+    """Defect of a file that torch cannot load, and advice."""
     code = re.search(r"GLOBAL ([\w.]{1,80})|TorchScript", message)
     if code:
         return (
             f"holds code or Python objects ({code[1] or 'TorchScript'}); nothing in it was "
             "run or loaded: only tensors, numbers and text are read"
         )
-    written = "unexpected EOF" in message
-    if archive:
-        try:
-            with zipfile.ZipFile(path) as file:
-                written = any(name.endswith("/data.pkl") for name in file.namelist())
-        except zipfile.BadZipFile:
-            return f"is cut off after {size:,} bytes; copy or make it again"
-        except Exception:  # the directory of the archive: a name, a version, a place
-            written = True
-    if written:
-        return "is damaged; copy or make it again"
-    return "is not a checkpoint: torch.save has not written it"
-
-
-def _foreign(state: Any) -> str:
-    """Description of a foreign file's content; empty for this package's checkpoints."""
-    if not isinstance(state, Mapping):
-        return f"a {type(state).__name__}"
-    task_state = state.get("task_state")
-    if isinstance(task_state, Mapping) and {"schema", "targets"} <= task_state.keys():
-        return ""
-    if state and all(isinstance(value, Tensor) for value in state.values()):
-        return "bare weights"
-    if "model" not in state:
-        return "no model"
-    cfg = state.get("cfg")
-    task = cfg.get("task") if isinstance(cfg, Mapping) else None
-    if isinstance(task, Mapping) and isinstance(task.get("_name"), str):
-        return f"a model of task {task['_name'][:80]!r} by another code"
-    return "a model by another code"
+    return "is empty, cut off or damaged, or was not written by torch.save; copy or make it again"
 
 
 def slim(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -312,16 +273,10 @@ def slim(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_output(path: str | os.PathLike[str], source: str | os.PathLike[str]) -> None:
-    """Check that a file can be written, before anything is read.
-
-    Raises:
-        OSError: its folder does not exist, or the file exists already, perhaps because
-            it is the source itself.
-    """
+    """Raise OSError, before anything is read, if a file cannot be written: its folder does
+    not exist, or it exists already, perhaps because it is the source itself."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent}")
-    if path.exists() and Path(source).exists() and path.samefile(source):
-        raise FileExistsError(f"{path} is the input; name another file for the output")
     if os.path.lexists(path):
         raise FileExistsError(f"{path} exists; remove it, or name another file")

@@ -25,12 +25,12 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Names and order of the columns in one kind of file.
+    """Names and order of the columns in a kind of file.
 
     Attributes:
         value: ending of the name of a predicted value, or of the most probable class.
         probability: text between the names of a target and of a class.
-        order: kinds of columns. Kinds of one group alternate, target by target.
+        order: kinds of columns. Kinds of a group alternate, target by target.
     """
 
     value: str
@@ -148,7 +148,7 @@ def number_cells(column: NDArray) -> list[str]:
 
 
 def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[str]:
-    """Labels of a target [n] as text; missing ones, NaN or class -1, are empty."""
+    """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
     column, words = np.asarray(labels), targets.classes_of(target)
     missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
     # Data are more exact than a float32.

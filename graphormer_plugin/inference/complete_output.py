@@ -22,7 +22,7 @@ def check_complete(
     """Check that files have the rows and columns that a run would write.
 
     Numbers are not compared. Molecules are, unless the input or the output is an SDF,
-    whose SMILES RDKit makes. An SDF leaves out empty cells: one new column must be there.
+    whose SMILES RDKit makes. An SDF leaves out empty cells: any new column suffices.
 
     Args:
         output: the table that was written.
@@ -30,7 +30,7 @@ def check_complete(
         table: the input.
         column: its column of SMILES.
         rows: first row, and row to stop before.
-        names: columns that the output has after those of the input.
+        names: columns of the output after the columns of the input.
 
     Raises:
         ValueError: they are something else.

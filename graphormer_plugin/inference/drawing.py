@@ -112,7 +112,7 @@ def draw(groups: Sequence[Group], image_format: str) -> bytes:
     top = 0
     for lines, panels in wrapped:
         for line in lines:
-            picture.text(line, 8, top + HEADING / 2, 17, "left")
+            picture._text(line, 8, top + HEADING / 2, 17, "left")
             top += HEADING
         for number, panel in enumerate(panels):
             row, column = divmod(number, columns)
@@ -135,10 +135,10 @@ class _Picture:
         self.axes.axis("off")
         self.molecules: list[str] = []  # SVG elements
 
-    def text(self, text: str, x: float, y: float, size: int, align: str) -> None:
+    def _text(self, text: str, x: float, y: float, size: int, align: str) -> None:
         self.axes.text(x, y, text, size=size, ha=align, va="center", parse_math=False)
 
-    def image(
+    def _image(
         self, pixels: np.ndarray, left: float, top: float, width: float, height: float
     ) -> None:
         box = AxesImage(
@@ -149,14 +149,14 @@ class _Picture:
         box.set_data(pixels)
         self.axes.add_image(box)
 
-    def frame(self, left: float, top: float, width: float, height: float) -> None:
+    def _frame(self, left: float, top: float, width: float, height: float) -> None:
         self.axes.add_patch(
             Rectangle((left, top), width, height, fill=False, ec=GREY, lw=0.5)
         )
 
     def add(self, panel: Panel, left: int, top: int) -> None:
         """Draw a panel with its title and its scale."""
-        self.text(panel.title, left + SIZE / 2, top + TITLE / 2, 13, "center")
+        self._text(panel.title, left + SIZE / 2, top + TITLE / 2, 13, "center")
         is_map = isinstance(panel, Map)
         largest = float(np.abs(panel.matrix if is_map else panel.values).max()) or 1.0
         lowest = 0.0
@@ -178,10 +178,10 @@ class _Picture:
         start, end = left + 0.3 * SIZE, left + 0.7 * SIZE
         middle = top + TITLE + SIZE + 8
         bar = (start, middle - 5, end - start, 10)
-        self.image(scale.to_rgba(np.linspace([lowest], [largest], 256).T), *bar)
-        self.frame(*bar)
-        self.text(f"{lowest:.2g}", start - 6, middle, 10, "right")
-        self.text(f"{largest:.2g}", end + 6, middle, 10, "left")
+        self._image(scale.to_rgba(np.linspace([lowest], [largest], 256).T), *bar)
+        self._frame(*bar)
+        self._text(f"{lowest:.2g}", start - 6, middle, 10, "right")
+        self._text(f"{largest:.2g}", end + 6, middle, 10, "left")
 
     def _molecule(
         self, panel: Molecule, scale: ScalarMappable, left: int, top: int
@@ -196,7 +196,7 @@ class _Picture:
         canvas = rdMolDraw2D.MolDraw2DCairo(size, size)
         draw_molecule(panel, scale, canvas, PNG_SCALE)
         png = io.BytesIO(canvas.GetDrawingText())
-        self.image(imread(png), left, top, SIZE, SIZE)
+        self._image(imread(png), left, top, SIZE, SIZE)
 
     def _map(self, panel: Map, scale: ScalarMappable, left: int, top: int) -> None:
         size, inner = len(panel.matrix), SIZE - 2 * MARGIN
@@ -205,20 +205,20 @@ class _Picture:
         starts = np.arange(0, size, math.ceil(1 / cell))
         matrix = np.maximum.reduceat(panel.matrix, starts)
         matrix = np.maximum.reduceat(matrix, starts, axis=1)
-        self.image(scale.to_rgba(matrix), left, top, inner, inner)
-        self.frame(left, top, inner, inner)
+        self._image(scale.to_rgba(matrix), left, top, inner, inner)
+        self._frame(left, top, inner, inner)
         if panel.virtual:
-            self.frame(left + cell, top, inner - cell, inner)
-            self.frame(left, top + cell, inner, inner - cell)
+            self._frame(left + cell, top, inner - cell, inner)
+            self._frame(left, top + cell, inner, inner - cell)
         first = [VIRTUAL] if panel.virtual else []
         numbers = [str(number) for number, _ in enumerate(panel.symbols, 1)]
         names = [symbol + number for symbol, number in zip(panel.symbols, numbers)]
         for at in range(0, size, math.ceil(LABEL_HEIGHT / cell)):
             label = [*first, *names][at]
-            self.text(label, left - 4, top + (at + 0.5) * cell, 10, "right")
+            self._text(label, left - 4, top + (at + 0.5) * cell, 10, "right")
         for at in range(0, size, math.ceil(DIGIT * (len(str(size)) + 1) / cell)):
             label = [*first, *numbers][at]
-            self.text(label, left + (at + 0.5) * cell, top - 8, 10, "center")
+            self._text(label, left + (at + 0.5) * cell, top - 8, 10, "center")
 
     def bytes(self) -> bytes:
         """The picture as a file."""

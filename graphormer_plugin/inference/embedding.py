@@ -61,13 +61,13 @@ def layer_vectors(
     check_layers(model, layers, nodes, fingerprint)
     outputs: list[Tensor] = []
 
-    def record(module: nn.Module, arguments: tuple, output: Any) -> None:
+    def _record(module: nn.Module, arguments: tuple, output: Any) -> None:
         x = output[0] if isinstance(output, tuple) else output
         outputs.append(model.encoder.padded(x, batch))
 
     modules = list(model.encoder.layers)
     recorded = modules[len(modules) - layers : None if fingerprint else -1]
-    with hooked(recorded, record):
+    with hooked(recorded, _record):
         last = model.encoder(batch)
     if fingerprint:
         return torch.cat([F.normalize(x[:, 0], dim=-1) for x in outputs], -1)

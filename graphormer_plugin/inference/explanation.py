@@ -1,4 +1,4 @@
-"""What a model's prediction for a molecule looks at, as panels to draw."""
+"""Explanations of a model's prediction for a molecule, as panels to draw."""
 
 from collections.abc import Sequence
 
@@ -28,9 +28,8 @@ class Explainer:
     Args:
         predictor: a model that predicts graphs.
         target: name of the target; None for the first.
-        layer: layer, counted from 1, whose heads or channels are drawn one by one. None
-            draws no single ones, except those of layer 1 for chromatic attention and
-            ``few`` molecules.
+        layer: layer, counted from 1, whose heads or channels are drawn one by one; None:
+            no layer, except layer 1 for chromatic attention and ``few`` molecules.
         channels: heads or channels of that layer to draw, counted from 1; empty for all.
         atoms: atoms, counted from 1, whose attention is drawn on the molecule.
         few: whether only a few molecules are explained.
@@ -78,15 +77,17 @@ class Explainer:
 
     @property
     def introduction(self) -> str:
-        """Text that says what the pictures of a page show."""
+        """Text that explains the pictures of a page."""
         signs = (
-            "Gradient x input: red atoms raise the prediction, blue ones lower it. Atoms "
+            "Gradient x input: red atoms raise the prediction, blue atoms lower it. Atoms "
             "are numbered in the order of the SMILES."
         )
         if names := self.predictor.extra_columns:
             signs += f" {', '.join(names)} have their mean over the training molecules."
         if self.predictor.schema.graph_features:
-            signs += " What the output layer reads beside the graph is not explained."
+            signs += (
+                " Numbers that the output layer reads beside the graph are left out."
+            )
         if not self.has_attention:
             return f"{signs} The model has no attention to draw."
         first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
@@ -96,7 +97,7 @@ class Explainer:
         )
 
     def check_atoms(self, molecules: Molecules) -> None:
-        """Raise ValueError if a molecule does not have one of the chosen atoms."""
+        """Raise ValueError if a molecule lacks a chosen atom."""
         (count,) = molecules.chunk.num_nodes.tolist()
         if self.atoms and max(self.atoms) > count:
             has = f"{count} atom{'s' * (count > 1)}"
@@ -147,13 +148,8 @@ class Explainer:
     def maps(
         self, mol: Chem.Mol, attention: np.ndarray, atoms: Sequence[int]
     ) -> list[Group]:
-        """Panels of attention maps.
-
-        Args:
-            mol: the molecule, with N atoms.
-            attention: [layers, heads or channels, T, T].
-            atoms: atoms, counted from 0, whose rows of the most detailed maps are drawn on
-                the molecule.
+        """Panels of attention maps [layers, heads or channels, T, T] of a molecule; rows of
+        ``atoms``, counted from 0, of the most detailed maps are drawn on the molecule.
         """
         virtual = self.virtual
         symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
@@ -164,7 +160,7 @@ class Explainer:
         panels = [Map("bonds", adjacency, symbols, virtual)]
         panels += [Map(*item, symbols, virtual) for item in named.items()]
         groups: list[Group] = [("attention of each layer", panels)]
-        what = f"mean over {self.unit}s"
+        maps_of = f"mean over {self.unit}s"
         if self.layer:
             maps = attention[self.layer - 1]
             chosen = self.channels or range(1, len(maps) + 1)
@@ -174,11 +170,11 @@ class Explainer:
                     f"{self.unit}s"
                 )
             named = {f"{self.unit} {number}": maps[number - 1] for number in chosen}
-            what = f"{self.unit}s of layer {self.layer}"
+            maps_of = f"{self.unit}s of layer {self.layer}"
             panels = [Map(*item, symbols, virtual) for item in named.items()]
-            groups.append((what, panels))
+            groups.append((maps_of, panels))
         for atom in atoms:
-            heading = f"what atom {atom + 1} ({symbols[atom]}) attends to, {what}"
+            heading = f"what atom {atom + 1} ({symbols[atom]}) attends to, {maps_of}"
             rows = [
                 Molecule(title, mol, matrix[virtual:, virtual:][atom], marked=atom)
                 for title, matrix in named.items()
@@ -189,7 +185,7 @@ class Explainer:
 
 def received(mol: Chem.Mol, attention: np.ndarray, virtual: bool) -> Molecule:
     """The molecule coloured by the attention that its atoms receive from the virtual
-    node, or without one, from all atoms: the mean over all maps."""
+    node, or without it from all atoms: the mean over all maps."""
     mean = attention.mean((0, 1))
     if virtual:
         return Molecule("attention from the virtual node", mol, mean[0, 1:])

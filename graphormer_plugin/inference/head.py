@@ -12,24 +12,21 @@ that its vectors come from; a head beside another checkpoint is refused.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rdkit import Chem
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.inference.array_file import reading, write_arrays
 from graphormer_plugin.inference.domain import Domain
-from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.kernels import (
     Floats,
     Reference,
-    raw_features,
     weighted_sum,
 )
 from graphormer_plugin.inference.values import Prediction
@@ -50,7 +47,7 @@ _NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
 
 @dataclass
 class FirstStage:
-    """Kernel machines with one kernel, whose values for all targets are the features of
+    """Kernel machines with the same kernel, whose values for all targets are the features of
     the block ``scores``.
 
     Attributes:
@@ -133,37 +130,22 @@ class Head:
         """`blocks` without the scores, which the first stage computes."""
         return [block for block in self.blocks if block != SCORES]
 
-    def predict(
-        self,
-        vectors: NDArray,
-        molecules: Sequence[str | Chem.Mol] = (),
-        extra: Extra = None,
-    ) -> Prediction:
-        """Predict for molecules.
+    def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
+        """Predict from features of q molecules by block, see `raw_features`; always with
+        ``vectors``, [q, D] of the checkpoint from its last `layers`."""
+        blocks = {*self.read_blocks, "vectors"}
+        return self._prediction(
+            self._compared({name: raw[name][part] for name in blocks})
+            for part in _parts(len(raw["vectors"]))
+        )
 
-        Args:
-            vectors: [q, D] of the checkpoint, from its last `layers`.
-            molecules: SMILES or RDKit molecules; only for `molecule_blocks`.
-            extra: numbers of `extra_columns`, NaN where missing; see `Predictor.predict`.
-
-        Raises:
-            ValueError: RDKit refuses a molecule, or molecules or numbers are missing.
-        """
-        return self.predict_features(self._features(vectors, molecules, extra))
-
-    def sample(
-        self,
-        vectors: NDArray,
-        molecules: Sequence[str | Chem.Mol] = (),
-        extra: Extra = None,
-    ) -> Floats:
-        """Values [S, q, T] for several vectors [S, q, D] of each molecule; see `predict`."""
-        raw = self._features(vectors[0], molecules, extra)
+    def sample(self, raw: Mapping[str, NDArray], vectors: NDArray) -> Floats:
+        """Values [S, q, T] for several vectors [S, q, D] of each molecule, whose other
+        features are the same; see `predict_features`."""
         values = []
         for part in _parts(vectors.shape[1]):
-            # All samples share the features of a molecule.
-            shared = {name: raw[name][part] for name in raw if name != "vectors"}
-            compared = self._compared(shared)
+            others = {*self.read_blocks} - {"vectors"}
+            compared = self._compared({name: raw[name][part] for name in others})
             pieces = (
                 compared
                 | self._compared({"vectors": np.asarray(sample[part], np.float32)})
@@ -171,32 +153,6 @@ class Head:
             )
             values.append([self._prediction([piece]).values for piece in pieces])
         return np.concatenate(values, 1)
-
-    def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
-        """Predict from features of q molecules by block, see `raw_features`; always with
-        ``vectors``."""
-        blocks = {*self.read_blocks, "vectors"}
-        return self._prediction(
-            self._compared({name: raw[name][part] for name in blocks})
-            for part in _parts(len(raw["vectors"]))
-        )
-
-    def _features(
-        self,
-        vectors: NDArray,
-        molecules: Sequence[str | Chem.Mol],
-        extra: Extra,
-    ) -> dict[str, NDArray]:
-        """`raw_features` of each block."""
-        if self.molecule_blocks and len(molecules) != len(vectors):
-            raise ValueError(
-                f"the head reads {' and '.join(self.read_blocks)}, so it needs SMILES"
-            )
-        numbers = extra_values(self.extra_columns, extra, len(vectors))
-        return {
-            block: raw_features(block, vectors, molecules, numbers)
-            for block in {*self.read_blocks, "vectors"}
-        }
 
     def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
         """Prediction from `_compared` of each piece of the molecules."""
@@ -226,7 +182,7 @@ class Head:
         return Prediction(values, numbers["scale"] * std, in_domain)
 
     def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
-        """Features against those of the training molecules [q, n], by block."""
+        """`Reference.compare` with the training molecules [q, n], by block."""
         return {block: self.references[block].compare(raw[block]) for block in raw}
 
     def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
@@ -321,7 +277,7 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
 
 
 def _parts(count: int) -> list[slice]:
-    """Parts of at most `QUERY_ROWS` molecules; an empty one of none."""
+    """Parts of at most `QUERY_ROWS` molecules; an empty part of none."""
     starts = range(0, max(count, 1), QUERY_ROWS)
     return [slice(start, start + QUERY_ROWS) for start in starts]
 

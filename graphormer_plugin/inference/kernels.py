@@ -59,7 +59,7 @@ def raw_features(
         counts = morgan_counts(molecules, parse=as_mol)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
     # RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
-    # how its molecule is written. Equal values must have one rank.
+    # how its molecule is written. Equal values must have equal ranks.
     return rdkit_descriptors(molecules, as_mol).astype(np.float32).astype(float)
 
 

@@ -49,9 +49,9 @@ def load(
             encodings or substructures. The folder that a checkpoint names is not
             imported.
         head: file of a head on a checkpoint's vectors; ``beside`` takes ``head.npz``
-            beside each checkpoint if there is one, None takes none.
+            beside each checkpoint where it exists, None takes no head.
         domain: whether to read the file of `domain_file` beside a checkpoint without
-            head, if there is one.
+            head, where it exists.
 
     Raises:
         OSError: there is no such file.
@@ -68,7 +68,7 @@ def load_models(
     head: str | os.PathLike[str] | None = BESIDE,
     domain: bool = True,
 ) -> Predictor:
-    """Load one or several models; see `load`.
+    """Load models; see `load`.
 
     Raises:
         ValueError: also for models that predict different things.
@@ -109,7 +109,7 @@ def load_member(
 
 
 def usable_device(name: str | None) -> torch.device:
-    """The device of that name; by default a GPU if there is one, else the CPU. ValueError
+    """The device of that name; by default a GPU, or the CPU without a GPU. ValueError
     if it cannot be used here."""
     name = name or ("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -192,5 +192,5 @@ class _NoLargerThan(TorchFunctionMode):
 
 
 def _is_ours(component: type | None) -> bool:
-    """Whether a registered class is not one of fairseq's own."""
+    """Whether a registered class is not fairseq's own."""
     return component is not None and not component.__module__.startswith("fairseq.")

@@ -1,6 +1,5 @@
 """Molecules and graphs that are read once, for all models and kernels that need them."""
 
-import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -90,6 +89,14 @@ class Molecules:
         if is_parsed and self.featuriser.endswith("largest_fragment"):
             return [Chem.MolToSmiles(mol) for mol in self.parsed]
         return smiles_of(self.sources, self.featuriser)
+
+    @cached_property
+    def canonical(self) -> "Molecules":
+        """The same molecules, read from their canonical SMILES."""
+        if not self.sources:
+            return self
+        with captured_rdkit_log():
+            return read([_canonical(item) for item in self.sources], self.featuriser)
 
     def nodes(self, number: int) -> Chem.Mol:
         """Copy of the molecule whose atoms are the nodes of a graph, in their order."""
@@ -267,7 +274,7 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     expected = parse(smiles, parser_of(featuriser), messages)
     if not np.array_equal(np.asarray(graph.x), expected.x):
         raise ValueError(
-            f"its codes are not those of the training ({featuriser}) for its SMILES "
+            f"its codes are not the codes of the training ({featuriser}) for its SMILES "
             f"{smiles!r}; PyG's from_smiles has other codes. Give the SMILES instead"
         )
 
@@ -295,22 +302,18 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
     return texts
 
 
-def canonical(inputs: Any) -> Any:
-    """Inputs with every molecule as RDKit's canonical SMILES; molecules that RDKit
+def _canonical(item: Any) -> Any:
+    """A molecule as RDKit's canonical SMILES; molecules whose canonical SMILES RDKit
     refuses, and graphs, stay."""
-    if not isinstance(inputs, Sequence):
-        return inputs
-    result = []
-    with captured_rdkit_log():
-        for item in inputs:
-            with contextlib.suppress(ValueError):
-                mol = mol_of_any_smiles(item) if isinstance(item, str) else item
-                if isinstance(mol, Chem.Mol):
-                    written = Chem.MolToSmiles(mol)
-                    mol_of_any_smiles(written)
-                    item = written
-            result.append(item)
-    return result
+    try:
+        mol = mol_of_any_smiles(item) if isinstance(item, str) else item
+        if not isinstance(mol, Chem.Mol):
+            return item
+        written = Chem.MolToSmiles(mol)
+        mol_of_any_smiles(written)
+    except ValueError:
+        return item
+    return written
 
 
 class RowReader:

@@ -25,7 +25,7 @@ def can_fork(device: torch.device) -> bool:
 
 @contextlib.contextmanager
 def forked_pool(run: TableRun, workers: int) -> Iterator[ProcessPoolExecutor | None]:
-    """Processes that read SMILES and predict with models on a CPU, each on one thread.
+    """Processes that read SMILES and predict with models on a CPU, each on a thread.
 
     So no core waits for another. The processes are forks of this process: they start at
     once, with the models in memory. A fork has none of the threads of a library, and

@@ -22,7 +22,7 @@ from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.head import Head
 from graphormer_plugin.inference.kernels import as_mol
-from graphormer_plugin.inference.molecules import Molecules, canonical, read
+from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.inference.values import (
     Prediction,
     SpreadScale,
@@ -104,7 +104,7 @@ class Predictor:
         scale: SpreadScale | None = None,
         weights: Sequence[float] | None = None,
     ) -> "Predictor":
-        """Members (at least one) that predict together, see `combined`; for the other
+        """Members that predict together, see `combined`; for the other
         arguments see the attributes.
 
         Raises:
@@ -136,7 +136,7 @@ class Predictor:
 
     @property
     def domains(self) -> list[Domain]:
-        """Domains of the members that have one."""
+        """Domains of the members, where they are known."""
         return [m.domain for m in self.members if m.domain is not None]
 
     @property
@@ -198,11 +198,11 @@ class Predictor:
         Returns:
             float64 [len(inputs), C], rows in input order: values in the targets' unit
             for regression, else probabilities (per class for a multiclass target). A
-            model of nodes returns a list of arrays [N, C], one per graph.
+            model of nodes returns a list with an array [N, C] per graph.
 
         Raises:
             ValueError: a molecule that RDKit refuses, features outside the vocabularies
-                or with codes that may be others than those of the training, SMILES for
+                or with codes that may not be the training's, SMILES for
                 a model of other features or of 3D positions, or a model of substructures
                 that are not registered.
         """
@@ -255,21 +255,25 @@ class Predictor:
         if self.head is not None:
             width *= self.head.layers
             vectors = graphs.collect(self._outputs, width, batch_size)
-            raw = {name: molecules.features(name) for name in self.head.molecule_blocks}
-            return self.head.predict_features(
-                {**raw, "vectors": np.asarray(vectors, np.float32), "extra": numbers}
-            )
+            raw = self._raw(molecules, numbers)
+            raw["vectors"] = np.asarray(vectors, np.float32)
+            return self.head.predict_features(raw)
         graphs = self._joined(graphs, molecules, numbers)
         if self.domain is None or not domain:
             return Prediction(self._values(graphs, batch_size))
 
-        def both(batch: Batch) -> np.ndarray:
+        def _both(batch: Batch) -> np.ndarray:
             output, vectors = output_and_vectors(self.model, batch)
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
-        joined = graphs.collect(both, width + self.targets.num_outputs, batch_size)
+        joined = graphs.collect(_both, width + self.targets.num_outputs, batch_size)
         return Prediction(joined[:, width:], None, self.domain.score(joined[:, :width]))
+
+    def _raw(self, molecules: Molecules, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Features that the head reads beside the vectors."""
+        raw = {name: molecules.features(name) for name in self.head.molecule_blocks}
+        return {**raw, "extra": numbers}
 
     def _joined(
         self, graphs: ModelGraphs, molecules: Molecules, numbers: np.ndarray
@@ -287,7 +291,7 @@ class Predictor:
         """This object; ValueError if it has several models."""
         if len(self.members) > 1:
             raise ValueError(
-                f"this is of a single model, not of {len(self.members)}; take one of "
+                f"this is of a single model, not of {len(self.members)}; take a member of "
                 "predictor.members"
             )
         return self
@@ -312,20 +316,15 @@ class Predictor:
             float64 [count, len(inputs), C], see `predict`.
 
         Raises:
-            ValueError: as `predict`; a model of nodes, or one without dropout.
+            ValueError: as `predict`; a model of nodes, or without dropout.
         """
         if self.targets.level != "graph":
             raise ValueError("only predictions of graphs can be sampled")
-        if count < 1:
-            raise ValueError(f"{count} samples, expected at least 1")
-        known = (isinstance(inputs, Molecules) and inputs.sources) or inputs
-        molecules = self._single().read(canonical(known))
-        graphs, smiles = self._graphs(molecules), []
+        molecules = self._single().read(inputs).canonical
+        graphs = self._graphs(molecules)
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         if self.head is None:
             graphs = self._joined(graphs, molecules, numbers)
-        elif self.head.molecule_blocks:
-            smiles = molecules.texts
         device = self.device
         forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
         samples_of: dict[str, np.ndarray] = {}
@@ -348,11 +347,13 @@ class Predictor:
             return samples
         # Rows of a matrix product may differ in the last bit: equal molecules share one.
         places: dict[Any, int] = {}
-        rows = zip(keys, smiles or keys, map(bytes, numbers))
+        texts = molecules.texts if self.head.molecule_blocks else keys
+        rows = zip(keys, texts, map(bytes, numbers))
         place = [places.setdefault(row, len(places)) for row in rows]
         _, first = np.unique(place, return_index=True)
-        mols = [molecules.described[row] for row in first] if smiles else []
-        return self.head.sample(samples[:, first], mols, numbers[first])[:, place]
+        raw = self._raw(molecules, numbers)
+        raw = {name: values[first] for name, values in raw.items()}
+        return self.head.sample(raw, samples[:, first])[:, place]
 
     def _outputs(self, batch: Batch) -> np.ndarray:
         """Values [B, C]; with a head, the vectors that it reads."""
@@ -385,21 +386,21 @@ class Predictor:
         Returns:
             float [len(inputs), layers * D], in the model's precision: the virtual node
             of each graph, or without it the model's read-out of its nodes. With
-            ``nodes`` a list of arrays [N, layers * D], one per graph, without the virtual
+            ``nodes`` a list with an array [N, layers * D] per graph, without the virtual
             node.
 
         Raises:
             ValueError: as `predict`, or see `check_layers`.
         """
 
-        def vectors(batch: Batch) -> np.ndarray:
+        def _vectors(batch: Batch) -> np.ndarray:
             return layer_vectors(self.model, batch, layers, nodes, fingerprint).numpy(
                 force=True
             )
 
         graphs = self._single()._graphs(self.read(inputs))
         width = layers * self.model.embed_dim
-        return graphs.collect(vectors, width, batch_size, nodes)
+        return graphs.collect(_vectors, width, batch_size, nodes)
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:
@@ -432,16 +433,13 @@ class Predictor:
             in the target's unit, else it is the logit.
 
         Raises:
-            ValueError: as `predict`, or no such output.
+            ValueError: as `predict`.
+            IndexError: no such output.
         """
         if self.head is not None:
             raise ValueError(
                 "a head on frozen vectors has no gradient x input; explain a model of "
                 "graphormer-train --model finetune"
-            )
-        if not 0 <= output < self.targets.num_outputs:
-            raise ValueError(
-                f"output {output}, expected 0..{self.targets.num_outputs - 1}"
             )
         scale = self.targets.std[output] if self.targets.std else 1.0
         return [
@@ -464,14 +462,16 @@ class Predictor:
 
 def check_agreement(first: Predictor, other: Predictor) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
-    both = f"{other.name} and {first.name}"
-    for name in ("names", "unit", "kind", "num_classes", "class_names"):
-        values = [getattr(predictor.targets, name) for predictor in (other, first)]
+    for owner, name in [
+        *[
+            ("targets", n)
+            for n in ("names", "unit", "kind", "num_classes", "class_names")
+        ],
+        *[("", n) for n in ("extra_columns", "featuriser")],
+    ]:
+        values = [getattr(getattr(p, owner, p), name) for p in (other, first)]
         if values[0] != values[1]:
             raise ValueError(
-                f"{both} predict different things: {name} {values[0]!r} and "
-                f"{values[1]!r}"
+                f"{other.name} and {first.name} predict different things: {name} "
+                f"{values[0]!r} and {values[1]!r}"
             )
-    features = first.extra_columns, first.featuriser
-    if features != (other.extra_columns, other.featuriser):
-        raise ValueError(f"{both} read different columns or features of molecules")

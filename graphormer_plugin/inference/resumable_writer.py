@@ -92,7 +92,7 @@ class ResumableWriter:
         if key_file.read_text() != key:
             raise ValueError(
                 f"{self.folder} belongs to a run with other input, checkpoints or "
-                "options; give the same ones, or remove that folder to start again"
+                "options; give the same, or remove that folder to start again"
             )
         state = json.loads(self._read(self.blocks - 1, "state").tobytes())
         self.rows, self.failed, unlike, self.lengths = state

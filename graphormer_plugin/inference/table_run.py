@@ -225,7 +225,7 @@ class TableRun:
             raise ValueError(
                 f"rows {rows.first} to {rows.first + count - 1} do not fit into memory, "
                 f"their largest molecule has {nodes:,} atoms; give a --batch-size below "
-                f"{self.batch_size}, or leave out what is too large"
+                f"{self.batch_size}, or leave out large molecules"
             ) from None
         empty = [""] * (len(self.names) - 1)
         table = [

@@ -14,7 +14,7 @@ IN_DOMAIN = "in_domain"  # column of `Prediction.in_domain`
 
 
 class Prediction(NamedTuple):
-    """Predictions of one or several models for q molecules.
+    """Predictions of a model or of several models for q molecules.
 
     Attributes:
         values: [q, C], in the targets' unit, or probabilities.

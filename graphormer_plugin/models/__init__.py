@@ -15,7 +15,6 @@ from graphormer_plugin.models._build import build_model, missing_options, model_
 from graphormer_plugin.models._graph_features import JOINED, join_graph_features
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
-    count_layers,
     layers_of_weights,
 )
 
@@ -28,7 +27,6 @@ __all__ = [
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
-    "count_layers",
     "join_graph_features",
     "layers_of_weights",
     "missing_options",

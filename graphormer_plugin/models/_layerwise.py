@@ -1,14 +1,10 @@
 """The layer of each weight, to freeze layers and to set learning rates layer by layer."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
 
 from graphormer_plugin.models._base import EncoderConfig, GraphModel
 
 logger = logging.getLogger(__name__)
-
-LAYERS = "encoder.layers."
 
 
 def apply_layerwise_options(model: GraphModel, cfg: EncoderConfig) -> None:
@@ -77,9 +73,3 @@ def layers_of_weights(model: GraphModel) -> dict[str, int]:
         name: layers.get(id(weight), count + 1)
         for name, weight in model.named_parameters()
     }
-
-
-def count_layers(weights: Mapping[str, Any]) -> int:
-    """Encoder layers in the state dict of a `GraphModel`."""
-    inside = (name.removeprefix(LAYERS) for name in weights if name.startswith(LAYERS))
-    return len({name.partition(".")[0] for name in inside})

@@ -22,26 +22,41 @@ WRONG = [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
 
 
 @pytest.mark.parametrize(
-    "module, arguments, empty",
+    "module, arguments, reason",
     [
         *((module, words, "") for module in COMMANDS for words in WRONG),
         # An empty name would be the current folder.
-        (convert, ["--info", ""], "IN"),
-        (explain, ["", "C", "x.svg"], "CKPT"),
-        (predict, ["", "in.csv", "out.csv"], "CKPT"),
-        (predict, ["model.pt", "", "out.csv"], "INPUT.csv"),
-        (train, [""], "TABLE"),
+        (convert, ["--info", ""], "IN: it is empty"),
+        (explain, ["", "C", "x.svg"], "CKPT: it is empty"),
+        (predict, ["", "in.csv", "out.csv"], "CKPT: it is empty"),
+        (predict, ["model.pt", "", "out.csv"], "INPUT.csv: it is empty"),
+        (train, [""], "TABLE: it is empty"),
+        (explain, ["--max-atoms=0"], "--max-atoms: 0, expected 1 or more"),
+        (predict, ["--max-atoms=0"], "--max-atoms: 0, expected 1 or more"),
+        (predict, ["--batch-size=0"], "--batch-size: 0, expected 1 or more"),
+        (predict, ["--layers=x"], "--layers: invalid _whole_number value"),
+        (predict, ["--seed=-1"], "--seed: -1, expected 0 or more"),
+        (predict, ["--mc-dropout=-1"], "--mc-dropout: -1, expected 0 or more"),
     ],
 )
-def test_a_wrong_argument_is_one_line(module, arguments, empty, capsys):
+def test_a_wrong_argument_is_one_line(module, arguments, reason, capsys):
     with pytest.raises(SystemExit) as stop:
         module.main(arguments)
     assert stop.value.code == 2
     (line,) = capsys.readouterr().err.splitlines()
-    text = (
-        f"error: argument {empty}: it is empty, expected a name" if empty else "error: "
-    )
-    assert line.startswith(text) and line.endswith("; --help lists the options")
+    assert line.startswith("error: ") and line.endswith("; --help lists the options")
+    assert not reason or f"argument {reason}" in line
+
+
+def test_any_exception_is_one_line(capsys):
+    @command
+    def main(argv):
+        return {}["missing"]
+
+    assert main([]) == 2
+    assert "KeyError: 'missing'; --debug shows where" in capsys.readouterr().err
+    with pytest.raises(KeyError):
+        main(["--debug"])
 
 
 def test_a_terminal_that_lacks_a_character(monkeypatch):

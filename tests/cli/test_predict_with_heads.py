@@ -18,7 +18,7 @@ from graphormer_plugin.inference import head as head_file
 from graphormer_plugin.inference import kernels, model_folder
 from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
 from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.kernels import Reference
+from graphormer_plugin.inference.kernels import Reference, raw_features
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 
@@ -76,7 +76,8 @@ def test_head(folder, capsys):
     predictor = hub.load(path)
     good = [NEW[row] for row in (0, 1, 3, 4)]
     vectors = predictor.embed(good)
-    expected = read_head("member1/head.npz").predict(vectors, good)
+    raw = {block: raw_features(block, vectors, good) for block in BLOCKS}
+    expected = read_head("member1/head.npz").predict_features(raw)
     columns = [[float(row[name]) for name in names] for row in found if row["a"]]
     np.testing.assert_allclose(
         columns,
@@ -128,7 +129,9 @@ def test_samples_compare_molecules_once(folder, monkeypatch):
     monkeypatch.setattr(head_file, "QUERY_ROWS", 10)
     noise = np.random.default_rng(1).normal(size=(3, 24, head.domain.vectors.shape[1]))
     vectors = head.domain.vectors + noise
-    expected = np.stack([head.predict(one, TRAIN).values for one in vectors])
+    raw = {"fingerprint": raw_features("fingerprint", None, TRAIN)}
+    each = [{**raw, "vectors": one.astype(np.float32)} for one in vectors]
+    expected = np.stack([head.predict_features(one).values for one in each])
     compare, blocks = Reference.compare, []
 
     def counted(self, raw):
@@ -136,7 +139,7 @@ def test_samples_compare_molecules_once(folder, monkeypatch):
         return compare(self, raw)
 
     monkeypatch.setattr(Reference, "compare", counted)
-    np.testing.assert_allclose(head.sample(vectors, TRAIN), expected, rtol=1e-12)
+    np.testing.assert_allclose(head.sample(raw, vectors), expected, rtol=1e-12)
     assert Counter(blocks) == {"fingerprint": 3, "vectors": 9}  # in 3 pieces
 
 

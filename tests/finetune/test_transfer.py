@@ -248,7 +248,6 @@ def test_translated_once():
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"encoder_layers": 3}, "run.pt has 2 encoder layers, this model 3"),
         ({"encoder_embed_dim": 32}, r"\[13, 16\] in run.pt, \[13, 32\] here"),
         ({"max_hop": 3}, r"topology.* is \[9, 32\] in run.pt, \[7, 32\] here"),
     ],
@@ -289,7 +288,7 @@ class TestOptions:
         assert cfg.head_style == "transform" and cfg.num_spatial == 50
         assert cfg.dropout == 0.1
         assert "options taken from run.pt: --head-style transform" in caplog.text
-        kept = "other than those of run.pt: --num-spatial 50 (there --num-spatial 100)"
+        kept = "other than in run.pt: --num-spatial 50 (there --num-spatial 100)"
         assert kept in caplog.text
 
     def test_switches(self, caplog):

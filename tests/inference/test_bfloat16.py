@@ -77,8 +77,3 @@ def test_refused_where_it_would_be_slower(monkeypatch):
         predictor("grpe_tiny").bfloat16()
     capabilities["amx_bf16"] = True
     predictor("grpe_tiny").bfloat16()
-
-
-def test_refused_for_models_without_an_encoder():
-    with pytest.raises(ValueError, match="Linear is not a GraphModel"):
-        bfloat16.multiply_in_bfloat16(nn.Linear(1, 1))

@@ -1,8 +1,6 @@
 import base64
 import io
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -183,39 +181,3 @@ def test_page_is_one_file(html):
     svg = base64.b64decode(kinds[0][2]).decode()
     # Names of formats, not addresses that are loaded.
     assert not re.findall(r"http(?!://www\.(?:w3|rdkit)\.org/)", svg)
-
-
-@pytest.mark.parametrize("width", [360, 1100])
-def test_page_in_a_browser(html, tmp_path, width):
-    browser = shutil.which("chromium")
-    if browser is None:
-        pytest.skip("no chromium here")
-    # What the page measures of itself; a window of headless chromium has at least 500
-    # pixels, so the page is in a frame.
-    probe = """<script>onload = () => {
-      const page = document.querySelector("iframe").contentDocument;
-      const images = [...page.images];
-      page.querySelectorAll("details").forEach(part => part.open = true);
-      document.title = JSON.stringify({
-        loaded: images.filter(i => i.complete && i.naturalWidth > 100).length,
-        columns: new Set(images.map(i => Math.round(i.getBoundingClientRect().x))).size,
-        scrolls: page.documentElement.scrollWidth > page.documentElement.clientWidth})
-    }</script>"""
-    frame = html.replace("&", "&amp;").replace('"', "&quot;")
-    path = tmp_path / "page.html"
-    path.write_text(
-        f'{probe}<iframe width={width} height=900 srcdoc="{frame}"></iframe>',
-        encoding="utf-8",
-    )
-    command = f"{browser} --headless --no-sandbox --disable-gpu --dump-dom"
-    command += f" --virtual-time-budget=5000 --user-data-dir={tmp_path}/profile"
-    done = subprocess.run(
-        [*command.split(), path.as_uri()],
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    title = re.search(r"<title>(\{.*?\})</title>", done.stdout)
-    assert title, done.stderr
-    columns = 1 if width < 500 else 2
-    assert title[1] == f'{{"loaded":4,"columns":{columns},"scrolls":false}}'

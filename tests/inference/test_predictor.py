@@ -266,8 +266,6 @@ def test_wrong_arguments():
         one.predict(["CCO", "C1CC"])
     with pytest.raises(ValueError, match="SMILES 0, '': no SMILES"):
         one.predict([""])
-    with pytest.raises(ValueError, match="0 samples"):
-        one.sample(["CCO"], 0)
 
 
 def test_large_graphs_make_small_batches(monkeypatch):
@@ -339,24 +337,6 @@ def test_sampling_leaves_batch_statistics_alone():
     without = predictor("gt_zinc", dropout=0.0, attention_dropout=0.0)
     with pytest.raises(ValueError, match="the model has no dropout"):
         without.sample(SMILES, 2)
-
-
-def test_classes():
-    """Probabilities that sum to one; a probability per task."""
-    targets = TargetSchema(["toxic"], kind="multiclass", num_classes=3)
-    found = predictor(targets=targets).predict(SMILES)
-    assert found.shape == (4, 3)
-    np.testing.assert_allclose(found.sum(1), 1)
-    found = predictor(targets=TargetSchema(["a", "b"], kind="binary")).predict(SMILES)
-    assert found.shape == (4, 2) and (0 < found).all() and (found < 1).all()
-
-
-def test_anything_with_the_right_attributes_is_a_graph():
-    x, edge_index, edge_attr, _ = parse_smiles("CCO")
-    graph = SimpleNamespace(x=x, edge_index=edge_index, edge_attr=edge_attr)
-    graph.vocabulary = "ogb"
-    one = predictor()
-    np.testing.assert_array_equal(one.predict([graph]), one.predict(["CCO"]))
 
 
 # ------------------------------------------- what graphs and molecules of others mean

@@ -57,7 +57,7 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return dict(state)
 
 
-# What a value of another type or size raises.
+# Errors that a value of another type or size raises.
 _WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
 
 

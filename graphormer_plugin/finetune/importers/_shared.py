@@ -69,7 +69,7 @@ class Weights:
             self.drop(f"{old}.num_batches_tracked")
 
     def join(self, old: Sequence[str], new: str, target: dict[str, Tensor]) -> None:
-        """Concatenate several linear maps into one whose outputs stand side by side."""
+        """Concatenate several linear maps into a map whose outputs stand side by side."""
         for kind in ("weight", "bias"):
             parts = [self.take(f"{name}.{kind}") for name in old]
             target[f"{new}.{kind}"] = torch.cat(parts)

@@ -1,6 +1,6 @@
 """Checkpoints of CSA's released code (inria-thoth/csa), models of whole graphs.
 
-What is told apart by the names of its weights: bonds in one column (``TypeDictEdge``) or
+The names of its weights tell apart: bonds in one column (``TypeDictEdge``) or
 in several (``Bond``), atoms in the same way, random walks or distances of pairs
 (``encoder2`` of the edges), maps of pairs in each layer or shared by all, and additive
 rings.
@@ -8,16 +8,16 @@ rings.
 Biases that CGT does not have become part of other weights, and the result stays the same
 in evaluation:
 
-- That of the map of random walks is added to the vectors of bonds, of "self" and of "no
-  bond"; every pair has one of them. For that pair features are summed, not concatenated
+- The bias of the map of random walks is added to the vectors of bonds, of "self" and of "no
+  bond"; every pair has such a vector. So the features of a pair are summed, not concatenated
   (``--pair-combine sum``), with zeros in the columns of the other half.
-- That of the shared map to E^att is the same for all senders, and the softmax takes it
-  out. That of the shared map to E^val is added to every message; the filters of a channel
+- The bias of the shared map to E^att is the same for all senders, and the softmax takes it
+  out. The bias of the shared map to E^val is added to every message; the filters of a channel
   sum to 1, so it goes through the map after the attention into its bias.
-- That of the last map of the head counts once a node: nodes are read out after it
+- The bias of the last map of the head counts once a node: nodes are read out after it
   (``--head-before-readout``).
 
-The class of the return probabilities of nodes (``raw_norm``, ``pe_encoder``) is that of
+The class of the return probabilities of nodes (``raw_norm``, ``pe_encoder``) is the class of
 GraphGPS (rampasek/GraphGPS, kernel_pos_encoder.py).
 """
 
@@ -115,7 +115,7 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
 
 
 def _tables(weights: Weights, one: str, several: str) -> list[Tensor]:
-    """Embeddings of columns: one table, or a numbered one per column."""
+    """Embeddings of columns: a table, or a numbered table per column."""
     if f"{one}.weight" in weights:
         return [weights.take(f"{one}.weight")]
     tables = [weights.take(f"{several}.0.weight")]
@@ -151,7 +151,9 @@ def _pairs(
     """
     types = f"{EDGES}type_encoder."
     bonds = _tables(weights, f"{types}0.encoder", f"{types}0.bond_embedding_list")
-    no_bonds = weights.take(f"{types}1.encoder.weight")[1:]  # without that of padding
+    no_bonds = weights.take(f"{types}1.encoder.weight")[
+        1:
+    ]  # without the row of padding
     rings = f"{types}2.encoder.weight" in weights
     options = {"pair_combine": "sum", "relative_encoding": "none"}
     half = no_bonds.shape[1]
@@ -176,21 +178,23 @@ def _pairs(
         options["relative_encoding"] = "spde"
         options["relative_steps"] = len(table) - 2
 
-    def wide(table: Tensor, rest: Tensor) -> Tensor:
+    def _wide(table: Tensor, rest: Tensor) -> Tensor:
         return torch.cat([table, rest.expand(len(table), -1)], 1)
 
     # Columns of bonds are averaged here, and summed in the released code.
-    table = wide(len(bonds) * torch.cat(bonds), offset)
+    table = _wide(len(bonds) * torch.cat(bonds), offset)
     new["encoder.pairs.bonds.0.embedding.weight"] = table
-    new["encoder.pairs.no_bonds.weight"] = wide(no_bonds, offset)
+    new["encoder.pairs.no_bonds.weight"] = _wide(no_bonds, offset)
     if rings:
         if "rings_max_length" not in config:
             raise ValueError(
                 "the weights of CSA do not show how long rings are: give --config with "
                 '{"rings_max_length": ..., ...}'
             )
-        ring = weights.take(f"{types}2.encoder.weight")[1:]  # without that of no ring
-        new["encoder.pairs.ring.weight"] = wide(ring, after)
+        ring = weights.take(f"{types}2.encoder.weight")[
+            1:
+        ]  # without the row of no ring
+        new["encoder.pairs.ring.weight"] = _wide(ring, after)
         options["rings"] = "additive"
         options["max_ring_size"] = int(config["rings_max_length"])
     return [len(table) for table in bonds], options
@@ -211,7 +215,7 @@ def _shared_maps(weights: Weights, new: dict[str, Tensor]) -> Tensor | None:
 def _move_layer(
     weights: Weights, number: int, value_bias: Tensor | None, new: dict[str, Tensor]
 ) -> None:
-    """Rename the weights of one layer."""
+    """Rename the weights of a layer."""
     old, layer = f"layers.{number}.", f"encoder.layers.{number}."
     maps = [weights.take(f"{old}self_attn.{part}.weight") for part in "QKV"]
     new[f"{layer}attention.qkv_proj.weight"] = torch.cat(maps)

@@ -3,7 +3,7 @@
 
 Its model of molecules has edge features and predicts one number per graph. Its model of
 PATTERN and CLUSTER has none and predicts a class per node. Weights do not show whether
-the graphs were full ones (``full_graph`` in its configs).
+the graphs were full (``full_graph`` in its configs).
 """
 
 from collections.abc import Mapping
@@ -109,7 +109,7 @@ def import_graph_transformer(
 def _move_layer(
     weights: Weights, number: int, norm: str, edges: bool, new: dict[str, Tensor]
 ) -> None:
-    """Rename the weights of one layer."""
+    """Rename the weights of a layer."""
     old, layer = f"layers.{number}.", f"encoder.layers.{number}."
     projections = {"Q": "scores.query", "K": "scores.key", "V": "nodes.attention.value"}
     if edges:

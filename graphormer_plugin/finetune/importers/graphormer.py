@@ -3,7 +3,7 @@
 The released code's index spaces:
 
 - Node columns share one table: a value is at row value + 2 + 512 x column. Row 0 is
-  padding, and the collator adds one once more.
+  padding, and the collator adds 1 once more.
 - So do bond columns: value + 2 + 512 x column for a direct edge, one more on a path.
   Row 0 is read where there is no edge, and behind the end of a path. It is not zero and
   is never trained. What it adds to the bias of a pair depends on the distance only, so
@@ -142,7 +142,7 @@ def import_graphormer(
         "num_edge_dis": len(new["encoder.attn_bias.edges.weight"]) if multi_hop else 0,
         **dropout_rates(config),
     }
-    # A switch that a preset sets cannot be taken back; without one they are all given.
+    # A switch that a preset sets cannot be taken back; without a preset all are given.
     arch = "graphormer_base" if embed_norm else "graphormer"
     return Imported(arch, options, schema, outputs, new)
 

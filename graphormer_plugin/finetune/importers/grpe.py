@@ -168,7 +168,7 @@ def _grpe_rows(
     if beyond:
         logger.warning(
             "%d of %d kinds of bonds have no vector in the checkpoint, which has %d edge "
-            "types: they get that of no edge",
+            "types: they get the vector of no edge",
             *(beyond, len(bonds), num_types),
         )
     bonds = [bond if bond < num_types else no_edge for bond in bonds]
