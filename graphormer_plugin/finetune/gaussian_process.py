@@ -114,8 +114,15 @@ def fit_on_features(
     solver = Solver(references, raw, blocks, kernels, len(set(keys)))
     dual = np.zeros(labels.shape)
     spread_of_target = np.zeros(len(keys), np.int64)
-    slope, intercept = np.ones(len(keys)), np.zeros(len(keys))
-    spread_scale, curves = np.ones(len(keys)), np.ones((len(keys), 2, KNOTS))
+    curves, ones = np.ones((len(keys), 2, KNOTS)), np.ones(len(keys))
+    numbers = {
+        "offset": offset,
+        "scale": scale,
+        "noise": np.array([kernel.noise for kernel in kernels]),
+        "spread_scale": ones.copy(),
+        "slope": ones.copy(),
+        "intercept": 0 * ones,
+    }
     for target in sorted(range(len(keys)), key=keys.__getitem__):  # equal keys together
         rows = rows_of[target]
         ratio = 1 / precision[target]
@@ -129,31 +136,21 @@ def fit_on_features(
         left_out = y[at] - alpha[at] / diagonal
         if schema.kind != "regression":
             positive = labels[rows[at], target] > 0.5
-            slope[target], intercept[target] = platt(
-                left_out, positive, trust[target][at]
-            )
+            line = platt(left_out, positive, trust[target][at])
+            numbers["slope"][target], numbers["intercept"][target] = line
         else:
             errors, std = y[at] - left_out, 1 / np.sqrt(diagonal)
-            spread_scale[target] = np.sqrt(np.mean((errors / std) ** 2))
+            numbers["spread_scale"][target] = np.sqrt(np.mean((errors / std) ** 2))
             # Both as of a label of weight 1, which a prediction stands for.
             usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
             curves[target] = isotonic_curve(usual, errors * (usual / std))
-    numbers = {
-        "offset": offset,
-        "scale": scale,
-        "noise": np.array([kernel.noise for kernel in kernels]),
-        "spread_scale": spread_scale,
-        "slope": slope,
-        "intercept": intercept,
-    }
-    mols = [as_mol(molecule) for molecule in molecules]
     return Head(
         schema,
         digest,
         layers,
         blocks,
         {name: raw[name] for name in blocks if name != "vectors"},
-        Domain.of(raw["vectors"], mols),
+        Domain.of(raw["vectors"], [as_mol(molecule) for molecule in molecules]),
         np.stack([kernel.weights for kernel in kernels]),
         np.stack([kernel.lengths for kernel in kernels]),
         numbers,

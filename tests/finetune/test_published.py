@@ -1,7 +1,5 @@
 """Published models by name: folders, downloads, and what a file may contain."""
 
-import os
-import pickle
 import socket
 
 import pytest
@@ -127,24 +125,6 @@ def test_unknown_name(places):
         error.value
     )
     assert "pcqm4mv2_graphormer_base" in str(error.value)
-
-
-class Evil:
-    def __reduce__(self):
-        return os.system, ("touch executed",)
-
-
-@pytest.mark.parametrize("name", ["pcqm4mv1_graphormer_base", "mine"])
-def test_nothing_in_a_file_is_executed(places, tmp_path, monkeypatch, name):
-    monkeypatch.chdir(tmp_path)
-    path = places[0] / f"{name}.pt"
-    torch.save({"model": Evil()}, path)
-    with pytest.raises(ValueError, match=f"{name}.pt"):
-        load_pretrained(name, str(places[0]))
-    path.write_bytes(pickle.dumps({"model": Evil()}))
-    with pytest.raises(ValueError, match=f"{name}.pt"):
-        load_pretrained(name, str(places[0]))
-    assert not (tmp_path / "executed").exists()
 
 
 def test_a_model_of_the_package(places, tmp_path, monkeypatch):
