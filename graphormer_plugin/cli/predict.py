@@ -42,7 +42,7 @@ from graphormer_plugin.inference.domain import domain_file, unlike_warnings
 from graphormer_plugin.inference.loading import (
     BESIDE,
     head_file,
-    load_models,
+    load,
     usable_device,
 )
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
@@ -57,7 +57,6 @@ from graphormer_plugin.inference.table_run import (
 from graphormer_plugin.inference.values import describe
 
 RECORD_VERSION = 1
-NO_HEAD = "none"
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -91,6 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add(
         "--head",
+        type=lambda name: None if name == "none" else name,
         default=BESIDE,
         metavar="FILE|none",
         help="head on the vectors of the checkpoint; none takes the checkpoint's own "
@@ -286,8 +286,7 @@ def table_run(
             path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
         )
     device = usable_device(arguments.device)
-    head = chosen_head(arguments)
-    predictor = load_models(models, arguments.user_data_dir, head).to(device)
+    predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     return TableRun(
@@ -309,14 +308,9 @@ def models_of(arguments: argparse.Namespace) -> ModelFolder:
     if len(models.checkpoints) > 1:
         if arguments.embeddings is not None:
             raise ValueError("--embeddings is for one checkpoint, not for an ensemble")
-        if arguments.head not in (BESIDE, NO_HEAD):
+        if arguments.head not in (BESIDE, None):
             raise ValueError("--head FILE is for one checkpoint, not for an ensemble")
     return models
-
-
-def chosen_head(arguments: argparse.Namespace) -> str | None:
-    """The argument of `load` for --head."""
-    return None if arguments.head == NO_HEAD else arguments.head
 
 
 def run_key(
@@ -334,7 +328,7 @@ def run_key(
     if models.weights:
         parts.append(models.weights)
     for path in models.checkpoints:
-        beside = [head_file(path, chosen_head(arguments)), domain_file(path)]
+        beside = [head_file(path, arguments.head), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])
     parts += [arguments.dtype, arguments.mc_dropout, arguments.seed]
     parts += [arguments.embeddings is not None]

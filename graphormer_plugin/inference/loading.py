@@ -32,7 +32,7 @@ BESIDE = "beside"  # the head that lies beside a checkpoint
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | ModelFolder,
     user_data_dir: str | os.PathLike[str] | None = None,
     head: str | os.PathLike[str] | None = BESIDE,
     domain: bool = True,
@@ -43,8 +43,8 @@ def load(
     A model computes in the precision of its weights, float32 at least.
 
     Args:
-        path: the checkpoint, the folder, or the name of a model that comes with the
-            package.
+        path: the checkpoint, the folder or its content, or the name of a model that comes
+            with the package.
         user_data_dir: folder with modules that register the models' architecture, pair
             encodings or substructures. The folder that a checkpoint names is not
             imported.
@@ -56,23 +56,10 @@ def load(
     Raises:
         OSError: there is no such file.
         ValueError: it is not a checkpoint of this package, ``models.json`` is damaged,
-            the head or the domain is of another checkpoint, or the user's folder cannot
-            be imported.
+            the head or the domain is of another checkpoint, the models predict different
+            things, or the user's folder cannot be imported.
     """
-    return load_models(models_named([path]), user_data_dir, head, domain)
-
-
-def load_models(
-    models: ModelFolder,
-    user_data_dir: str | os.PathLike[str] | None = None,
-    head: str | os.PathLike[str] | None = BESIDE,
-    domain: bool = True,
-) -> Predictor:
-    """Load models; see `load`.
-
-    Raises:
-        ValueError: also for models that predict different things.
-    """
+    models = path if isinstance(path, ModelFolder) else models_named([path])
     if user_data_dir is not None:
         import_user_data(user_data_dir)
     members = [load_member(path, head, domain) for path in models.checkpoints]
