@@ -132,14 +132,14 @@ def fit_on_features(
         spread_of_target[target] = solution.spread
         # Prediction for a molecule from all others, and its variance 1 / diagonal,
         # without solving again.
-        at, diagonal = solution.left_out
-        left_out = y[at] - alpha[at] / diagonal
+        at, diagonal = solution.held_out
+        held_out = y[at] - alpha[at] / diagonal
         if schema.kind != "regression":
             positive = labels[rows[at], target] > 0.5
-            line = platt(left_out, positive, trust[target][at])
+            line = platt(held_out, positive, trust[target][at])
             numbers["slope"][target], numbers["intercept"][target] = line
         else:
-            errors, std = y[at] - left_out, 1 / np.sqrt(diagonal)
+            errors, std = y[at] - held_out, 1 / np.sqrt(diagonal)
             numbers["spread_scale"][target] = np.sqrt(np.mean((errors / std) ** 2))
             # Both as of a label of weight 1, which a prediction stands for.
             usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))

@@ -13,7 +13,7 @@ from graphormer_plugin.inference.head import QUERY_ROWS
 from graphormer_plugin.inference.kernels import Floats, Reference, weighted_sum
 
 SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
-LEFT_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with
+HELD_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with
 SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
 
 
@@ -37,12 +37,12 @@ class Solution(NamedTuple):
     Attributes:
         factor: Cholesky factor of its matrix, see `scipy.linalg.cho_factor`.
         spread: index of the factor of its variance.
-        left_out: places among its rows, and the diagonal of the inverse there.
+        held_out: places among its rows, and the diagonal of the inverse there.
     """
 
     factor: tuple[Floats, bool]
     spread: int
-    left_out: tuple[NDArray[np.int64], Floats]
+    held_out: tuple[NDArray[np.int64], Floats]
 
 
 class Solver:
@@ -102,7 +102,7 @@ class Solver:
         spread = None if exact else spread_of_sample(matrix, at, kernel.noise * ratio)
         matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        left = at if exact else at[:: -(-len(at) // LEFT_OUT)]
+        left = at if exact else at[:: -(-len(at) // HELD_OUT)]
         columns = np.zeros((len(rows), len(left)))
         columns[left, np.arange(len(left))] = 1
         inverse = solve_triangular(

@@ -239,8 +239,8 @@ def translate(
 def describe_targets(targets: TargetSchema) -> str:
     """Number of targets and at most three of their names."""
     names = ", ".join(targets.names[:3])
-    more = ", ..." if len(targets.names) > 3 else ""
-    return f"{targets.num_outputs}: {names}{more}"
+    end = ", ..." if len(targets.names) > 3 else ""
+    return f"{targets.num_outputs}: {names}{end}"
 
 
 def _move_rows(

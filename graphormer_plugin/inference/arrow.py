@@ -59,8 +59,8 @@ class TablePredictor:
         for name in ("checkpoint", "head", "user_data_dir"):
             value = getattr(self, name)
             if value not in (None, BESIDE):
-                found = os.path.abspath(value) if os.path.exists(value) else str(value)
-                object.__setattr__(self, name, found)
+                place = os.path.abspath(value) if os.path.exists(value) else str(value)
+                object.__setattr__(self, name, place)
 
     def __call__(self, rows: Any) -> Any:
         """Predict.

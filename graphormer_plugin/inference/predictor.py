@@ -462,16 +462,19 @@ class Predictor:
 
 def check_agreement(first: Predictor, other: Predictor) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
-    for owner, name in [
-        *[
-            ("targets", n)
-            for n in ("names", "unit", "kind", "num_classes", "class_names")
-        ],
-        *[("", n) for n in ("extra_columns", "featuriser")],
-    ]:
-        values = [getattr(getattr(p, owner, p), name) for p in (other, first)]
-        if values[0] != values[1]:
+
+    def _interface(predictor: Predictor) -> dict[str, Any]:
+        parts = ("names", "unit", "kind", "num_classes", "class_names")
+        return {
+            **{part: getattr(predictor.targets, part) for part in parts},
+            "extra columns": predictor.extra_columns,
+            "featuriser": predictor.featuriser,
+        }
+
+    ours, theirs = _interface(first), _interface(other)
+    for part in ours:
+        if ours[part] != theirs[part]:
             raise ValueError(
-                f"{other.name} and {first.name} predict different things: {name} "
-                f"{values[0]!r} and {values[1]!r}"
+                f"{other.name} and {first.name} predict different things: {part} "
+                f"{theirs[part]!r} and {ours[part]!r}"
             )

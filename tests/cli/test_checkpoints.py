@@ -264,70 +264,60 @@ class Indirect(Payload):
 
 
 def foreign(kind, trained, path, marker):
-    """Write a file of a kind; returns what the line says of it."""
+    """Write a file of a kind; returns a part of its line."""
     whole, state = trained.read_bytes(), load(trained)
-    legacy = {"_use_new_zipfile_serialization": False}
     code = "holds code or Python objects"
     mkdir = f"{code} ({os.mkdir.__module__ or 'posix'}.mkdir)"
-    if kind in ("code", "code of builtins", "code in ours", "code in an old format"):
-        payload = Indirect(marker) if "builtins" in kind else Payload(marker)
-        content = (
-            {**state, "x": payload} if kind.endswith("ours") else {"model": payload}
-        )
-        torch.save(content, path, **(legacy if kind.endswith("format") else {}))
-        return code if "builtins" in kind else mkdir
-    if kind.startswith("pickle"):
-        path.write_bytes(pickle.dumps(Payload(marker), protocol=int(kind[-1])))
-        return "is empty, cut off or damaged" if kind[-1] == "4" else mkdir
-    if kind == "folder":
-        path.mkdir()
-        return "name a checkpoint in it"
-    if kind == "missing":
-        return "no such file"
-    files = {
-        "empty": b"",
-        "text": b"smiles,y\nCCO,1\n",
-        "zeros": bytes(1000),
-        "cut off": whole[: len(whole) // 2],
-        "short": whole[:10],
-        "flipped": whole.replace(b"optimizer_history", b"\xff" * 17),
-    }
-    if kind == "flipped weight":
-        weights = max(
-            zipfile.ZipFile(trained).infolist(), key=lambda item: item.file_size
-        )
-        flipped = bytearray(whole)
-        flipped[weights.header_offset + weights.file_size // 2] ^= 1
-        path.write_bytes(flipped)
-        return "is empty, cut off or damaged"
-    if kind in files:
-        path.write_bytes(files[kind])
-        return "is empty, cut off or damaged"
+    unreadable = "is empty, cut off or damaged"
+    other = "is not a checkpoint of graphormer_plugin"
+    wrong = "is damaged, or of another version"
+    places = {"folder": "name a checkpoint in it", "missing": "no such file"}
+    if kind in places:
+        if kind == "folder":
+            path.mkdir()
+        return places[kind]
     if kind == "another archive":
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("sheet.xml", "<sheet/>")
-        return "is empty, cut off or damaged"
+        return unreadable
     if kind == "TorchScript":
         torch.jit.script(torch.nn.Linear(2, 2)).save(str(path))
         return f"{code} (TorchScript)"
-    published = {"model": {"a": torch.zeros(2)}, "args": Namespace(arch="x")}
-    foreign = "is not a checkpoint of graphormer_plugin"
-    content, message = {
-        "state dict": (state["model"], foreign),
+    entries = zipfile.ZipFile(trained).infolist()
+    weights = max(entries, key=lambda entry: entry.file_size)
+    flipped = bytearray(whole)
+    flipped[weights.header_offset + weights.file_size // 2] ^= 1
+    contents = {
+        "empty": (b"", unreadable),
+        "text": (b"smiles,y\nCCO,1\n", unreadable),
+        "cut off": (whole[: len(whole) // 2], unreadable),
+        "flipped": (whole.replace(b"optimizer_history", b"\xff" * 17), unreadable),
+        "flipped weight": (bytes(flipped), unreadable),
+        "pickle 2": (pickle.dumps(Payload(marker), protocol=2), mkdir),
+        "pickle 4": (pickle.dumps(Payload(marker), protocol=4), unreadable),
+    }
+    if kind in contents:
+        path.write_bytes(contents[kind][0])
+        return contents[kind][1]
+    states = {
+        "code": ({"model": Payload(marker)}, mkdir),
+        "code of builtins": ({"model": Indirect(marker)}, code),
+        "code in ours": ({**state, "x": Payload(marker)}, mkdir),
+        "code in an old format": ({"model": Payload(marker)}, mkdir),
+        "state dict": (state["model"], other),
         "module": (torch.nn.Linear(2, 2), f"{code} (torch.nn.modules.linear.Linear)"),
-        "list": ([1], foreign),
-        "published": (published, foreign),
-        "no config": ({**state, "cfg": None}, "is damaged, or of another version"),
-        "no weights": ({**state, "model": {}}, "is damaged, or of another version"),
-    }[kind]
-    torch.save(content, path)
-    return message
+        "published": ({"model": {"a": torch.zeros(2)}, "args": Namespace()}, other),
+        "no config": ({**state, "cfg": None}, wrong),
+        "no weights": ({**state, "model": {}}, wrong),
+    }
+    archive = kind != "code in an old format"
+    torch.save(states[kind][0], path, _use_new_zipfile_serialization=archive)
+    return states[kind][1]
 
 
-KINDS = """code|code of builtins|code in ours|code in an old format|pickle 0|pickle 2
-    |pickle 4|folder|missing|empty|text|zeros|cut off|short|flipped|flipped weight
-    |another archive|TorchScript|state dict|module|list|published
-    |no config|no weights"""
+KINDS = """code|code of builtins|code in ours|code in an old format|pickle 2|pickle 4
+    |folder|missing|empty|text|cut off|flipped|flipped weight|another archive
+    |TorchScript|state dict|module|published|no config|no weights"""
 
 # Reading is the same for all; a training takes a second.
 TRIED_IN_A_TRAINING = ("code", "code in ours", "cut off", "state dict", "missing")
