@@ -12,7 +12,10 @@ import numpy as np
 
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.inference.checkpoint import checkpoint_path
+from graphormer_plugin.inference.checkpoint import (
+    checkpoint_path,
+    invalid_checkpoint_errors,
+)
 from graphormer_plugin.inference.values import SpreadScale
 
 MODELS_FILE = "models.json"
@@ -60,7 +63,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         raise FileNotFoundError(
             f"{folder} is a folder without {MODELS_FILE}; name a checkpoint in it"
         )
-    try:
+    with invalid_checkpoint_errors(path):
         content = json.loads(path.read_text(encoding="utf-8"))
         names, weights = content["models"], content.get("weights")
         inside = [PurePosixPath(name) for name in names]
@@ -76,9 +79,6 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         numbers = [*positive, *floors.values()]
         if not all(0 <= number < inf for number in numbers) or 0 in positive:
             raise ValueError("a weight, scale or floor of a spread is negative or 0")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ValueError(f"{path} is damaged: {reason}") from None
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, weights, scales, floors)
 

@@ -23,7 +23,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import plan, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.finetune import fit_head
+from graphormer_plugin.finetune import gaussian_process
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.head import read_head
@@ -262,7 +262,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path))
     weights = {"model": random_state()}
     torch.save(weights, tmp_path / "checkpoint_best_pcqm4mv2.pt")
-    for module in (fit_head, plan):
+    for module in (gaussian_process, plan):
         monkeypatch.setattr(module, "MAX_ROWS", 20)
     model = tmp_path / "model"
     words = [str(folder / "table.csv"), "--out", str(model), *QUICK]

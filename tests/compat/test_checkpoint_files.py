@@ -157,10 +157,10 @@ def test_a_compressed_checkpoint_is_refused(trained, train, validate, tmp_path, 
                 new.writestr(name, old.read(name))
     with pytest.raises(SystemExit, match="2"):
         validate(path)
-    one_line(capsys, path, "compression")
+    one_line(capsys, path, "cut off or damaged")
     with pytest.raises(SystemExit, match="2"):
         train("other", "--restore-file", path)
-    one_line(capsys, path, "compression")
+    one_line(capsys, path, "cut off or damaged")
 
 
 def test_what_is_not_a_checkpoint_gets_one_line(validate, tmp_path, capsys):
@@ -260,10 +260,10 @@ def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, capsys):
         (tmp_path / "bad.pt").write_bytes(bad)
         with pytest.raises(SystemExit, match="2"):
             validate(tmp_path / "bad.pt")
-        one_line(capsys, tmp_path / "bad.pt", "is damaged")
+        one_line(capsys, tmp_path / "bad.pt", "cut off or damaged")
     with pytest.raises(SystemExit, match="2"):
         train("other", "--restore-file", tmp_path / "bad.pt")
-    one_line(capsys, tmp_path / "bad.pt", "is damaged")
+    one_line(capsys, tmp_path / "bad.pt", "cut off or damaged")
 
 
 @pytest.mark.parametrize("place, bit", [(46 + 4, 128), (6, 64)])
