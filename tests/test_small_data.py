@@ -24,12 +24,8 @@ from graphormer_plugin import hub  # noqa: E402
 from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
 from graphormer_plugin.experiment.plan import Member  # noqa: E402
 from graphormer_plugin.experiment.results import kept_arrays  # noqa: E402
-from graphormer_plugin.experiment.settings import (  # noqa: E402
-    FINETUNE,
-    HEAD,
-)
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD  # noqa: E402
 from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
-from graphormer_plugin.inference.calibration import spread_scale  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -85,29 +81,6 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     # The second split reads the features that the first one has computed.
     (shared,) = folder.glob(f"predictions/*{contenders.SECONDS}")
     assert shared.stem == "esol-2-forest" and float(shared.read_text()) > 0
-
-
-def test_the_mean_of_two_contenders(tmp_path):
-    (tmp_path / "predictions").mkdir()
-    lines = ["\t".join(measure.COLUMNS)]
-    for contender, value, spent in (("head", 0.2, 30), ("finetuned", 0.6, 70)):
-        row = ["bbbp", 2, contender, "start", "roc_auc", 1, 1, 8, 1, 1, spent, 1, "0"]
-        lines.append("\t".join(map(str, row)))
-        path = tmp_path / f"predictions/bbbp-2-{contender}start.csv"
-        path.write_text(f"t0\n{value}\n")
-    (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
-    table = pd.DataFrame({"smiles": ["C"], "split": ["test"], "t0": [1.0]})
-    args = argparse.Namespace(
-        table=tmp_path / "splits/bbbp-2.csv",
-        output=tmp_path / "predictions/bbbp-2-meanstart.csv",
-        start="models/start.pt",
-        seconds=0.0,
-    )
-    assert contenders.mean(table, "binary", args).tolist() == [[0.4]]
-    assert args.seconds == 100
-    args.start = "other"
-    with pytest.raises(ValueError, match="measure head on bbbp-2 first"):
-        contenders.mean(table, "binary", args)
 
 
 @pytest.mark.parametrize(
@@ -219,46 +192,42 @@ def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     assert lines[-1] == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
 
 
-@pytest.fixture
-def esol(data, tmp_path):
-    (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
-    return trials.Case("esol", 1, path, tmp_path)
-
-
-@pytest.fixture
-def toxcast(data, tmp_path, monkeypatch):
-    """Three assays."""
-    monkeypatch.setattr(sets, "MIN_LABELS", 5)
-    (path,) = sets.write_splits(data, tmp_path / "splits", "toxcast", 1)
-    return trials.Case("toxcast", 1, path, tmp_path)
-
-
-@pytest.mark.long
+@pytest.mark.slow
 def test_starts_for_a_trial(tmp_path, monkeypatch):
     """Two trainings that differ in their targets, of molecules that no set has."""
     smiles = ["C" * length + end for length in range(1, 51) for end in "ONS"]
-    judged = smiles[::5]
     for one in sets.SETS.values():
-        pd.DataFrame({"smiles": judged}).to_csv(tmp_path / one.file, index=False)
-    pd.DataFrame({"smiles": smiles * 2, "MUV-466": 0}).to_csv(
-        tmp_path / pilot.SOURCE, index=False
-    )
+        pd.DataFrame({"smiles": smiles[::5]}).to_csv(tmp_path / one.file, index=False)
+    table = pd.DataFrame({"smiles": smiles * 2, "MUV-466": 0})
+    table.to_csv(tmp_path / pilot.SOURCE, index=False)
     monkeypatch.setattr(pilot, "EVERY", 1)
     monkeypatch.setattr(pilot, "UPDATES", 2)
     words = [str(tmp_path / "out"), "--data", str(tmp_path)]
     pilot.main(words)
     folder = tmp_path / "out/pilot"
     found = pd.read_csv(folder / "molecules.csv.gz")
-    assert set(found.smiles) == set(smiles) - set(judged)
-    names = {
-        name: set(hub.load(folder / f"{name}.pt").targets.names)
+    assert set(found.smiles) == set(smiles) - set(smiles[::5])
+    few, all = (
+        {*hub.load(folder / f"{name}.pt").targets.names}
         for name in ("descriptors", "bits")
-    }
-    assert names["descriptors"] < names["bits"] == set(found.columns[2:])
-    more = names["bits"] - names["descriptors"]
-    assert more == {name for name in names["bits"] if name.startswith("morgan_")}
+    )
+    assert few < all == set(found.columns[2:])
+    assert {name[:7] for name in all - few} == {"morgan_"}
     monkeypatch.setattr(subprocess, "run", pytest.fail)
     pilot.main(words)  # all is there
+
+
+def test_score_of_intervals():
+    labels = np.array([0.0, 2.0, 5.0])
+    ends = np.array([[-1.0, 1.0], [2.5, 4.5], [1.0, 4.0]])
+    expected = (2 + 2 + 3 + 0.5 / 0.05 + 1 / 0.05) / 3
+    assert spreads.interval_score(labels, ends) == pytest.approx(expected)
+
+
+@pytest.fixture
+def esol(data, tmp_path):
+    (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
+    return trials.Case("esol", 1, path, tmp_path)
 
 
 def test_a_head_of_train_sees_no_label_of_valid(esol):
@@ -286,56 +255,6 @@ def test_the_kernel_is_that_of_the_head(esol):
     numbers = head.numbers["offset"], head.numbers["scale"]
     assert np.allclose(numbers[0] + numbers[1] * (other @ head.dual), esol.default)
     assert np.array_equal(labels, esol.labels("train", "valid")[:, 0])
-
-
-def test_trials_of_classes(toxcast, monkeypatch):
-    """Each setting predicts a column per target, and its kernel is the one it names."""
-    monkeypatch.setattr(contenders, "TREES", 5)
-    heads, fitted_head = [], contenders.fitted_head
-
-    def noted(*arguments, **options):
-        heads.append(fitted_head(*arguments, **options))
-        return heads[-1]
-
-    monkeypatch.setattr(contenders, "fitted_head", noted)
-    fits, shape = {}, toxcast.labels("test").shape
-    for setting, predict in trials.TRIALS["assays"].settings.items():
-        assert predict(toxcast).shape == shape, setting
-        fits[setting], heads[:] = [*heads], []
-    fitted, first, second, third, default, *others = fits.values()
-    assert others == [[], []]  # read what is there
-    for alone, noise in ((first, 0.3), (second, 1), (third, 3)):
-        assert [head.targets.names for head in alone] == [["t0"], ["t1"], ["t2"]]
-        for head in alone:
-            assert head.numbers["noise"].tolist() == [noise]
-            assert np.allclose(head.weights, 1 / 3)
-    assert [head.first is None for head in fitted + default] == [True, False]
-    assert not np.allclose(fitted[0].weights, 1 / 3)
-    both = [rank_of(one) for one in (toxcast.fixed[3], toxcast.forest)]
-    assert np.allclose(trials.mean_of_ranks(toxcast), np.mean(both, 0))
-
-
-def rank_of(values):
-    """1 for the least of each column; the mean rank of equal ones."""
-    below = (values[:, None] > values).sum(1)
-    return below + ((values[:, None] == values).sum(1) + 1) / 2
-
-
-def test_kernel_classifiers_equal_linear_ones(monkeypatch):
-    """Of a linear kernel, logistic regression and support vectors are those of the
-    features."""
-    rng = np.random.default_rng(1)
-    scale = [1.5, 1, 0.5]  # no component is left out
-    x, other = rng.normal(size=(40, 3)) * scale, rng.normal(size=(9, 3)) * scale
-    labels = (x[:, 0] + rng.normal(size=40) > 0).astype(float)
-    kernels = (x @ x.T, other @ x.T, labels)
-    monkeypatch.setattr(trials, "kernel_of", lambda case: kernels)
-    model = trials.LogisticRegression(C=2.0, tol=1e-8).fit(x, labels)
-    (found,) = trials.kernel_logistic(2.0)(None).T
-    assert np.allclose(found, model.decision_function(other), atol=1e-3)
-    model = trials.SVC(C=2.0, kernel="linear", tol=1e-8).fit(x, labels)
-    (found,) = trials.support_vectors(2.0)(None).T
-    assert np.allclose(found, model.decision_function(other), atol=1e-2)
 
 
 @pytest.fixture
@@ -370,42 +289,6 @@ def test_trials_of_an_ensemble(esol, command):
     molecules = np.flatnonzero(esol.rows("test"))[:, None] / 1000
     for values, number in zip(found, (3, 0, 2.5, 1.5), strict=True):
         assert np.allclose(values, number + molecules, atol=1e-9)
-
-
-def test_score_of_intervals():
-    labels = np.array([0.0, 2.0, 5.0])
-    ends = np.array([[-1.0, 1.0], [2.5, 4.5], [1.0, 4.0]])
-    assert spreads.interval_score(labels, ends) == pytest.approx(
-        (2 + 2 + 3 + 0.5 / 0.05 + 1 / 0.05) / 3
-    )
-
-
-def test_intervals_of_spreads(esol):
-    head, constant = spreads.of_head(esol), spreads.of_constant(esol)
-    found = esol.estimate(esol.default_head)
-    assert np.allclose(head.mean(1, keepdims=True), found.values)
-    assert np.allclose(constant.mean(1, keepdims=True), found.values)
-    widths = np.ptp(head, 1) / (2 * 1.6449)
-    assert np.allclose(widths, found.std[:, 0], rtol=1e-3)
-    assert np.allclose(np.ptp(constant, 1) ** 2, np.mean(np.ptp(head, 1) ** 2))
-    metric, value = trials.TRIALS["spreads"].score(esol, "test", head)
-    expected = spreads.interval_score(esol.labels("test")[:, 0], head)
-    assert metric in tables.METRICS and float(value) == pytest.approx(
-        expected, abs=1e-6
-    )
-
-
-def test_intervals_of_an_ensemble(esol, monkeypatch):
-    """Calibrated by the labels of valid, and by no others."""
-    rng = np.random.default_rng(1)
-    models = rng.normal(size=(5, len(esol.table), 1))
-    monkeypatch.setattr(trials.Case, "trained", lambda *_: {FINETUNE: [*models]})
-    esol.table.split = np.repeat(["train", "valid", "test"], 10)
-    found = spreads.of_ensemble(esol)
-    mean, std = models.mean(0), models.std(0, ddof=1)
-    scale = spread_scale(mean[10:20], std[10:20], esol.labels("valid"))
-    assert np.allclose(np.ptp(found, 1), 2 * 1.6449 * scale(std[20:])[:, 0], rtol=1e-3)
-    assert np.allclose(found.mean(1), mean[20:, 0])
 
 
 @pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
