@@ -1,7 +1,6 @@
 """The benchmarks through fairseq's real commands, on a few graphs."""
 
 import math
-import socket
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from support.benchmark_files import SMILES, write_ogbg, write_pcqm
 from support.tables import rows
-from support.training import TINY, USER_DIR, command, logged, run
+from support.training import TINY, USER_DIR, logged, on_two_processes, run
 
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
@@ -165,23 +164,6 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
     assert logged(text, "valid")[0]["valid_roc_auc"] == pytest.approx(best, abs=1e-3)
 
 
-def two_processes(arguments):
-    """A command of fairseq on two processes; what the first one says."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo --cpu "
-    distributed += "--distributed-no-spawn --distributed-world-size 2 "
-    distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
-    processes = [
-        command("-m", *arguments, *distributed.split(), "--distributed-rank", str(rank))
-        for rank in range(2)
-    ]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], outputs[0]
-    return outputs[0]
-
-
 def test_two_processes_rank_all_rows(validate, tmp_path):
     labels = np.array([[float("O" in smiles)] for smiles in SMILES])
     write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
@@ -194,7 +176,7 @@ def test_two_processes_rank_all_rows(validate, tmp_path):
         --maximize-best-checkpoint-metric
     """
     # 5 graphs to validate make three batches for two processes
-    trained = two_processes(arguments.split())
+    trained = on_two_processes(*arguments.split())
     checkpoint = tmp_path / "checkpoint_best.pt"
     one = logged(validate(checkpoint, "graph_prediction"), "valid")[0]
     two = logged(trained, "valid")[0]
@@ -211,13 +193,14 @@ def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
     both += ["--log-format", "json", "--num-workers", "0", *arguments]
     both += ["--data-root", str(folder)]
     one = validate(checkpoint, task, *arguments, "--results-path", folder / "one")
-    two = two_processes(
-        ["fairseq_cli.validate", *both, "--results-path", str(folder / "two")]
-    )
+    both += ["--results-path", str(folder / "two")]
+    two = on_two_processes("fairseq_cli.validate", *both)
     for split in ("valid", "test"):
         (alone,), (together,) = logged(one, split), logged(two, split)
         assert together.keys() == alone.keys()
-        for name in alone.keys() - {f"{split}_wps"}:
+        names = alone.keys() - {f"{split}_wps"}
+        assert {f"{split}_loss"} < names
+        for name in names:
             assert together[name] == pytest.approx(alone[name], rel=1e-5), name
         file = f"predictions_{split}.csv"
         table = rows(folder / "two" / file)

@@ -25,7 +25,7 @@ def test_site(tmp_path):
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stderr
     for package in ("cython_ext", "graphormer_plugin"):

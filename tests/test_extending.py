@@ -7,7 +7,7 @@ import pytest
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from support.training import ROOT, command, logged, run, train_arguments
+from support.training import PATIENCE, ROOT, command, logged, run, train_arguments
 
 MY_GRAPHS = str(ROOT / "examples/extending/my_graphs")
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
@@ -51,7 +51,7 @@ def test_train_validate_predict(name, options, data, tmp_path, monkeypatch):
         "--user-data-dir",
         MY_GRAPHS,
     )
-    text, errors = process.communicate(timeout=120)
+    text, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, text + errors
     with open(output) as file:
         assert len(list(csv.DictReader(file))) == 120

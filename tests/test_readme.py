@@ -213,7 +213,20 @@ def weights_of(name):
     return {name: value.float() for name, value in state.items()}
 
 
-def provide(page, clone, environment):
+@pytest.fixture(scope="module")
+def trained(clone, environment):
+    """Files that the training and the predictions of the first page leave."""
+    before, folder = set(clone.iterdir()), clone.parent / "trained"
+    folder.mkdir()
+    blocks = [code for _, code in BLOCKS["README.md"] if "checkpoints" in code]
+    assert len(blocks) == 2
+    run("".join(blocks), clone, environment)
+    for path in set(clone.iterdir()) - before:
+        path.rename(folder / path.name)
+    return folder
+
+
+def provide(page, clone, trained):
     """What a page says that there is."""
     header = re.search(r"^```csv\n(.*)$", PAGES["examples/own_csv/README.md"], re.M)[1]
     if page != "README.md":
@@ -231,10 +244,7 @@ def provide(page, clone, environment):
         for name in ("molhiv", "pcqm4mv2"):
             (clone / f"{name}.csv.gz").write_bytes(packed)
     if Path(page).parent.name in ("explaining", "predicting", "scale", "tour"):
-        training, predicting = [
-            code for _, code in BLOCKS["README.md"] if "checkpoints" in code
-        ]
-        run(training + predicting, clone, environment)
+        shutil.copytree(trained, clone, dirs_exist_ok=True)
     if page == "examples/published/README.md":
         state = weights_of("graphormer_preln_multi_hop")
         state["encoder.embed_out.weight"] = state["encoder.embed_out.weight"][:1]
@@ -264,13 +274,12 @@ def but_numbers(text):
     return re.sub(r"-?\d+(\.\d+)?(e-\d+)?", "#", text)
 
 
-# Up to four processes in each of five trainings; pages of several recipes, which have
-# tests of their own.
-SLOW = {
-    "examples/multi_gpu/README.md",
-    "examples/README.md",
-    "examples/zinc/README.md",
-}
+# Up to four processes in each of five trainings; recipes, an extension and a table of
+# graphormer-train, which have tests of their own; twenty measurements, whose scripts
+# tests/test_speed.py imports.
+SLOW = """examples/multi_gpu/README.md examples/README.md examples/zinc/README.md
+    examples/molhiv/README.md examples/extending/README.md examples/train/README.md
+    examples/speed/README.md""".split()
 
 
 @pytest.mark.xdist_group("pages")
@@ -282,10 +291,10 @@ SLOW = {
         if found
     ],
 )
-def test_commands_run(page, clone, environment):
+def test_commands_run(page, clone, environment, trained):
     before = set(clone.iterdir())
     try:
-        provide(page, clone, environment)
+        provide(page, clone, trained)
         script = "\n".join(as_shell(*block) for block in BLOCKS[page])
         lacking = {
             name: lack

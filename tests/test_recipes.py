@@ -13,9 +13,12 @@ from support.recipes import ABLATIONS, EXAMPLES, RECIPES, run_recipe
 from support.training import logged, server_environment
 from support.training import run as train_in_process
 
-END_TO_END = """zinc/grpe_small pattern/gt_sbm cluster/gatedgcn pcqm4m/gin_vn
-    pcqm4mv2/graphormer_small molhiv/grpe_standard molpcba/graphormer_deep
-    ablations/grpe_table10""".split()
+# In the quick suite: two kinds of label run from end to end, and each script of a name
+# (grpe_small, gcn, ...) trains for a benchmark.
+END_TO_END = "zinc/grpe_small cluster/gatedgcn".split()
+MORE = """pattern/gt_sbm pcqm4m/gin_vn pcqm4mv2/graphormer_small molhiv/grpe_standard
+    molpcba/graphormer_deep ablations/grpe_table10""".split()
+QUICK = {Path(name).name: name for name in reversed(RECIPES)}.values()
 PAPERS = tsv.read(EXAMPLES / "papers.tsv")
 # Metric and split of the papers' tables; PCQM4M's tests have no labels, and CSA's is the
 # official validation split.
@@ -38,6 +41,10 @@ UNPRINTED = {
 }
 
 
+def slow(names):
+    return [pytest.param(name, marks=pytest.mark.slow) for name in names]
+
+
 def measured(recipe):
     return MEASURED.get(recipe) or MEASURED[recipe.split("/")[0]]
 
@@ -50,7 +57,7 @@ def smoke(tmp_path_factory):
 
 
 @pytest.mark.xdist_group("smoke")
-@pytest.mark.parametrize("name", END_TO_END)
+@pytest.mark.parametrize("name", END_TO_END + slow(MORE))
 def test_from_end_to_end(name, smoke):
     """A recipe of each benchmark, and an ablation: trained, tested, in the table."""
     result = run_recipe(name, smoke)
@@ -79,7 +86,9 @@ def benchmark_data(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("name", RECIPES + ABLATIONS)
+@pytest.mark.parametrize(
+    "name", [*QUICK, *slow(sorted({*RECIPES} - {*QUICK}) + ABLATIONS)]
+)
 def test_trains(name, dry, benchmark_data, monkeypatch, fresh_fairseq):
     """Every command of every recipe and row, in this process, without checkpoints."""
     more = f"--data-root {benchmark_data} --no-save --max-update 1 --log-format json"

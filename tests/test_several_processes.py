@@ -19,9 +19,13 @@ from support.training import (
     write_molecules,
 )
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.usefixtures("fresh_fairseq"),
+    pytest.mark.xdist_group("several processes"),  # share their trainings
+]
 
-UPDATES = 20
+UPDATES = 10  # two epochs
 DDP = {1: "pytorch_ddp", 2: "pytorch_ddp", 4: "legacy_ddp"}
 BATCH = 20  # of all processes
 SIZES = "--encoder-layers 2 --encoder-embed-dim 16"

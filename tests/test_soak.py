@@ -18,7 +18,7 @@ def test_kills():
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=3600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "every result is equal, bit for bit: " in done.stdout

@@ -1,7 +1,7 @@
 """The scripts of examples/speed that measure scale, with little; their committed tables."""
 
-import csv
 import importlib
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import tsv
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
     PolynomialDecayLRSchedule,
@@ -25,11 +26,19 @@ from support.training import SMILES
 
 SPEED = Path(__file__).parents[1] / "examples" / "speed"
 sys.path.append(str(SPEED))  # the scripts import each other
-graph_size = importlib.import_module("graph_size")
-many_graphs = importlib.import_module("many_graphs")
-many_targets = importlib.import_module("many_targets")
-released_grpe = importlib.import_module("released_grpe")
-time_to_accuracy = importlib.import_module("time_to_accuracy")
+SCRIPTS = {path.stem: importlib.import_module(path.stem) for path in SPEED.glob("*.py")}
+graph_size, many_graphs, many_targets, released_grpe, time_to_accuracy = (
+    SCRIPTS[name]
+    for name in "graph_size many_graphs many_targets released_grpe time_to_accuracy".split()
+)
+
+
+@pytest.mark.parametrize("name", [n for n in SCRIPTS if hasattr(SCRIPTS[n], "main")])
+def test_scripts_know_their_flags(name, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", [name, "--help"])
+    with pytest.raises(SystemExit, match="0"):
+        SCRIPTS[name].main()
+    assert capsys.readouterr().out.startswith("usage: ")
 
 
 @pytest.fixture(scope="module")
@@ -84,17 +93,12 @@ def test_steps_with_many_targets(monkeypatch, capsys, fresh_fairseq):
 
 @pytest.mark.long
 def test_table_and_plot(tmp_path):
-    with open(SPEED / "graph_size.tsv", newline="") as file:
-        rows = list(csv.DictReader(file, delimiter="\t"))
-    cases = [
-        (arch, str(n)) for arch in graph_size.ARCHITECTURES for n in graph_size.SIZES
-    ]
-    assert [(row["arch"], row["nodes"]) for row in rows] == cases
+    rows = tsv.read(SPEED / "graph_size.tsv")
+    cases = itertools.product(graph_size.ARCHITECTURES, map(str, graph_size.SIZES))
+    assert [(row["arch"], row["nodes"]) for row in rows] == [*cases]
     assert all(float(row["ms"]) > 0 and float(row["MiB"]) > 0 for row in rows)
     graph_size.draw(rows, tmp_path / "plot.svg")
-    for folder in (tmp_path, SPEED):
-        name = "plot.svg" if folder == tmp_path else "graph_size.svg"
-        assert (folder / name).read_text().startswith("<?xml")
+    assert (tmp_path / "plot.svg").read_text().startswith("<?xml")
 
 
 @torch.no_grad()
@@ -181,26 +185,33 @@ def test_rate_is_that_of_fairseq():
         assert optimiser.lr == pytest.approx(expected, abs=1e-12)
 
 
-@pytest.mark.long
-def test_time_to_accuracy(tmp_path, monkeypatch, capsys, fresh_fairseq):
-    """An epoch of each training; the one of the released computation goes on."""
-    csv_file, script = tmp_path / "few.csv", time_to_accuracy
+@pytest.fixture
+def words(tmp_path):
+    """Flags of a short training, but for the number of epochs."""
     rows = [f"{smiles},{len(smiles) / 9}" for smiles in SMILES]
-    csv_file.write_text("\n".join(["smiles,y", *rows]) + "\n")
-    words = ["--dataset-name", str(csv_file), "--data-root", str(tmp_path), "--cpu"]
-    words += ["--encoder-layers", "1", "--num-workers", "0", "--max-epoch"]
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    (tmp_path / "few.csv").write_text("\n".join(["smiles,y", *rows]) + "\n")
+    words = f"--dataset-name {tmp_path}/few.csv --data-root {tmp_path} --cpu "
+    return (words + "--encoder-layers 1 --num-workers 0 --max-epoch").split()
+
+
+@pytest.mark.long
+def test_the_released_computation_goes_on(tmp_path, words, capsys, fresh_fairseq):
+    for epoch in (1, 2):
+        more = [*words, str(epoch)]
+        time_to_accuracy.train_released(time_to_accuracy.flags(1, tmp_path, more))
+        stats = json.loads(capsys.readouterr().out)
+        assert stats["epoch"] == epoch and 0 < stats["valid_mae"] < 10
+
+
+@pytest.mark.slow
+def test_time_to_accuracy(tmp_path, words, monkeypatch, capsys):
+    """An epoch of each training, in processes of their own."""
+    script = time_to_accuracy
     monkeypatch.setattr(sys, "argv", ["script", str(tmp_path), *words, "1"])
     script.main()
     printed = capsys.readouterr().out.splitlines()
     assert printed[-1].startswith("ratio of ") and " after 1 epochs" in printed[-3]
-    systems = [script.OURS, script.RELEASED]
-    found = script.read(tmp_path / "time_to_accuracy.tsv")
-    assert [(row["system"], row["epoch"]) for row in found] == [
-        (system, 1) for system in systems
-    ]
+    rows = script.read(tmp_path / "time_to_accuracy.tsv")
+    systems = [(row["system"], row["epoch"]) for row in rows]
+    assert systems == [(script.OURS, 1), (script.RELEASED, 1)]
     assert (tmp_path / "time_to_accuracy.svg").read_text().startswith("<?xml")
-    folder = tmp_path / "released_computation"
-    script.train_released(script.flags(1, folder, [*words, "2"]))
-    stats = json.loads(capsys.readouterr().out)
-    assert stats["epoch"] == 2 and 0 < stats["valid_mae"] < 10

@@ -50,7 +50,7 @@ PARAMETERS = {
 }
 
 
-@pytest.mark.long  # starts a process
+@pytest.mark.slow  # starts a process, which imports fairseq and not this package
 def test_fairseq_has_what_is_replaced():
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, check=True

@@ -38,7 +38,7 @@ def bash(words, environment, cwd=None):
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=300,
+        timeout=3600,  # a hang: no busy machine is so slow
     )
 
 

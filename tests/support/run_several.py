@@ -1,6 +1,6 @@
 """One of several processes that train one model after another, in one process group.
 
-    python run_several.py RANK WORLD_SIZE PORT RUNS.json
+    python run_several.py RANK WORLD_SIZE --distributed-init-method URL RUNS.json
 
 RUNS.json: name -> arguments of fairseq-train. The first process writes what was logged
 into RUNS.json.WORLD_SIZE, name -> text.
@@ -19,15 +19,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.training import forget, run
 
 
-def main(rank: str, world_size: str, port: str, path: str) -> None:
+def main(rank: str, world_size: str, *meeting_place: str) -> None:
+    *meeting_place, path = meeting_place
     torch.set_num_threads(1)
     arguments = "--distributed-backend gloo --distributed-no-spawn "
-    arguments += f"--distributed-world-size {world_size} --distributed-rank {rank} "
-    arguments += f"--distributed-init-method tcp://127.0.0.1:{port}"
+    arguments += f"--distributed-world-size {world_size} --distributed-rank {rank}"
     texts = {}
     for name, own in json.loads(Path(path).read_text()).items():
         forget()
-        more = arguments.split() if int(world_size) > 1 else []
+        more = [*arguments.split(), *meeting_place] if int(world_size) > 1 else []
         with pytest.MonkeyPatch.context() as patch:
             texts[name] = run(train.cli_main, [*own, *more], patch)
     if rank == "0":

@@ -28,6 +28,8 @@ from fairseq_cli import validate as fairseq_validate
 from support.quick_options import quicken
 from support.recipe_server import shims
 
+# Seconds until a process counts as hanging: longer than any takes on a busy machine.
+PATIENCE = 3600
 ROOT = Path(__file__).parents[2]
 USER_DIR = str(ROOT / "graphormer_plugin")
 TINY = "--arch grpe_tiny --encoder-layers 1 --encoder-embed-dim 16 "
@@ -221,17 +223,26 @@ def free_port():
         return free.getsockname()[1]
 
 
-def train_on_two_processes(*arguments):
-    """Log of the first of two processes on the CPU."""
-    port = free_port()
-    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo "
-    distributed += "--distributed-no-spawn --distributed-world-size 2 "
-    distributed += f"--distributed-init-method tcp://127.0.0.1:{port}"
-    both = ["-m", "fairseq_cli.train", *arguments, *distributed.split()]
+def meeting_place():
+    """Flag with a file at which processes meet; a port could be taken meanwhile."""
+    return f"--distributed-init-method file://{tempfile.mkdtemp()}/meet"
+
+
+def on_two_processes(*arguments):
+    """Output of the first of two processes of a command of fairseq on the CPU."""
+    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo --cpu "
+    distributed += (
+        f"--distributed-no-spawn --distributed-world-size 2 {meeting_place()}"
+    )
+    both = ["-m", *arguments, *distributed.split()]
     processes = [command(*both, "--distributed-rank", str(rank)) for rank in (0, 1)]
-    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0], outputs[0]
     return outputs[0]
+
+
+def train_on_two_processes(*arguments):
+    return on_two_processes("fairseq_cli.train", *arguments)
 
 
 def train_several(runs, world_size, path):
@@ -247,10 +258,8 @@ def train_several(runs, world_size, path):
     """
     path.write_text(json.dumps(runs))
     script = Path(__file__).with_name("run_several.py")
-    words = [str(word) for word in (world_size, free_port(), path)]
-    processes = [
-        command(script, str(rank), *words) for rank in reversed(range(world_size))
-    ]
-    outputs = [process.communicate(timeout=600)[0] for process in processes]
+    words = [str(world_size), *meeting_place().split(), path]
+    processes = [command(script, str(rank), *words) for rank in range(world_size)]
+    outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
     assert not any(process.returncode for process in processes), "\n".join(outputs)
     return json.loads(Path(f"{path}.{world_size}").read_text())
