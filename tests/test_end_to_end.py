@@ -176,31 +176,6 @@ def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path)
     assert_same_weights(*paths)
 
 
-def test_resuming_with_other_data_stops(train, tmp_path, capsys):
-    train("run", "--max-epoch", 1)
-    with pytest.raises(SystemExit) as exit_info:
-        train("run", "--max-epoch", 2, "--split", "random")
-    assert exit_info.value.code == 2
-    assert "resume with the same data" in capsys.readouterr().err
-    # fine-tuning on other data is meant
-    last = str(tmp_path / "run/checkpoint_last.pt")
-    more = ["--max-epoch", 1, "--finetune-from-model", last]
-    assert len(logged(train("tuned", "--split", "random", *more), "train")) == 1
-
-
-def test_broken_rows_of_a_csv(train, tmp_path, data, capsys):
-    broken = tmp_path / "broken rows, 'quoted' = ü.csv"
-    text = (data / "molecules.csv").read_text()
-    broken.write_text(text + "C1CC(,train,3,4\nnonsense,train,1,1\n")
-    with pytest.raises(SystemExit) as exit_info:
-        train("run", "--dataset-name", broken)
-    assert exit_info.value.code == 2
-    assert "2 molecules cannot be parsed" in capsys.readouterr().err
-    log = train("run", "--dataset-name", broken, "--skip-invalid", "--max-epoch", 1)
-    assert "96 train / 12 valid / 12 test" in log
-    assert "2 unparsable rows skipped" in log
-
-
 def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
     # 12 graphs to validate in batches of 5: three batches for two processes, so that
     # one of them gets a dummy batch.

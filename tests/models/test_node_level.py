@@ -14,10 +14,6 @@ from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
 NODES = TargetSchema(["class"], kind="multiclass", level="node", num_classes=3)
 
 
-def test_there_are_architectures():
-    assert {"grpe_tiny", "graphormer_slim"} <= set(SMALLEST)
-
-
 @pytest.mark.parametrize(
     "case", [*(pytest.param((arch, {}), id=arch) for arch in SMALLEST), *NODES_ONLY]
 )

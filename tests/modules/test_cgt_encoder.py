@@ -16,7 +16,7 @@ from graphormer_plugin.modules import (
     walk_powers,
 )
 from support import toy_graphs
-from support.toy_graphs import hops, permute, random_graph, undirected_graph
+from support.toy_graphs import hops, random_graph, undirected_graph
 
 BOND_DIMS, D, HEADS, STEPS, EPS = [2, 3], 8, 2, 3, 1e-5
 TYPES = 6
@@ -230,28 +230,6 @@ def test_walks_tell_apart_what_distances_do_not():
     difference = (vectors[0, 1, 2] - vectors[1, 1, 2]).abs()
     assert (difference[:bond_and_distance] < 1e-6).all()
     assert (difference[bond_and_distance:] > 1e-6).all()
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("memory", ["plain", "lean"])
-def test_batch_mates_padding_and_numbering_do_not_matter(memory):
-    encoder = make_encoder(
-        rings="categorical", relative_encoding="both", rwse_steps=4, rwse_dim=2
-    ).eval()
-    encoder.attention_memory = memory
-    graphs = make_graphs()
-    together = encoder(collate(encoder, graphs))
-    for number, graph in enumerate(graphs):
-        n = len(graph["x"])
-        alone = encoder(collate(encoder, [graph]))[0]
-        assert (together[number, :n] - alone).abs().max() < 1e-12
-        order = np.random.default_rng(number).permutation(n)
-        renumbered = {
-            **permute(graph, order),
-            "ring": graph["ring"][np.ix_(order, order)],
-        }
-        out = encoder(collate(encoder, [renumbered]))[0]
-        assert (out - alone[order]).abs().max() < 1e-12
 
 
 def test_padding_does_not_matter_in_training():

@@ -26,7 +26,6 @@ from support.toy_graphs import (
     NODE_DIMS,
     collate,
     hops,
-    permute,
     random_graph,
     shortest_path,
     undirected_graph,
@@ -174,50 +173,6 @@ def test_equals_the_equations(graphs, options):
         tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 0
         assert (states[:n] - twin(encoder, graph)).abs().max() < 1e-10 + tolerance
         assert not states[n:].any()
-
-
-def unique_path_graphs():
-    """Trees, so that no tie between shortest paths depends on the numbering."""
-    rng = np.random.default_rng(3)
-    trees = []
-    for n in (8, 1, 13, 4):
-        tree = undirected_graph(n, [(int(rng.integers(i)), i) for i in range(1, n)])
-        graph = random_graph(rng, n, 0, BOND_TYPES)
-        types = rng.integers(1, BOND_TYPES + 1, (n, n))
-        types = np.triu(types) + np.triu(types, 1).T
-        tree["bond"] = types[tree["src"], tree["dst"]]
-        trees.append({**graph, **{key: tree[key] for key in ("src", "dst", "bond")}})
-    return trees
-
-
-@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
-@torch.no_grad()
-def test_permuting_nodes_permutes_states(options):
-    encoder, trees = make_encoder(**options).eval(), unique_path_graphs()
-    out = encoder(batch_of(encoder, trees))
-    rng = np.random.default_rng(2)
-    orders = [rng.permutation(len(tree["x"])) for tree in trees]
-    permuted = encoder(
-        batch_of(encoder, [permute(g, o) for g, o in zip(trees, orders)])
-    )
-    tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 1e-12
-    for before, after, order in zip(out, permuted, orders):
-        first = num_virtual(encoder)
-        if first:
-            assert (before[0] - after[0]).abs().max() < tolerance
-        moved = before[first + torch.from_numpy(order)]
-        assert (moved - after[first : first + len(order)]).abs().max() < tolerance
-
-
-@pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
-@torch.no_grad()
-def test_batch_mates_and_padding_do_not_matter(graphs, options):
-    encoder = make_encoder(**options).eval()
-    together = encoder(batch_of(encoder, graphs))
-    tolerance = 1e-6 if options.keys() & {"rwse_steps", "gaussian_kernels"} else 1e-12
-    for states, graph in zip(together, graphs):
-        alone = encoder(batch_of(encoder, [graph]))[0]
-        assert (states[: len(alone)] - alone).abs().max() < tolerance
 
 
 def test_every_parameter_gets_a_gradient(graphs):

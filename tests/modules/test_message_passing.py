@@ -415,22 +415,6 @@ def test_start_of_the_tables(xavier):
             assert not xavier or 0.98 * bound < part.abs().max() <= bound
 
 
-def test_only_a_module_with_running_statistics_knows_other_nodes():
-    """In evaluation a graph is encoded alike alone and in a batch."""
-    for conv, options in CASES:
-        encoder = make_encoder(conv, options).eval()
-        batch = make_batch()
-        alone = {
-            "x": batch["x"][:1],
-            "node_mask": batch["node_mask"][:1],
-            "node_graph": batch["node_graph"][:5],
-            "edge_index": batch["edge_index"][:, :7],
-            "edge_bond": batch["edge_bond"][:7],
-        }
-        difference = encoder(batch)[0] - encoder(alone)[0]
-        assert difference.abs().max() < 1e-12, conv
-
-
 def test_nothing_is_updated_that_nobody_reads():
     encoder = make_encoder("gatedgcn", {})
     encoder(make_batch()).square().sum().backward()
