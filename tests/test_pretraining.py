@@ -18,7 +18,6 @@ from scipy.stats import norm, rankdata
 
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.inference.kernels import Reference, weighted_sum
 
 STARTS = ["C", "NC", "CC(=O)O", "c1ccccc1", "N#CC", "O=C(N)C", "FC(F)(F)C", "BrC"]
 SMILES = [start + "C" * more for start in STARTS for more in range(8)]
@@ -95,18 +94,6 @@ def test_it_goes_on_and_makes_equal_tables(tmp_path, sources, monkeypatch):
     assert [os.stat(part).st_mtime_ns for part in parts[1:]] == times[1:]
     make(tmp_path / "two", sources, "--processes", "2")
     assert (tmp_path / "two/molecules.csv.gz").read_bytes() == bytes_before
-
-
-def test_the_package_reads_it(tmp_path, sources):
-    make(tmp_path / "table", sources)
-    options = DatasetOptions(
-        name=str(tmp_path / "table/molecules.csv.gz"),
-        target_columns=("MolWt", "MaxPartialCharge"),
-    )
-    source = csv_dataset(options)
-    assert set(source.splits) == {"train", "valid"}
-    missing = np.isnan(source.targets)
-    assert not missing[:, 0].any() and not missing[:-1, 1].any() and missing[-1, 1]
 
 
 def test_scores_beyond_the_training_rows():
@@ -221,20 +208,6 @@ class TestBlocks:
         read = csv_dataset(options).targets
         np.testing.assert_array_equal(read, table[names].to_numpy())
 
-    def test_labels_become_logits(self, tmp_path, folder):
-        train = np.ones(len(self.smiles), bool)
-        names, values = blocks.labels(tmp_path / "labels.csv", self.smiles, train)
-        fractions = 0.9 + np.arange(len(self.smiles)) / 1000
-        fractions[0] = 0.905  # the median of two
-        logits = np.log(fractions / (1 - fractions))
-        expected = (logits - logits.mean()) / logits.std()
-        assert names == ["a_ppb_reg"]
-        np.testing.assert_allclose(values[:, 0], expected)
-
-    def test_a_teacher_that_has_not_finished(self, folder):
-        with pytest.raises(ValueError, match="run teacher.py to its end"):
-            blocks.teacher(folder, self.smiles[:-1])
-
 
 class TestJudge:
     @pytest.fixture
@@ -275,30 +248,6 @@ class TestJudge:
         assert len(table) == 2 * 13 * 3
         means = table.groupby(["name", "blocks"]).rmse.mean()
         assert means["good"].max() < 0.5 < means["noise"].min() < 1.5
-
-    def test_the_errors_of_fixed_hyperparameters(self):
-        """A twin that inverts the kernel's matrix of each fold."""
-        rng = np.random.default_rng(2)
-        labels, raw = rng.normal(size=40), rng.normal(size=(40, 2)).astype("f4")
-        compared = Reference("vectors", raw).compare(raw)
-        found = judge.cross_validated(["vectors"], [compared], labels)
-        fixed = judge.marginal_likelihood.fit(
-            ["vectors"],
-            [compared],
-            [(np.arange(40), (labels - labels.mean()) / labels.std(), np.ones(40))],
-            [True],
-        )
-        matrix = weighted_sum(["vectors"], [compared], fixed.weights, fixed.lengths)
-        fold = np.random.default_rng(1).permutation(40) % 5
-        errors = []
-        for number in range(5):
-            train, test = fold != number, fold == number
-            mean, spread = labels[train].mean(), labels[train].std()
-            noisy = matrix[train][:, train] + fixed.noise * np.eye(train.sum())
-            weights = np.linalg.inv(noisy) @ ((labels[train] - mean) / spread)
-            predicted = mean + spread * matrix[test][:, train] @ weights
-            errors += [*(predicted - labels[test])]
-        assert found == pytest.approx(np.sqrt(np.mean(np.square(errors))), rel=1e-5)
 
     def test_vectors_of_other_molecules(self, tmp_path, files, capsys):
         np.save(tmp_path / "few.npy", np.zeros((3, 2)))

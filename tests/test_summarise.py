@@ -100,11 +100,6 @@ def test_mean_and_deviation_over_seeds():
     assert second[:4] == [""] * 4 and second[4:7] == ["0.9000", "476,801", "1"]
 
 
-def test_a_seed_that_ran_twice_counts_once():
-    (row,) = cells(summarise.table("zinc", [], [result(0.3), result(0.4)]))
-    assert row[1] == "0.4000" and row[3] == "1"
-
-
 @pytest.mark.parametrize(
     "column", ["updates", "fingerprint", "batch", "arch", "source"]
 )
@@ -195,43 +190,6 @@ def test_order_of_the_models():
     assert cells(summarise.orders(papers, results[:1])) == []
     page = "<!-- results: order -->\n<!-- end -->"
     assert "`b` `c` `a`" in summarise.fill(page, papers, results)
-
-
-def test_order_after_equal_time():
-    """Beside that after equal epochs; a schedule that ends early counts as its epochs."""
-    papers = [
-        {**PAPER, "recipe": f"zinc/{name}", "value": value}
-        for name, value in (("a", 0.1), ("b", 0.2), ("c", 0.3))
-    ]
-    results = [
-        result(value, recipe=f"zinc/{name}", epochs=epochs)
-        for name, value, epochs in (
-            ("a", 0.6, "<10"),
-            ("b", 0.5, "10"),
-            ("c", 0.7, "10"),
-        )
-    ]
-    after = "at most 10 epochs"
-    short = ["zinc", "`a` `b` `c`", "`b` `a` `c`", "2 of 3", after]
-    assert cells(summarise.orders(papers, results)) == [short]
-    source = {"source": "generated:9", "fingerprint": "g"}
-    budgets = (("a", 0.2, "40", 6000), ("b", 0.3, "7", 7200), ("c", 0.1, "10", 9000))
-    timed = [
-        result(v, recipe=f"zinc/{name}", epochs=epochs, seconds=str(seconds), **source)
-        for name, v, epochs, seconds in budgets
-    ]
-    timed += [result(0.9, recipe="zinc/a", epochs="1", **source)]  # not its longest one
-    after = "100 to 150 minutes each of generated:9"
-    long = ["zinc", "`a` `b` `c`", "`c` `a` `b`", "1 of 3", after]
-    assert cells(summarise.orders(papers, results + timed)) == [short, long]
-    for change in ({"seconds": "9001"}, {"device": "1 thread"}, {"devices": "2"}):
-        other = [*timed[:2], timed[2] | change, timed[3]]
-        found = cells(summarise.orders(papers, results + other))
-        two = [row[2] for row in found if row != short]  # of the devices that agree
-        assert two == ([] if "seconds" in change else ["`a` `b`"])
-    mixed = timed[2] | {"seed": "2", "device": "1 thread"}  # has no time of one device
-    _, row = cells(summarise.orders(papers, results + timed + [mixed]))
-    assert row[2] == "`a` `b`"
 
 
 def test_curves(tmp_path, capsys):
