@@ -59,6 +59,45 @@ def csv_config(tmp_path, csv, **options):
     return config(tmp_path, **{**values, **options})
 
 
+@pytest.fixture
+def make(tmp_path, csv):
+    """Function that makes the task of the CSV, as fairseq's commands do."""
+
+    def make(from_checkpoint=False, **options):
+        cfg = csv_config(tmp_path, csv, **options)
+        return GraphPredictionTask.setup_task(cfg, from_checkpoint=from_checkpoint)
+
+    return make
+
+
+@pytest.fixture
+def loaded(make):
+    """Function that makes the task with a split, for a model that reads few fields."""
+
+    def loaded(split, **options):
+        task = make(**options)
+        task.load_dataset(split)
+        task.collator.spec = Linear.batch_spec
+        return task
+
+    return loaded
+
+
+@pytest.fixture
+def error(capsys):
+    """Function that calls what exits with code 2; the one line that it prints."""
+
+    def line(function, *arguments, **options):
+        with pytest.raises(SystemExit, match="2"):
+            function(*arguments, **options)
+        printed = capsys.readouterr().err
+        (line,) = [line for line in printed.splitlines() if "error:" in line]
+        assert "Traceback" not in printed
+        return line
+
+    return line
+
+
 class Linear(BaseFairseqModel):
     """Predicts from the number of nodes."""
 
@@ -77,9 +116,9 @@ def first_batch(task, split):
     return dataset.collater(list(range(len(dataset))))
 
 
-def test_splits_and_shuffling(tmp_path, csv):
+def test_splits_and_shuffling(make):
     assert TASK_REGISTRY["graph_prediction"] is GraphPredictionTask
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    task = make()
     for split, count in [("train", 20), ("valid", 5), ("test", 5)]:
         task.load_dataset(split, combine=True, epoch=1)
         assert len(task.dataset(split)) == count
@@ -88,17 +127,17 @@ def test_splits_and_shuffling(tmp_path, csv):
     assert task.targets.num_outputs == 2
 
 
-def test_start_line_names_data_and_fingerprint(tmp_path, csv, caplog):
+def test_start_line_names_data_and_fingerprint(make, caplog):
     with caplog.at_level(logging.INFO):
-        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+        task = make()
     (line,) = [r.getMessage() for r in caplog.records if "fingerprint" in r.message]
     assert "20 train / 5 valid / 5 test" in line
     assert "heavy, odd" in line
     assert task.store.fingerprint[:12] in line
 
 
-def test_spec_reaches_datasets_loaded_before_the_model(tmp_path, csv, monkeypatch):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+def test_spec_reaches_datasets_loaded_before_the_model(make, monkeypatch):
+    task = make()
     task.load_dataset("valid")
     monkeypatch.setattr("fairseq.models.build_model", lambda *args: Linear(2))
     monkeypatch.setattr(
@@ -113,11 +152,8 @@ def test_spec_reaches_datasets_loaded_before_the_model(tmp_path, csv, monkeypatc
     assert task.dataset("train").collator is task.dataset("valid").collator
 
 
-def test_missing_targets_stay_missing(tmp_path, csv):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    task.load_dataset("train")
-    task.collator.spec = Linear.batch_spec
-    target = first_batch(task, "train")["target"]
+def test_missing_targets_stay_missing(loaded):
+    target = first_batch(loaded("train"), "train")["target"]
     assert torch.isnan(target[:, 1]).tolist() == [row % 7 == 3 for row in range(20)]
     assert not torch.isnan(target[:, 0]).any()
 
@@ -223,17 +259,15 @@ def test_option_max_nodes_names_the_graph(tmp_path, csv):
         task.load_split("train")
 
 
-def test_option_num_classes(tmp_path, csv):
-    GraphPredictionTask.setup_task(csv_config(tmp_path, csv, num_classes=2))
+def test_option_num_classes(make, tmp_path, csv):
+    make(num_classes=2)
     task = GraphPredictionTask(csv_config(tmp_path, csv, num_classes=3))
     with pytest.raises(ValueError, match="--num-classes 3.*have 2 .heavy, odd"):
         task.check_num_classes()
 
 
-def test_option_target_scale(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    raw = csv_config(tmp_path, csv, target_scale="none")
-    raw = GraphPredictionTask.setup_task(raw)
+def test_option_target_scale(make, error, tmp_path, csv):
+    task, raw = make(), make(target_scale="none")
     values = torch.tensor([[4.0, float("nan")], [8.0, 1.0]])
     assert (task.targets.standardise(values) != values).all()
     for change in (raw.targets.standardise, raw.targets.restore):
@@ -241,15 +275,13 @@ def test_option_target_scale(tmp_path, csv, capsys):
             change(values), values, equal_nan=True, atol=0, rtol=0
         )
     # The checkpoint says so, whatever the run that reads it.
-    restored = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+    restored = make()
     restored.load_state_dict(json.loads(json.dumps(raw.state_dict())))
     assert restored.targets == raw.targets != task.targets
     # A run cannot go on at another scale.
     (state,) = raw.get_checkpoint_dict().values()
     raw.set_checkpoint_dict(state)
-    with pytest.raises(SystemExit):
-        task.set_checkpoint_dict(state)
-    assert "trained with --target-scale none" in capsys.readouterr().err
+    assert "--target-scale none" in error(task.set_checkpoint_dict, state)
     (before_the_option,) = task.get_checkpoint_dict().values()
     del before_the_option["target_scale"]
     task.set_checkpoint_dict(before_the_option)
@@ -314,91 +346,68 @@ def test_options_out_of_range(tmp_path, option, value):
         ({"split": "sorted"}, "sorted"),
         ({"num_classes": 5}, "--num-classes 5"),
         ({"user_data_dir": "/nowhere/folder"}, "/nowhere/folder"),
+        ({"data_root": "/dev/null"}, "--data-root"),
     ],
 )
-def test_wrong_input_is_one_line_and_code_2(tmp_path, csv, capsys, options, message):
-    with pytest.raises(SystemExit) as exit_info:
-        GraphPredictionTask.setup_task(csv_config(tmp_path, csv, **options))
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    (line,) = [line for line in error.splitlines() if "error:" in line]
-    assert message in line
-    assert "Traceback" not in error
+def test_wrong_input_is_one_line_and_code_2(make, error, options, message):
+    assert message in error(make, **options)
 
 
-def test_a_criterion_for_text_is_refused(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    criterion = OmegaConf.create({"_name": "cross_entropy", "sentence_avg": False})
-    with pytest.raises(SystemExit) as exit_info:
-        task.build_criterion(criterion)
-    assert exit_info.value.code == 2
-    assert "--criterion cross_entropy is one of fairseq's" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    "part, cfg, message",
+    [
+        ("criterion", {"_name": "cross_entropy", "sentence_avg": False}, "--criterion"),
+        ("model", {"_name": "transformer"}, "--arch transformer is one of fairseq's"),
+        ("model", {"arch": "lstm"}, "--arch lstm is one of fairseq's"),
+    ],
+)
+def test_components_for_text_are_refused(make, error, part, cfg, message):
+    kind = OmegaConf.create if part == "criterion" else lambda cfg: Namespace(**cfg)
+    line = error(getattr(make(), f"build_{part}"), kind(cfg))
+    assert message in line and "one of fairseq's" in line
 
 
-@pytest.mark.parametrize("options", [{"_name": "transformer"}, {"arch": "lstm"}])
-def test_a_model_for_text_is_refused(options, tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    with pytest.raises(SystemExit) as exit_info:
-        task.build_model(Namespace(**options))
-    assert exit_info.value.code == 2
-    (name,) = options.values()
-    assert f"--arch {name} is one of fairseq's" in capsys.readouterr().err
+def test_a_file_as_results_path_is_refused_before_the_work(make, error, csv):
+    task = make(results_path=str(csv))
+    line = error(task.build_criterion, OmegaConf.create({"_name": "l1_loss"}))
+    assert f"--results-path {csv}" in line and "name a folder" in line
 
 
-def test_a_file_as_results_path_is_refused_before_the_work(tmp_path, csv, capsys):
-    options = csv_config(tmp_path, csv, results_path=str(csv))
-    task = GraphPredictionTask.setup_task(options)
-    with pytest.raises(SystemExit) as exit_info:
-        task.build_criterion(OmegaConf.create({"_name": "l1_loss"}))
-    assert exit_info.value.code == 2
-    assert f"--results-path {csv} is a file; name a folder" in capsys.readouterr().err
-
-
-def test_learning_rates_of_layers_need_separate_tensors(tmp_path, capsys):
+def test_learning_rates_of_layers_need_separate_tensors(tmp_path, error):
     """On a GPU --fp16 joins all weights in one tensor, which has one rate."""
     task = GraphPredictionTask(config(tmp_path))
     task.scales_learning_rates = True
     optimizer = FP16Optimizer.__new__(FP16Optimizer)
     optimizer.fp32_params = torch.zeros(3)
-    with pytest.raises(SystemExit) as exit_info:
-        task.optimizer_step(optimizer, model=None, update_num=0)
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    assert "--layerwise-lr-decay with --fp16 needs --fp16-no-flatten-grads" in error
+    line = error(task.optimizer_step, optimizer, model=None, update_num=0)
+    assert "--layerwise-lr-decay" in line and "--fp16-no-flatten-grads" in line
 
 
-def test_an_unusable_data_root_is_named(tmp_path, csv, capsys):
-    (tmp_path / "file").touch()
-    options = csv_config(tmp_path, csv, data_root=str(tmp_path / "file"))
-    with pytest.raises(SystemExit):
-        GraphPredictionTask.setup_task(options)
-    error = capsys.readouterr().err
-    assert f"{tmp_path}/file/stores" in error and "--data-root" in error
+def test_unknown_split_lists_those_there_are(make, error):
+    line = error(make().load_dataset, "validation")
+    assert "'validation'" in line and "test|train|valid" in line
 
 
-def test_unknown_split_lists_those_there_are(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    with pytest.raises(SystemExit) as exit_info:
-        task.load_dataset("validation")
-    assert exit_info.value.code == 2
-    error = capsys.readouterr().err
-    assert "unknown split 'validation'" in error
-    assert "test|train|valid" in error
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        ({"max_sentences": 0}, "--batch-size 0"),
+        ({"max_tokens": -1, "max_sentences": 4}, "--max-tokens -1"),
+        ({"num_workers": -1}, "--num-workers -1"),
+        # what the trainer passes with --max-tokens 5
+        (
+            {"max_tokens": 5, "max_positions": 5, "ignore_invalid_inputs": True},
+            "graph 17 has 7 nodes, more than --max-tokens 5",
+        ),
+    ],
+)
+def test_limits_of_a_training_batch(loaded, error, limits, message):
+    task = loaded("train")
+    assert message in error(task.get_batch_iterator, task.dataset("train"), **limits)
 
 
-def test_training_graphs_are_never_dropped_for_their_size(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    task.load_dataset("train")
-    # what the trainer passes with --max-tokens 5
-    options = {"max_tokens": 5, "max_positions": 5, "ignore_invalid_inputs": True}
-    with pytest.raises(SystemExit):
-        task.get_batch_iterator(task.dataset("train"), **options)
-    assert "graph 17 has 7 nodes, more than --max-tokens 5" in capsys.readouterr().err
-
-
-def test_evaluation_leaves_large_graphs_out(tmp_path, csv, capsys, caplog):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    task.load_dataset("valid")
+def test_evaluation_leaves_large_graphs_out(loaded, error, caplog):
+    task = loaded("valid")
     dataset = task.dataset("valid")
     sizes = np.sort(dataset.sizes)
     limit = int(sizes[2])
@@ -411,27 +420,19 @@ def test_evaluation_leaves_large_graphs_out(tmp_path, csv, capsys, caplog):
             ignore_invalid_inputs=True,
         ).frozen_batches
 
-    with_room = sum(map(len, batches(limit)))
-    assert with_room == (sizes <= limit).sum() < len(sizes)
+    assert sum(map(len, batches(limit))) == (sizes <= limit).sum() < len(sizes)
     assert f"left out: they have more nodes than --max-tokens {limit}" in caplog.text
-    with pytest.raises(SystemExit):
-        batches(1)
-    assert "all graphs have more nodes than --max-tokens 1" in capsys.readouterr().err
+    assert "all graphs have more nodes than --max-tokens 1" in error(batches, 1)
 
 
-def test_pairs_of_a_batch(tmp_path, csv, capsys, caplog):
+def test_pairs_of_a_batch(loaded, error, caplog):
     def batches_of(split, **options):
-        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv, **options))
-        task.load_dataset(split)
-        task.collator.spec = Linear.batch_spec
+        task = loaded(split, **options)
         iterator = task.get_batch_iterator(
             task.dataset(split), max_sentences=50, ignore_invalid_inputs=True
         )
-        sizes = task.store.sizes
-        return [
-            sizes[batch["id"].numpy()]
-            for batch in iterator.next_epoch_itr(shuffle=False)
-        ]
+        batches = iterator.next_epoch_itr(shuffle=False)
+        return [task.store.sizes[batch["id"].numpy()] for batch in batches]
 
     assert [len(sizes) for sizes in batches_of("train")] == [20]
     batches = batches_of("train", max_pairs=100)
@@ -440,39 +441,15 @@ def test_pairs_of_a_batch(tmp_path, csv, capsys, caplog):
         assert len(sizes) * sizes.max() ** 2 <= 100
         more = max(sizes.max(), following[0]) ** 2 * (len(sizes) + 1)
         assert more > 100  # the next graph would not fit
-    with pytest.raises(SystemExit):
-        batches_of("train", max_pairs=48)
-    message = "graph 17 has 7 nodes, 49 pairs, more than --max-pairs 48"
-    assert message in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        batches_of("train", max_pairs=0)
-    assert "--max-pairs 0: expected 1 or more" in capsys.readouterr().err
+    line = error(batches_of, "train", max_pairs=48)
+    assert "graph 17 has 7 nodes, 49 pairs, more than --max-pairs 48" in line
+    assert "--max-pairs 0" in error(batches_of, "train", max_pairs=0)
     assert sum(map(len, batches_of("valid", max_pairs=10))) < 5
-    assert (
-        "are left out: they have more pairs of nodes than --max-pairs 10" in caplog.text
-    )
+    assert "are left out" in caplog.text and "--max-pairs 10" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "limits, message",
-    [
-        ({"max_sentences": 0}, "--batch-size 0: expected 1 or more"),
-        ({"max_tokens": -1, "max_sentences": 4}, "--max-tokens -1: expected 1 or more"),
-        ({"num_workers": -1}, "--num-workers -1: expected 0 or more"),
-    ],
-)
-def test_batches_without_a_graph(tmp_path, csv, capsys, limits, message):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    task.load_dataset("train")
-    with pytest.raises(SystemExit):
-        task.get_batch_iterator(task.dataset("train"), **limits)
-    assert message in capsys.readouterr().err
-
-
-def test_one_iterator_per_dataset(tmp_path, csv):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    task.load_dataset("train")
-    task.collator.spec = Linear.batch_spec
+def test_one_iterator_per_dataset(loaded):
+    task = loaded("train")
     train = task.dataset("train")
     iterator = task.get_batch_iterator(train, epoch=1, max_sentences=3)
     assert task.get_batch_iterator(train, epoch=2, max_sentences=3) is iterator
@@ -480,26 +457,23 @@ def test_one_iterator_per_dataset(tmp_path, csv):
 
 @pytest.mark.parametrize("max_sentences", [1, 2, 30])
 def test_an_update_has_the_same_graphs_on_any_number_of_processes(
-    tmp_path, csv, max_sentences
+    loaded, max_sentences
 ):
     """Four times max_sentences of them, as processes, --update-freq or --batch-size."""
 
     def updates_of(shards, freq, batch_size, **more):
-        cfg = csv_config(tmp_path, csv, update_freq=[9, freq], **more)
-        task = GraphPredictionTask.setup_task(cfg)
-        task.load_dataset("train")
-        task.collator.spec = Linear.batch_spec
+        task = loaded("train", update_freq=[9, freq], **more)
         epochs = []
         for shard in range(shards):
-            options = {"max_sentences": batch_size, "update_epoch_batch_itr": False}
             iterator = task.get_batch_iterator(
                 task.dataset("train"),
+                max_sentences=batch_size,
+                update_epoch_batch_itr=False,
                 num_shards=shards,
                 shard_id=shard,
                 epoch=2,
                 disable_iterator_cache=True,
                 grouped_shuffling=True,
-                **options,
             )
             assert len(iterator.first_batch["id"]) > 0
             batches = [batch.get("id", ()) for batch in iterator.next_epoch_itr()]
@@ -523,12 +497,9 @@ def test_an_update_has_the_same_graphs_on_any_number_of_processes(
     assert sorted(sum(pairs, [])) == sorted(sum(whole, []))
 
 
-def test_an_epoch_goes_on_with_other_processes(tmp_path, csv):
+def test_an_epoch_goes_on_with_other_processes(loaded):
     def iterator_of(shards, freq, batch_size):
-        cfg = csv_config(tmp_path, csv, update_freq=[freq])
-        task = GraphPredictionTask.setup_task(cfg)
-        task.load_dataset("train")
-        task.collator.spec = Linear.batch_spec
+        task = loaded("train", update_freq=[freq])
         return task.get_batch_iterator(
             task.dataset("train"),
             num_shards=shards,
@@ -554,14 +525,13 @@ def test_an_epoch_goes_on_with_other_processes(tmp_path, csv):
 # Checkpoints
 
 
-def test_state_is_plain_json_and_is_all_that_a_model_needs(tmp_path, csv):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+def test_state_is_plain_json_and_is_all_that_a_model_needs(make, tmp_path, csv):
+    task = make()
     state = json.loads(json.dumps(task.state_dict()))
     assert state == task.state_dict()
 
     csv.unlink()
-    elsewhere = csv_config(tmp_path, csv, data_root=str(tmp_path / "empty"))
-    restored = GraphPredictionTask.setup_task(elsewhere, from_checkpoint=True)
+    restored = make(from_checkpoint=True, data_root=str(tmp_path / "empty"))
     restored.load_state_dict(state)
     assert restored.schema == task.schema
     assert restored.targets == task.targets
@@ -569,35 +539,34 @@ def test_state_is_plain_json_and_is_all_that_a_model_needs(tmp_path, csv):
     assert restored.state_dict() == state
 
 
-def test_resuming_on_other_data_is_refused(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+def test_resuming_on_other_data_is_refused(make, error, csv):
+    task = make()
     state = task.get_checkpoint_dict()["GraphPredictionTask"]
     task.set_checkpoint_dict(state)
     csv.write_text(csv.read_text().replace("\nOCC,", "\nSCC,"))
-    other = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    with pytest.raises(SystemExit):
-        other.set_checkpoint_dict(state)
-    error = capsys.readouterr().err
-    assert task.store.fingerprint[:12] in error
-    assert other.store.fingerprint[:12] in error
-    assert "--finetune-from-model" in error
+    other = make()
+    line = error(other.set_checkpoint_dict, state)
+    assert task.store.fingerprint[:12] in line
+    assert other.store.fingerprint[:12] in line and "--finetune-from-model" in line
 
 
-def evaluated(tmp_path, other, state, columns):
-    """A task with the state of a checkpoint, on another CSV."""
-    cfg = csv_config(tmp_path, other, target_columns=columns)
-    task = GraphPredictionTask.setup_task(cfg, from_checkpoint=True)
-    task.load_state_dict(state)
-    return task
+@pytest.fixture
+def evaluated(make, tmp_path):
+    """Function: a task, and one with its state on another CSV."""
+
+    def evaluated(text, columns):
+        task, other = make(), tmp_path / "other.csv"
+        other.write_text(text)
+        restored = make(True, dataset_name=str(other), target_columns=columns)
+        restored.load_state_dict(task.state_dict())
+        return task, restored
+
+    return evaluated
 
 
-def test_other_data_with_the_same_targets_can_be_evaluated(tmp_path, csv, caplog):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    other = tmp_path / "other.csv"
-    other.write_text(
-        "odd,smiles,heavy,split\n1,CCCC,4,test\n0,CCO,,train\n0,C,1,valid\n"
-    )
-    restored = evaluated(tmp_path, other, task.state_dict(), "odd,heavy")
+def test_other_data_with_the_same_targets_can_be_evaluated(evaluated, caplog):
+    text = "odd,smiles,heavy,split\n1,CCCC,4,test\n0,CCO,,train\n0,C,1,valid\n"
+    task, restored = evaluated(text, "odd,heavy")
     restored.load_dataset("test")
     restored.collator.spec = Linear.batch_spec
     assert first_batch(restored, "test")["target"].tolist() == [[4.0, 1.0]]
@@ -605,17 +574,13 @@ def test_other_data_with_the_same_targets_can_be_evaluated(tmp_path, csv, caplog
     assert "other data" in caplog.text
 
 
-def test_other_data_without_the_targets_are_refused(tmp_path, csv, capsys):
-    task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
-    other = tmp_path / "other.csv"
-    other.write_text("smiles,heavy,split\nCCCC,4,test\nCCO,3,train\nC,1,valid\n")
-    restored = evaluated(tmp_path, other, task.state_dict(), "heavy")
-    with pytest.raises(SystemExit):
-        restored.load_dataset("test")
-    assert "the checkpoint predicts heavy, odd" in capsys.readouterr().err
+def test_other_data_without_the_targets_are_refused(evaluated, error):
+    text = "smiles,heavy,split\nCCCC,4,test\nCCO,3,train\nC,1,valid\n"
+    _, restored = evaluated(text, "heavy")
+    assert "predicts heavy, odd" in error(restored.load_dataset, "test")
 
 
-def test_other_node_columns_are_refused(tmp_path, csv, capsys):
+def test_other_node_columns_are_refused(make, tmp_path, error):
     @register_dataset("numbered_nodes")
     def numbered_nodes():
         edge = torch.tensor([[0, 1], [1, 0]])
@@ -628,20 +593,17 @@ def test_other_node_columns_are_refused(tmp_path, csv, capsys):
         return DatasetSource(graphs=graphs, target_names=names, splits=splits)
 
     try:
-        task = GraphPredictionTask.setup_task(csv_config(tmp_path, csv))
+        task = make()
         cfg = config(tmp_path, dataset_name="numbered_nodes")
         restored = GraphPredictionTask.setup_task(cfg, from_checkpoint=True)
         restored.load_state_dict(task.state_dict())
-        with pytest.raises(SystemExit):
-            restored.load_dataset("test")
-        assert "node columns [4]" in capsys.readouterr().err
+        assert "node columns [4]" in error(restored.load_dataset, "test")
     finally:
         DATASETS.pop("numbered_nodes", None)
 
 
-def test_multiclass_targets_have_an_output_per_class(tmp_path, csv):
-    cfg = csv_config(tmp_path, csv, target_columns="odd", target_kind="multiclass")
-    task = GraphPredictionTask.setup_task(cfg)
+def test_multiclass_targets_have_an_output_per_class(make):
+    task = make(target_columns="odd", target_kind="multiclass")
     model = build_model("grpe_tiny", task.schema, task.targets, encoder_layers=1)
     task.batch_spec = model.batch_spec
     task.load_dataset("valid")
