@@ -13,19 +13,9 @@ import pytest
 import torch
 from fairseq_cli import train as fairseq_train
 
-from support.benchmark_files import (
-    SMILES,
-    write_ogbg,
-    write_pcqm,
-    write_zinc,
-)
+from support.benchmark_files import SMILES, write_ogbg, write_pcqm, write_zinc
 from support.golden import golden_state, load_golden
-from support.training import (
-    USER_DIR,
-    logged,
-    run,
-    weights,
-)
+from support.training import USER_DIR, logged, run, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 

@@ -55,10 +55,7 @@ def log_of(folder, *values):
             f"x | INFO | {split} | epoch 00{epoch} | {valid}loss 1 | mae {value} "
             f"| num_updates {epoch}0\n"
             for epoch, value in enumerate(values, 1)
-            for split, valid in (
-                ("valid", "valid on 'valid' subset | "),
-                ("train", ""),
-            )
+            for split, valid in (("valid", "valid on 'valid' subset | "), ("train", ""))
         )
     )
     return log

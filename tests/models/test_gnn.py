@@ -11,13 +11,7 @@ from graphormer_plugin.models import build_model, layers_of_weights
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.convolutions import Edges
 from graphormer_plugin.modules.message_passing import LayersHead
-from support.architectures import (
-    SCHEMA,
-    TARGETS,
-    TINY,
-    make_batch,
-    tiny_model,
-)
+from support.architectures import SCHEMA, TARGETS, TINY, make_batch, tiny_model
 
 OGB = FeatureSchema(9, [119, 5, 12, 12, 10, 6, 6, 2, 2], [5, 6, 2])
 ZINC = FeatureSchema(1, [28], [4])

@@ -38,7 +38,7 @@ STARTS = {
         r"encoder\.layers\.\d+\.(attention\.(qkv|out)_proj|fc[12])\.\w+": "torch",
         r"head\.\w+": "torch",
         **NORMS,
-    },
+    }
 }
 # Graphormer; its table of path steps is an embedding there, too.
 EMBEDDINGS = {

@@ -8,10 +8,7 @@ from graphormer_plugin.modules import (
     RelativeAttention,
     compiled_attention,
 )
-from graphormer_plugin.modules.chromatic_attention import (
-    PairVectors,
-    filter_messages,
-)
+from graphormer_plugin.modules.chromatic_attention import PairVectors, filter_messages
 from graphormer_plugin.modules.encoder import Encoder
 from graphormer_plugin.modules.relative_attention import RelationTables
 

@@ -42,7 +42,7 @@ def make_encoder(**options):
             "lap_pe_dim": 2,
             "wl_rows": 5,
             **options,
-        },
+        }
     )
     encoder = GraphTransformerEncoder(FeatureSchema(2, NODE_DIMS, [2, 2]), config)
     for name, buffer in encoder.named_buffers():

@@ -8,9 +8,7 @@ import torch
 
 from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
-from graphormer_plugin.modules import (
-    return_probabilities,
-)
+from graphormer_plugin.modules import return_probabilities
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from support.graphormer import (
     ABLATIONS,

@@ -47,12 +47,7 @@ def permute(graph, order):
     src, dst = rank[graph["src"]], rank[graph["dst"]]
     edges = np.lexsort((dst, src))
     nodes = {name: graph[name][order] for name in ("x", *OPTIONAL_COLUMNS)}
-    return {
-        **nodes,
-        "src": src[edges],
-        "dst": dst[edges],
-        "bond": graph["bond"][edges],
-    }
+    return {**nodes, "src": src[edges], "dst": dst[edges], "bond": graph["bond"][edges]}
 
 
 def collate(graphs, fields, num_bond_types=4, **options):
