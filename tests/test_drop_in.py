@@ -6,6 +6,7 @@ arguments at the end, which fairseq lets win, so that the tests are quick.
 
 import gc
 import os
+import re
 import shlex
 
 import numpy as np
@@ -121,14 +122,12 @@ def test_molhiv_starts_from_a_published_model(drop_in, published, tmp_path):
     path = tmp_path / "ckpts/checkpoint_last.pt"
     tuned = weights(path)["model"]
     prefix = "encoder.graph_encoder."
-    pairs = {
-        "encoder.virtual_node.embedding.weight": (
-            prefix + "graph_node_feature.graph_token.weight"
-        ),
-        "encoder.layers.2.fc1.weight": prefix + "layers.2.fc1.weight",
-        "head.transform.weight": "encoder.lm_head_transform_weight.weight",
-    }
-    for ours, theirs in pairs.items():
+    token = prefix + "graph_node_feature.graph_token.weight"
+    for ours, theirs in [
+        ("encoder.virtual_node.embedding.weight", token),
+        ("encoder.layers.2.fc1.weight", prefix + "layers.2.fc1.weight"),
+        ("head.transform.weight", "encoder.lm_head_transform_weight.weight"),
+    ]:
         # half precision, and one update of the warm-up
         assert torch.allclose(tuned[ours].float(), published[theirs], atol=1e-3), ours
     # A second call goes on, without the file.
@@ -136,30 +135,6 @@ def test_molhiv_starts_from_a_published_model(drop_in, published, tmp_path):
     log = drop_in("molhiv", GOLDEN, "--max-epoch 2")
     assert "re-initialised" not in log
     assert [line["epoch"] for line in logged(log, "valid")] == [2]
-
-
-def test_output_layer_of_the_published_model(drop_in, published, tmp_path, capsys):
-    with pytest.raises(SystemExit) as exit_info:  # two outputs there, one here
-        drop_in("molhiv", GOLDEN, "--load-pretrained-model-output-layer")
-    assert exit_info.value.code == 2
-    assert "2 outputs and this run 1" in capsys.readouterr().err
-    one = {name: value[:1] if "embed_out" in name else value
-           for name, value in published.items()}  # fmt: skip
-    path = tmp_path / "pretrained/pcqm4mv1_graphormer_base_for_molhiv.pt"
-    torch.save({"model": one}, path)
-    log = drop_in("molhiv", GOLDEN, "--load-pretrained-model-output-layer")
-    assert "re-initialised" not in log
-    tuned = weights(tmp_path / "ckpts/checkpoint_last.pt")["model"]
-    there = one["encoder.embed_out.weight"]
-    assert torch.allclose(tuned["head.projection.weight"].float(), there, atol=1e-3)
-
-
-def test_sizes_of_the_published_model_are_compared(drop_in, published, capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        drop_in("molhiv", TINY)
-    assert exit_info.value.code == 2
-    (line,) = [s for s in capsys.readouterr().err.splitlines() if "error" in s]
-    assert "has width 32, this run has --encoder-embed-dim 16" in line
 
 
 def test_without_the_file_one_line_says_where_it_belongs(drop_in, data_root, capsys):
@@ -181,24 +156,18 @@ def test_all_flags_of_graphormer_v2(drop_in, tmp_path):
         --no-token-positional-embeddings --max-positions 99 --apply-graphormer-init
         --activation-fn relu --encoder-normalize-before --pre-layernorm"""
     log = drop_in("zinc", TINY, flags)
-    rows = {
-        name: len(tensor)
-        for name, tensor in weights(tmp_path / "ckpts/checkpoint_last.pt")[
-            "model"
-        ].items()
+    model = weights(tmp_path / "ckpts/checkpoint_last.pt")["model"]
+    sizes = {
+        "node_encoder.embedding": 512,  # one column
+        "attn_bias.edges.bonds.embedding": 600,
+        "positions.centrality.in_degree": 20,
+        "positions.centrality.out_degree": 30,
+        "attn_bias.spatial.embedding": 40,
     }
-    assert rows["encoder.node_encoder.embedding.weight"] == 512  # one column
-    assert rows["encoder.attn_bias.edges.bonds.embedding.weight"] == 600
-    assert rows["encoder.positions.centrality.in_degree.weight"] == 20
-    assert rows["encoder.positions.centrality.out_degree.weight"] == 30
-    assert rows["encoder.attn_bias.spatial.embedding.weight"] == 40
-    assert rows["encoder.attn_bias.edges.weight"] == 50
-    assert "encoder.embed_norm.weight" in rows
-    for name in (
-        "train-epoch-shuffle",
-        "share-encoder-input-output-embed",
-        "encoder-learned-pos",
-        "no-token-positional-embeddings",
-        "max-positions",
-    ):
-        assert f"--{name} has no effect" in log, name
+    assert {name: len(model[f"encoder.{name}.weight"]) for name in sizes} == sizes
+    assert len(model["encoder.attn_bias.edges.weight"]) == 50
+    assert "encoder.embed_norm.weight" in model
+    assert set(re.findall("--([a-z-]+) has no effect", log)) >= {
+        *("train-epoch-shuffle", "share-encoder-input-output-embed", "max-positions"),
+        *("encoder-learned-pos", "no-token-positional-embeddings"),
+    }

@@ -1,11 +1,9 @@
-"""examples/fidelity: its settings, and the curves that it makes of logs."""
+"""examples/fidelity: the curves that it makes of logs, and the table of its page."""
 
 import csv
 import json
 from pathlib import Path
 
-import pytest
-from fairseq import options as fairseq_options
 from fidelity import curves
 
 import graphormer_plugin  # noqa: F401  (registers)
@@ -19,23 +17,6 @@ def log_of(values):
             stats[f"{split}_num_updates"] = str(157 * epoch)
             lines.append(f"2026-01-01 | INFO | {split} | {json.dumps(stats)}\n")
     return "".join(lines)
-
-
-@pytest.mark.parametrize("model", curves.MODELS)
-def test_settings_are_those_of_the_released_models(model):
-    """What both share, and what belongs to one; examples/fidelity/README.md."""
-    words = [*curves.SETTINGS.split(), "--arch", model, *curves.MODELS[model].split()]
-    parser = fairseq_options.get_training_parser(default_task="graph_prediction")
-    cfg = fairseq_options.parse_args_and_arch(parser, words)
-    assert (cfg.encoder_layers, cfg.encoder_embed_dim) == (12, 80)
-    assert cfg.encoder_attention_heads == 8 and cfg.target_scale == "none"
-    assert (cfg.batch_size, cfg.lr, cfg.warmup_updates) == (64, [5e-4], 500)
-    assert (float(cfg.total_num_update), cfg.end_learning_rate) == (1570, 0)
-    assert (cfg.clip_norm, cfg.weight_decay, cfg.dropout) == (5, 0.01, 0.1)
-    if model == "grpe_small":
-        assert (cfg.perturb_noise, cfg.max_hop) == (0.2, 5)
-    else:
-        assert cfg.pre_layernorm and cfg.multi_hop_max_dist == 5
 
 
 def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):

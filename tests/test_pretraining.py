@@ -13,7 +13,6 @@ import pytest
 from pretraining import blocks, judge, prepare
 from rdkit import Chem
 from rdkit.Chem import Descriptors
-from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 from scipy.stats import norm, rankdata
 
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
@@ -59,24 +58,6 @@ def test_table(tmp_path, sources):
     weights = [Descriptors.MolWt(Chem.MolFromSmiles(row["smiles"])) for row in train]
     scores = norm.ppf((rankdata(weights) - 0.5) / len(train))
     assert [float(row["MolWt"]) for row in train] == pytest.approx(scores, abs=1e-4)
-
-
-def test_bits_of_fingerprints_are_targets(tmp_path, sources, capsys):
-    plain = make(tmp_path / "table", sources)
-    rows = make(tmp_path / "table", sources, "--fingerprint-bits", "64")
-    assert [{name: row[name] for name in plain[0]} for row in rows] == plain
-    more = [name for name in rows[0] if name not in plain[0]]
-    assert len(more) > 10 and all(name.startswith("morgan_") for name in more)
-    generator = GetMorganGenerator(radius=2, fpSize=64)
-    mols = [Chem.MolFromSmiles(row["smiles"]) for row in rows]
-    bits = np.array([generator.GetFingerprintAsNumPy(mol) for mol in mols])
-    for name in more:  # one score for 0, a higher one for 1
-        scores = np.array([float(row[name]) for row in rows])
-        zero, one = np.unique(scores)
-        assert np.array_equal(scores == one, bits[:, int(name[7:])] == 1)
-    words = [str(tmp_path), str(sources.found[0]), "--fingerprint-bits", "-1"]
-    assert prepare.main(words) == 2
-    assert "--fingerprint-bits -1, expected 0 or more" in capsys.readouterr().err
 
 
 @pytest.mark.long

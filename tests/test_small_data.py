@@ -1,6 +1,5 @@
 """examples/small_data: the sets, one small measurement, and the tables."""
 
-import argparse
 import subprocess
 import sys
 from pathlib import Path
@@ -81,44 +80,6 @@ def test_a_measurement_is_made_once(data, tmp_path, monkeypatch, capsys):
     # The second split reads the features that the first one has computed.
     (shared,) = folder.glob(f"predictions/*{contenders.SECONDS}")
     assert shared.stem == "esol-2-forest" and float(shared.read_text()) > 0
-
-
-@pytest.mark.parametrize(
-    "contender, model, members",
-    [
-        ("auto", "auto", 1),
-        ("auto_5", "auto", 5),
-        ("finetuned", "finetune", 1),
-        ("scratch", "scratch", 1),
-    ],
-)
-def test_the_command_learns_the_same_split(
-    tmp_path, monkeypatch, contender, model, members
-):
-    split = ["train", "train", "valid", "test"]
-    table = pd.DataFrame({"smiles": "C", "split": split, "t0": 1.0, "t1": 0.0})
-
-    def run(command, **_):
-        name, *words = command
-        assert name == "graphormer-train"
-        given = settings_of(build_parser().parse_args(words))
-        assert given.split == "column:split" and given.seed == 3
-        assert given.ensemble == members and (given.model, given.trees) == (model, 1)
-        assert given.start == ("" if model == "scratch" else args.start)
-        assert given.target_kind == "binary" and given.target_columns == ("t0", "t1")
-        assert pd.read_csv(given.table).equals(table)
-        path = Path(given.folder) / "predictions_test.csv"
-        path.parent.mkdir()
-        columns = {"t1_predicted": [0.2], "t0_predicted": [0.8], "t0_forest": [0.5]}
-        pd.DataFrame(columns).to_csv(path, index=False)
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(contenders.subprocess, "run", run)
-    output = tmp_path / "bbbp-3-auto.csv"
-    (tmp_path / "bbbp-3-auto/model").mkdir(parents=True)  # of one that was interrupted
-    args = argparse.Namespace(output=output, seed=3, start="grpe_small_descriptors")
-    found = contenders.CONTENDERS[contender](table, "binary", args)
-    assert found.tolist() == [[0.8, 0.2]]
 
 
 def test_tables(tmp_path, capsys):
@@ -245,16 +206,6 @@ def test_a_head_of_train_sees_no_label_of_valid(esol):
     same = trials.Case("esol", 1, esol.path, esol.folder)
     same.table.loc[same.rows("test"), "t0"] += 9
     assert np.array_equal(same.default, default)
-
-
-def test_the_kernel_is_that_of_the_head(esol):
-    """Its weighted sums are the head's predictions."""
-    own, other, labels = trials.kernel_of(esol)
-    head = esol.default_head
-    assert np.allclose(own, own.T) and own.shape == (len(labels),) * 2
-    numbers = head.numbers["offset"], head.numbers["scale"]
-    assert np.allclose(numbers[0] + numbers[1] * (other @ head.dual), esol.default)
-    assert np.array_equal(labels, esol.labels("train", "valid")[:, 0])
 
 
 @pytest.fixture

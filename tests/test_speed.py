@@ -10,11 +10,6 @@ import numpy as np
 import pytest
 import torch
 import tsv
-from fairseq.optim import FairseqOptimizer
-from fairseq.optim.lr_scheduler.polynomial_decay_schedule import (
-    PolynomialDecayLRSchedule,
-    PolynomialDecayLRScheduleConfig,
-)
 from ogb.utils import smiles2graph
 
 from graphormer_plugin.data import DatasetOptions, get_store
@@ -161,28 +156,6 @@ def test_released_grpe_computes_what_the_package_computes(store):
     for name, parameter in twin.named_parameters():
         scale = 1 + parameter.grad.abs().max()
         assert (parameter.grad - gradients[name]).abs().max() < 1e-10 * scale, name
-
-
-class OneRate(FairseqOptimizer):
-    """Keeps the rate that it is given."""
-
-    def set_lr(self, lr):
-        self.lr = lr
-
-    def get_lr(self):
-        return self.lr
-
-
-def test_rate_is_that_of_fairseq():
-    cfg = PolynomialDecayLRScheduleConfig(
-        warmup_updates=500, total_num_update=1570, lr=[5e-4]
-    )
-    optimiser = OneRate(None)
-    schedule = PolynomialDecayLRSchedule(cfg, optimiser)
-    for update in range(1570):
-        schedule.step_update(update)
-        expected = time_to_accuracy.rate(update, 5e-4, 500, 1570)
-        assert optimiser.lr == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.fixture

@@ -189,31 +189,6 @@ def test_order_of_the_models():
     assert "`b` `c` `a`" in summarise.fill(page, papers, results)
 
 
-def test_curves(tmp_path, capsys):
-    folders = [tmp_path / "zinc/grpe_small" / name for name in ("seed1", "seed2")]
-    logs = [str(log_of(folder, 0.1, 0.2)) for folder in folders]
-    out = tmp_path / "curves.png"
-    assert summarise.main(["--curves", str(out), *logs]) == 0
-    assert out.read_bytes().startswith(b"\x89PNG")
-    papers = tsv.read(summarise.EXAMPLES / "papers.tsv")
-    figure = summarise.curves_figure(logs, "mae", papers)
-    drawn = [line.get_xydata().tolist() for line in figure.axes[0].lines]
-    of_log = [[1, 0.1], [2, 0.2]]
-    of_paper = [[0, 0.094], [1, 0.094]]  # from the left edge to the right one
-    assert drawn == [of_log, of_log, of_paper, of_log, of_log]
-    # Both seeds are of one recipe: one color, one line for the paper, one in the legend.
-    assert len({line.get_color() for line in figure.axes[0].lines}) == 1
-    (legend,) = figure.legends
-    assert [text.get_text() for text in legend.texts] == ["zinc/grpe_small"]
-    assert legend.get_title().get_text() == "dashed: the paper, test"
-    figure = summarise.curves_figure(logs, "mae", [])
-    assert figure.legends[0].get_title().get_text() == ""
-    assert summarise.main(["--curves", str(out), logs[0], "--metric", "ap"]) == 2
-    assert "seed1/train.log: no ap of a finished epoch" in capsys.readouterr().err
-    assert summarise.main(["--curves", str(out)]) == 2
-    assert capsys.readouterr().err == "error: no logs and no recipes to draw\n"
-
-
 def test_curves_of_the_table(tmp_path, monkeypatch):
     """The longest training of every recipe and seed; a run is in the table once."""
     path = tmp_path / learning_curves.NAME
