@@ -18,7 +18,6 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from graphormer_plugin.data.files import claim_folder
-from graphormer_plugin.inference.checkpoint import UnreadableFileError, read_file
 from support.training import assert_same_weights, forked, trained_once, weights
 
 pytestmark = pytest.mark.usefixtures("fresh_fairseq")
@@ -27,6 +26,11 @@ pytestmark = pytest.mark.usefixtures("fresh_fairseq")
 @pytest.fixture(scope="module")
 def once(data, tmp_path_factory):
     return trained_once(data, tmp_path_factory.mktemp("once") / "run", "--max-epoch", 2)
+
+
+@pytest.fixture(scope="module")
+def whole(data, tmp_path_factory):
+    return trained_once(data, tmp_path_factory.mktemp("whole") / "run")
 
 
 @pytest.fixture
@@ -42,13 +46,21 @@ def changed(path, target, **options):
     return target
 
 
-def one_line(capsys, *texts):
-    """The error of a command that has exited."""
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("graphormer_plugin: error: ")
-    for text in texts:
-        assert str(text) in line
-    return line
+@pytest.fixture
+def refused(capsys):
+    """Words of a line -> function that calls what exits with code 2 and this line."""
+
+    def refused(*words):
+        def call(function, *arguments, **options):
+            with pytest.raises(SystemExit, match="2"):
+                function(*arguments, **options)
+            line = capsys.readouterr().err.splitlines()[-1]
+            assert line.startswith("graphormer_plugin: error: ")
+            assert [word for word in words if str(word) not in line] == []
+
+        return call
+
+    return refused
 
 
 def flipped(content, place):
@@ -100,7 +112,7 @@ def test_nothing_is_imported_from_a_folder_that_a_checkpoint_names(
 
 
 def test_options_in_the_form_of_old_checkpoints_are_refused(
-    trained, validate, train, tmp_path, capsys
+    trained, validate, train, tmp_path, refused
 ):
     folder = tmp_path / "evil"
     folder.mkdir()
@@ -111,16 +123,12 @@ def test_options_in_the_form_of_old_checkpoints_are_refused(
     old.user_data_dir = str(folder)
     path = tmp_path / "old.pt"
     torch.save({**state, "args": old}, path)
-    with pytest.raises(SystemExit, match="2"):
-        validate(path)
-    one_line(capsys, path, "options of fairseq before 0.10")
-    with pytest.raises(SystemExit, match="2"):
-        train("other", "--restore-file", path)
-    one_line(capsys, path, "options of fairseq before 0.10")
+    refused(path, "options of fairseq before 0.10")(validate, path)
+    refused(path, "options of fairseq before 0.10")(
+        train, "other", "--restore-file", path
+    )
     torch.save({**state, "args": old, "cfg": None}, path)
-    with pytest.raises(SystemExit, match="2"):
-        validate(path)
-    one_line(capsys, path)
+    refused(path)(validate, path)
     assert not (folder / "code.py.ran").exists()
 
 
@@ -129,46 +137,36 @@ def test_options_in_the_form_of_old_checkpoints_are_refused(
 
 @pytest.mark.parametrize("archive", [True, False])
 def test_no_environment_variable_switches_the_safe_loader_off(
-    archive, train, validate, tmp_path, monkeypatch, capsys
+    archive, train, validate, tmp_path, monkeypatch, refused
 ):
     monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     path = tmp_path / "run/checkpoint_last.pt"
     path.parent.mkdir()
     torch.save(Evil(tmp_path / "ran"), path, _use_new_zipfile_serialization=archive)
-    with pytest.raises(SystemExit, match="2"):
-        validate(path)
-    one_line(capsys, path, "nothing in it was run")
-    with pytest.raises(SystemExit, match="2"):
-        train("run")
-    one_line(capsys, path, "nothing in it was run")
-    with pytest.raises(SystemExit, match="2"):
-        train("other", "--restore-file", path)
-    one_line(capsys, path, "nothing in it was run")
+    refused(path, "nothing in it was run")(validate, path)
+    refused(path, "nothing in it was run")(train, "run")
+    refused(path, "nothing in it was run")(train, "other", "--restore-file", path)
     assert not (tmp_path / "ran").exists()
     pickle.loads(pickle.dumps(Evil(tmp_path / "ran")))  # the trap works
     assert (tmp_path / "ran").exists()
 
 
-def test_a_compressed_checkpoint_is_refused(trained, train, validate, tmp_path, capsys):
+def test_a_compressed_checkpoint_is_refused(
+    trained, train, validate, tmp_path, refused
+):
     source, path = trained / "checkpoint_last.pt", tmp_path / "packed.pt"
     with zipfile.ZipFile(source) as old:
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
             for name in old.namelist():
                 new.writestr(name, old.read(name))
-    with pytest.raises(SystemExit, match="2"):
-        validate(path)
-    one_line(capsys, path, "cut off or damaged")
-    with pytest.raises(SystemExit, match="2"):
-        train("other", "--restore-file", path)
-    one_line(capsys, path, "cut off or damaged")
+    refused(path, "cut off or damaged")(validate, path)
+    refused(path, "cut off or damaged")(train, "other", "--restore-file", path)
 
 
-def test_what_is_not_a_checkpoint_gets_one_line(validate, tmp_path, capsys):
+def test_what_is_not_a_checkpoint_gets_one_line(validate, tmp_path, refused):
     for content in ([1, 2], {"cfg": [3]}, {"cfg": {"task": [4]}}, {}):
         torch.save(content, tmp_path / "other.pt")
-        with pytest.raises(SystemExit, match="2"):
-            validate(tmp_path / "other.pt")
-        one_line(capsys, tmp_path / "other.pt")
+        refused(tmp_path / "other.pt")(validate, tmp_path / "other.pt")
 
 
 # Torn files
@@ -206,7 +204,7 @@ def test_a_kill_while_copying_leaves_the_old_file(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["checkpoint2.pt", "checkpoint_last.pt"]
 
 
-def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, capsys):
+def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, refused):
     path = tmp_path / "checkpoint_last.pt"
     path.write_bytes(b"old")
     (tmp_path / "large").write_bytes(b"new" * 100_000)
@@ -214,12 +212,12 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, capsys):
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
     try:
-        with pytest.raises(SystemExit, match="2"):
-            checkpoint_utils.torch_persistent_save(torch.zeros(100_000), str(path))
-        one_line(capsys, f"cannot write {path}", "File too large")
-        with pytest.raises(SystemExit, match="2"):
-            PathManager.copy(str(tmp_path / "large"), str(path), overwrite=True)
-        one_line(capsys, f"cannot write {path}", "File too large")
+        refused(f"cannot write {path}", "File too large")(
+            checkpoint_utils.torch_persistent_save, torch.zeros(100_000), str(path)
+        )
+        refused(f"cannot write {path}", "File too large")(
+            PathManager.copy, str(tmp_path / "large"), str(path), overwrite=True
+        )
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
@@ -227,29 +225,47 @@ def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path, capsys):
     assert sorted(os.listdir(tmp_path)) == ["checkpoint_last.pt", "large"]
 
 
-@pytest.mark.parametrize("damage", ["cut off", "empty", "zeros", "bit"])
+def directory_with(place, bit):
+    """Damage of the first entry in the directory of an archive."""
+
+    def damage(content):
+        content, start = bytearray(content), content.index(b"PK\1\2")
+        content[start + 9] |= 8  # names are UTF-8
+        content[start + place] ^= bit
+        return bytes(content)
+
+    return damage
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[: len(content) // 2],
+        lambda content: b"",
+        lambda content: bytes(len(content)),
+        lambda content: flipped(content, len(content) // 2),
+        # Places in the archive become negative; zipfile then reports an OSError, as if
+        # the disk were at fault.
+        lambda content: content[:50] + content[2050:],
+        directory_with(46 + 4, 128),  # a name that is not UTF-8
+        directory_with(6, 64),  # a version that zipfile does not know
+    ],
+    ids="cut off|empty|zeros|bit|missing bytes|name|version".split("|"),
+)
 def test_training_goes_on_from_the_newest_intact_checkpoint(
-    damage, trained, train, tmp_path
+    damage, trained, train, whole
 ):
     path = trained / "checkpoint_last.pt"
-    content = path.read_bytes()
-    torn = {
-        "cut off": content[: len(content) // 2],
-        "empty": b"",
-        "zeros": bytes(len(content)),
-        "bit": flipped(content, len(content) // 2),
-    }[damage]
+    torn = damage(path.read_bytes())
     path.write_bytes(torn)
     (trained / "checkpoint_best.pt").write_bytes(torn)
-    log = train("run")
-    (warning,) = re.findall(".*goes on from.*", log)
+    (warning,) = re.findall(".*goes on from.*", train("run"))
     assert str(path) in warning and str(trained / "checkpoint2.pt") in warning
     assert path.with_name("checkpoint_last.pt.damaged").read_bytes() == torn
-    train("whole")
-    assert_same_weights(path, tmp_path / "whole/checkpoint_last.pt")
+    assert_same_weights(path, whole / "checkpoint_last.pt")
 
 
-def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, capsys):
+def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, refused):
     content = (trained / "checkpoint_last.pt").read_bytes()
     with zipfile.ZipFile(trained / "checkpoint_last.pt") as file:
         entries = [entry for entry in file.infolist() if entry.file_size]
@@ -258,43 +274,25 @@ def test_every_flipped_bit_is_found(trained, train, validate, tmp_path, capsys):
         start = entry.header_offset + 30 + sum(struct.unpack("<HH", lengths))
         bad = flipped(content, start + entry.file_size // 2)
         (tmp_path / "bad.pt").write_bytes(bad)
-        with pytest.raises(SystemExit, match="2"):
-            validate(tmp_path / "bad.pt")
-        one_line(capsys, tmp_path / "bad.pt", "cut off or damaged")
-    with pytest.raises(SystemExit, match="2"):
-        train("other", "--restore-file", tmp_path / "bad.pt")
-    one_line(capsys, tmp_path / "bad.pt", "cut off or damaged")
+        refused(tmp_path / "bad.pt", "cut off or damaged")(
+            validate, tmp_path / "bad.pt"
+        )
+    refused(tmp_path / "bad.pt", "cut off or damaged")(
+        train, "other", "--restore-file", tmp_path / "bad.pt"
+    )
 
 
-@pytest.mark.parametrize("place, bit", [(46 + 4, 128), (6, 64)])
-def test_a_flipped_bit_in_the_directory_of_the_archive(place, bit, trained, train):
-    """A name that is not UTF-8, or a version that zipfile does not know."""
-    path = trained / "checkpoint_last.pt"
-    content = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as file:
-        start = file.start_dir
-    content[start + 9] |= 8  # names are UTF-8
-    content[start + place] ^= bit
-    path.write_bytes(content)
-    with pytest.raises(UnreadableFileError, match="damaged"):
-        read_file(path)
-    (warning,) = re.findall(".*goes on from.*", train("run"))
-    assert str(path) in warning
-
-
-def test_without_an_intact_checkpoint_one_line_says_so(trained, train, capsys):
+def test_without_an_intact_checkpoint_one_line_says_so(trained, train, refused):
     for path in trained.glob("checkpoint*.pt"):
         path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(SystemExit, match="2"):
-        train("run")
-    one_line(capsys, trained / "checkpoint_last.pt", "no intact checkpoint")
+    refused(trained / "checkpoint_last.pt", "no intact checkpoint")(train, "run")
     assert not list(trained.glob("*.damaged"))
 
 
 # Two trainings
 
 
-def test_a_second_training_into_the_same_folder(train, tmp_path, capsys):
+def test_a_second_training_into_the_same_folder(train, tmp_path, refused):
     """Refused while the first one lives, also if its files are all there; not later."""
     folder = tmp_path / "run"
     folder.mkdir()
@@ -309,9 +307,9 @@ def test_a_second_training_into_the_same_folder(train, tmp_path, capsys):
         os.read(end[0], 1)
         os._exit(0)
     assert os.read(ready[0], 1)
-    with pytest.raises(SystemExit, match="2"):
-        train("run", "--max-epoch", 1)
-    one_line(capsys, folder, f"process {child} on", "give another --save-dir")
+    refused(folder, f"process {child} on", "give another --save-dir")(
+        train, "run", "--max-epoch", 1
+    )
     assert not list(folder.glob("*.pt"))
     train("run", "--max-epoch", 1, "--no-save")
     os.kill(child, signal.SIGKILL)
@@ -330,13 +328,3 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch):
         patch.setattr("fcntl.lockf", refuse)
         assert not claim_folder(tmp_path)
     assert claim_folder(tmp_path) and claim_folder(tmp_path)
-
-
-def test_missing_bytes(trained, train):
-    """Places in the archive become negative; zipfile then reports an OSError, as if the
-    disk were at fault."""
-    path = trained / "checkpoint_last.pt"
-    content = path.read_bytes()
-    path.write_bytes(content[:50] + content[2050:])
-    (warning,) = re.findall(".*goes on from.*", train("run"))
-    assert str(path) in warning
