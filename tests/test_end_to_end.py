@@ -146,14 +146,6 @@ def test_validate_gives_the_number_of_the_training_run(
     )
 
 
-def test_fp16_trains_on_the_cpu(train):
-    text = train("half", "--fp16", "--fp16-no-flatten-grads")
-    train_log = logged(text, "train")
-    plain = logged(train("plain"), "train")
-    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
-    assert train_log[0]["train_mae"] == pytest.approx(plain[0]["train_mae"], rel=0.05)
-
-
 def test_max_tokens_and_update_freq(train):
     text = train("tokens", "--batch-size", 1000, "--max-tokens", 120, "--max-epoch", 2)
     counts = [log["train_num_updates"] for log in logged(text, "train")]
@@ -234,46 +226,8 @@ def test_laplacian_eigenvectors_on_their_way_to_a_prediction(train, tmp_path):
 
 GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
 
+
 # What the rows of Table 5 put into a Graphormer, by the beginnings of weights' names.
-PARTS = {
-    "spatial": "attn_bias.spatial.",
-    "laplacian": "positions.laplacian.",
-    "degree": "positions.centrality.",
-    "nodes": "positions.bonds.",
-    "messages": "bond_messages.",
-    "bonds": "attn_bias.edges.bonds.",
-    "steps": "attn_bias.edges.weight",
-}
-TABLE_5 = [
-    set(),
-    {"laplacian"},
-    {"spatial"},
-    {"spatial", "degree"},
-    {"spatial", "degree", "nodes"},
-    {"spatial", "degree", "messages"},
-    {"spatial", "degree", "bonds", "steps"},
-    {"spatial", "degree", "bonds"},
-]
-
-
-@pytest.mark.parametrize("number", range(len(TABLE_5)))
-def test_rows_of_the_ablation(train, tmp_path, number):
-    """The flags that the page gives for each row of Graphormer's Table 5."""
-    page = (ROOT / "examples/models/README.md").read_text(encoding="utf-8")
-    table = page.partition("| node relation | centrality | edges | flags |\n")[2]
-    rows = table.partition("\n\n")[0].splitlines()[1:]
-    assert len(rows) == len(TABLE_5)
-    flags = rows[number].split("|")[4].strip(" `").split()
-    train("run", *GRAPHORMER, *flags, "--max-epoch", 1)
-    names = weights(tmp_path / "run/checkpoint_last.pt")["model"]
-    used = {
-        part
-        for part, start in PARTS.items()
-        if any(name.startswith("encoder." + start) for name in names)
-    }
-    assert used == TABLE_5[number]
-
-
 def test_positions_in_space(train, tmp_path, capsys):
     (tmp_path / "points.py").write_text("""
 import torch

@@ -366,16 +366,3 @@ def test_tables_of_architectures_and_datasets_are_complete():
     assert presets <= table
     # Other tests register datasets of their own in this process, as users do.
     assert {name for name, item in DATASETS.items() if not item.any_source} <= table
-
-
-def test_ablation_flags_cover_every_combination():
-    page = PAGES["examples/models/README.md"]
-    rows = re.findall(r"^\| (yes|no) \| (yes|no) \| (yes|no) \|(.*)\|$", page, re.M)
-    assert len({row[:3] for row in rows}) == 8
-    flags = (
-        "--no-topology-attention",
-        "--no-edge-attention",
-        "--no-graph-encoded-value",
-    )
-    for *on, cell in rows:
-        assert [state == "no" for state in on] == [flag in cell for flag in flags]

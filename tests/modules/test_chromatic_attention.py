@@ -10,7 +10,6 @@ import torch
 
 from cython_ext.attention import HAS_ATTENTION
 from graphormer_plugin.modules import (
-    BiasedAttention,
     ChromaticAttention,
     PairVectors,
     chromatic_attention,
@@ -121,25 +120,6 @@ def test_equals_the_published_layer(sharing, lean):
     attention.qkv_proj.weight.copy_(qkv)
     out = attention(archive["h"], PairVectors(features, att, val, lean))
     assert (out * mask.unsqueeze(-1) - archive["output"]).abs().max() < 1e-9
-
-
-@torch.no_grad()
-def test_a_bias_per_head_is_multi_head_attention(lean):
-    """Piecewise-constant E^att: "chromatic" equals "mono", and both equal the attention
-    of Graphormer when the pairs are distances in a one-hot encoding."""
-    dist = torch.randint(0, 4, (B, N, N))
-    features = torch.nn.functional.one_hot(dist, 4).double()
-    table = torch.randn(4, H, dtype=torch.float64)
-    theirs = BiasedAttention(D, H).double()
-    theirs.qkv_proj.bias.zero_()
-    x = torch.randn(B, N, D, dtype=torch.float64)
-    expected = theirs(x, table[dist].permute(0, 3, 1, 2))
-    per_channel = table.repeat_interleave(D // H, 1)
-    for kind, att in (("mono", table), ("chromatic", per_channel)):
-        ours = ChromaticAttention(D, H, kind).double()
-        ours.load_state_dict(theirs.state_dict(), strict=False)
-        out = ours(x, PairVectors(features, att, None, lean))
-        assert (out - expected).abs().max() < 1e-12, kind
 
 
 @pytest.mark.parametrize("values", [True, False])

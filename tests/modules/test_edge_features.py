@@ -14,7 +14,7 @@ from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
-from graphormer_plugin.modules.bond_encoder import BondEncoder, EdgeEncoder, FeatureMap
+from graphormer_plugin.modules.bond_encoder import EdgeEncoder, FeatureMap
 from graphormer_plugin.modules.grpe_encoder import RelationEncoding
 from graphormer_plugin.modules.vocabulary import model_row_labels
 from support.architectures import TINY, has_option
@@ -172,18 +172,6 @@ def test_gradients_reach_the_map(arch, options):
         assert parameter.grad is not None, name
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("arch, options", CASES, ids=NAMES)
-def test_padding_and_batch_mates_do_not_matter(arch, options):
-    model, _ = make_pair(arch, options)
-    model.eval()
-    together = model(make_batch(model, REAL))
-    alone = torch.cat([model(make_batch(model, REAL, [i])) for i in range(len(SIZES))])
-    assert (together - alone).abs().max() < 1e-10 * together.abs().max().clamp(min=1)
-    turned = model(make_batch(model, REAL, [3, 2, 1, 0])).flip(0)
-    assert (together - turned).abs().max() < 1e-10 * together.abs().max().clamp(min=1)
-
-
 @pytest.mark.parametrize(
     "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"]
 )
@@ -222,51 +210,6 @@ def test_features_that_are_infinite_in_half_precision(arch):
     assert (out - wanted).abs().max() < 0.02 * wanted.abs().max().clamp(min=1)
 
 
-@torch.no_grad()
-@pytest.mark.parametrize("key_from_row", [False, True])
-def test_attention_of_a_pair_by_hand(key_from_row):
-    """Eq. 6-7 of Park et al. 2022 with E_ij = b + W e_ij, pair by pair."""
-    model = tiny("grpe_tiny", REAL, key_from_row=key_from_row, no_virtual_node=True)
-    encoder, attention = model.encoder, model.encoder.attention_modules()[0]
-    encoding = encoder.encodings[0]
-    batch = make_batch(model, REAL, [0])
-    arguments = []
-    attention.register_forward_hook(lambda m, a, out: arguments.append((a, out)))
-    model.eval()(batch)
-    (x, *rest), out = arguments[0]
-    weights = attention.attention_weights(x, *rest)[0]  # [H, N, N]
-    n, H = SIZES[0], attention.num_heads
-    q, k, v = attention.qkv_proj(x)[0].chunk(3, -1)
-    attr = {}
-    for source, target, row in zip(*batch["edge_index"].tolist(), batch["edge_attr"]):
-        attr[source, target] = row
-    code = batch["relations"][batch["relation_index"].long()][0]
-    topology, edge = encoding.rows[:, code]
-    pq, pk = encoding.topology_attention.weight.chunk(2, 1)
-    eq, ek = encoding.edge_attention.weight.chunk(2, 1)
-    wq, wk = encoding.feature_attention.weight.chunk(2)
-    d = q.shape[1] // H
-    scores = torch.zeros(H, n, n, dtype=torch.float64)
-    values = torch.zeros(n, n, q.shape[1], dtype=torch.float64)
-    for i in range(n):
-        for j in range(n):
-            e = attr.get((i, j), torch.zeros(C).double()) * (i != j)
-            p, t = topology[i, j], edge[i, j]
-            by_query = pq[p] + eq[t] + wq @ e
-            by_key = pk[p] + ek[t] + wk @ e
-            key = k[i] if key_from_row else k[j]
-            terms = q[i] * k[j] + q[i] * by_query + key * by_key
-            scores[:, i, j] = terms.view(H, d).sum(1) / d**0.5
-            values[i, j] = v[j] + encoding.topology_value.weight[p]
-            values[i, j] += encoding.edge_value.weight[t]
-            values[i, j] += encoding.feature_value.weight @ e
-    wanted = scores.softmax(-1)
-    assert (weights - wanted).abs().max() < 1e-12
-    mixed = torch.einsum("hij,ijhd->ihd", wanted, values.unflatten(2, (H, d)))
-    wanted = attention.out_proj(mixed.flatten(1))
-    assert (out[0] - wanted).abs().max() < 1e-10
-
-
 def test_what_cannot_be_is_said():
     with pytest.raises(ValueError, match="edge_type aggregation needs bond types"):
         tiny("graphormer_slim", REAL, edge_type="aggregation")
@@ -287,9 +230,3 @@ def test_columns_of_features_are_labelled():
         labels = model_row_labels(model, REAL, model.state_dict())
         found = [rows for rows in labels.values() if rows.dim == 1]
         assert found and all(len(rows.labels) == C for rows in found), arch
-
-
-def test_bond_types_take_no_features():
-    assert isinstance(
-        tiny("gine", TYPES).encoder.layers[0].convolution.bonds, BondEncoder
-    )
