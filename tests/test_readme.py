@@ -276,7 +276,7 @@ def but_numbers(text):
 
 # Up to four processes in each of five trainings; recipes, an extension and a table of
 # graphormer-train, which have tests of their own; twenty measurements, whose scripts
-# tests/test_speed.py imports.
+# tests/examples/test_speed.py imports.
 SLOW = """examples/multi_gpu/README.md examples/README.md examples/zinc/README.md
     examples/molhiv/README.md examples/extending/README.md examples/train/README.md
     examples/speed/README.md""".split()

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples/small_data"
+FOLDER = Path(__file__).parents[2] / "examples/small_data"
 sys.path.append(str(FOLDER))
 
 import contenders  # noqa: E402

@@ -19,7 +19,7 @@ from graphormer_plugin.models import build_model
 from support.golden import golden_state, load_golden
 from support.training import SMILES
 
-SPEED = Path(__file__).parents[1] / "examples" / "speed"
+SPEED = Path(__file__).parents[2] / "examples" / "speed"
 sys.path.append(str(SPEED))  # the scripts import each other
 SCRIPTS = {path.stem: importlib.import_module(path.stem) for path in SPEED.glob("*.py")}
 graph_size, many_graphs, many_targets, released_grpe, time_to_accuracy = (

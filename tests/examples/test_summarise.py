@@ -9,7 +9,7 @@ import record
 import summarise
 import tsv
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def result(value, seed=1, **more):
