@@ -11,7 +11,6 @@ from graphormer_plugin.modules import (
     CGTEncoder,
     CGTEncoderConfig,
     PairEncoder,
-    cgt_encoder,
     node_position,
     walk_powers,
 )
@@ -296,14 +295,8 @@ def test_pair_work_of_all_layers_is_done_once(monkeypatch):
         "_walk_powers",
         lambda *args: steps.append(args[1]) or powers(*args),
     )
-    linear = cgt_encoder.PairProjection.forward
-
-    def projected(*args):
-        pairs = linear(*args)
-        dense.append(pairs)
-        return pairs
-
-    monkeypatch.setattr(cgt_encoder.PairProjection, "forward", projected)
+    (projection,) = encoder.projections
+    projection.register_forward_hook(lambda module, args, out: dense.append(out))
     seen = []
     for layer in encoder.layers:
         layer.attention.register_forward_hook(

@@ -168,17 +168,6 @@ def test_equals_a_loop_over_the_equations(options, directed, rng):
 
 
 @torch.no_grad()
-def test_the_clamp_matters_in_these_tests(rng, monkeypatch):
-    encoder = make_encoder(no_edge_features=True)
-    for layer in encoder.layers:
-        layer.scores.query.weight *= 20
-    batch = make_batch(encoder, make_graphs(rng))
-    clamped = encoder(batch)
-    monkeypatch.setattr("graphormer_plugin.modules.edge_attention.CLAMP", 50.0)
-    assert (encoder(batch) - clamped).abs().max() > 1e-3
-
-
-@torch.no_grad()
 def test_parallel_edges_and_self_loops_count_in_both_forms():
     graph = undirected_graph(4, [(0, 1), (1, 2), (1, 2), (3, 3)])
     graph["lap_pe"] = np.zeros((4, 3), np.float32)
