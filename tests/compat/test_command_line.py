@@ -194,7 +194,7 @@ def test_amp_without_a_gpu_has_no_effect(caplog):
 )
 def test_a_text_that_fairseq_misreads(flag, text, refused):
     line = refused([*COMPLETE.split(), flag, text])
-    assert f"error: {flag} {text}: expected no ${{, no ??? alone and no" in line
+    assert f"error: {flag} {text}: expected no ${{" in line
 
 
 @pytest.mark.parametrize("text", ["a\\b\\\\c", "a'b", "'", "$x {y}", "\\ "])

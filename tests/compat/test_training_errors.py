@@ -56,7 +56,7 @@ def test_gradients_that_are_not_finite(train, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(L1Loss, "value_loss", wrong)
     line = line_of(capsys, lambda: train("run"))
-    assert "stops at update 1: gradients are Nan/Inf; its batch has 16 graphs" in line
+    assert "update 1: gradients" in line and "16 graphs" in line
     assert (tmp_path / "run/nonfinite_loss.npz").exists()
 
 

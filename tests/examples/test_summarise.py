@@ -209,7 +209,7 @@ def test_curves_of_the_table(tmp_path, monkeypatch):
 
     assert drawn("zinc") == [[3, 2.5, 1.5], [4], [6]]
     assert drawn("zinc/gat", "zinc/gin") == [[6], [3, 2.5, 1.5], [4]]
-    with pytest.raises(ValueError, match="zink is not a log, and .* has no mae of it"):
+    with pytest.raises(ValueError, match="zink is not a log"):
         drawn("zink")
     row |= {"metric": "accuracy", "recipe": "pattern/gin"}
     learning_curves.append(path, row, {"valid": [(10, 0.5), (20, 0.75)]})
