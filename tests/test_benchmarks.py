@@ -17,30 +17,29 @@ from support.training import TINY, USER_DIR, logged, on_two_processes, run
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 
+def train_words(folder, name, *more):
+    words = f"""--user-dir {USER_DIR} --data-root {folder} --prepare-workers 1 --cpu
+        --num-workers 0 --optimizer adam --lr 1e-2 --max-epoch 2
+        --save-dir {folder / name} --log-format json --no-progress-bar"""
+    return [*words.split(), *map(str, more)]
+
+
+def validate_words(folder, path, task, *more):
+    words = f"""--user-dir {USER_DIR} --task {task} --path {path} --batch-size 5
+        --log-format json --num-workers 0 --data-root {folder}"""
+    return [*words.split(), *map(str, more)]
+
+
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    def run_training(name, *more):
-        arguments = f"""
-            --user-dir {USER_DIR} --data-root {tmp_path} --prepare-workers 1
-            --num-workers 0 --optimizer adam --lr 1e-2 --max-epoch 2
-            --save-dir {tmp_path / name} --log-format json --no-progress-bar --cpu
-        """
-        arguments = [*arguments.split(), *(str(value) for value in more)]
-        return run(fairseq_train.cli_main, arguments, monkeypatch)
-
-    return run_training
+    main = fairseq_train.cli_main
+    return lambda *words: run(main, train_words(tmp_path, *words), monkeypatch)
 
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch):
-    def run_validation(path, task, *more):
-        arguments = ["--user-dir", USER_DIR, "--task", task, "--path", str(path)]
-        arguments += ["--batch-size", "5", "--log-format", "json", "--num-workers", "0"]
-        arguments += ["--data-root", str(tmp_path)]
-        arguments += [str(value) for value in more]
-        return run(fairseq_validate.cli_main, arguments, monkeypatch)
-
-    return run_validation
+    main = fairseq_validate.cli_main
+    return lambda *words: run(main, validate_words(tmp_path, *words), monkeypatch)
 
 
 GATED = "--arch gatedgcn --encoder-layers 3 --encoder-embed-dim 16 --virtual-node"
@@ -164,20 +163,13 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
     assert logged(text, "valid")[0]["valid_roc_auc"] == pytest.approx(best, abs=1e-3)
 
 
-def test_two_processes_rank_all_rows(validate, tmp_path):
-    labels = np.array([[float("O" in smiles)] for smiles in SMILES])
-    write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
-    arguments = f"""
-        fairseq_cli.train --user-dir {USER_DIR} --data-root {tmp_path}
-        --prepare-workers 1 --num-workers 0 --optimizer adam --lr 1e-2 --max-epoch 1
-        --save-dir {tmp_path} --log-format json --no-progress-bar
-        --task graph_prediction --dataset-name ogbg-molhiv --criterion binary_logloss
-        {TINY} --batch-size 8 --batch-size-valid 2 --best-checkpoint-metric roc_auc
-        --maximize-best-checkpoint-metric
-    """
+def test_two_processes_rank_all_rows(validate, molhiv, tmp_path):
     # 5 graphs to validate make three batches for two processes
-    trained = on_two_processes(*arguments.split())
-    checkpoint = tmp_path / "checkpoint_best.pt"
+    more = [*molhiv, "--max-epoch", 1, "--batch-size-valid", 2]
+    trained = on_two_processes(
+        "fairseq_cli.train", *train_words(tmp_path, "two", *more)
+    )
+    checkpoint = tmp_path / "two/checkpoint_best.pt"
     one = logged(validate(checkpoint, "graph_prediction"), "valid")[0]
     two = logged(trained, "valid")[0]
     for name in ("loss", "accuracy", "roc_auc", "ap"):
@@ -188,13 +180,11 @@ def test_two_processes_rank_all_rows(validate, tmp_path):
 
 def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
     """fairseq-validate says and writes what it does on one."""
-    arguments = ["--valid-subset", "valid,test", "--batch-size", str(batch_size)]
-    both = ["--user-dir", USER_DIR, "--task", task, "--path", str(checkpoint)]
-    both += ["--log-format", "json", "--num-workers", "0", *arguments]
-    both += ["--data-root", str(folder)]
-    one = validate(checkpoint, task, *arguments, "--results-path", folder / "one")
-    both += ["--results-path", str(folder / "two")]
-    two = on_two_processes("fairseq_cli.validate", *both)
+    words = [checkpoint, task, "--valid-subset", "valid,test"]
+    words += ["--batch-size", batch_size, "--results-path"]
+    one = validate(*words, folder / "one")
+    words = validate_words(folder, *words, folder / "two")
+    two = on_two_processes("fairseq_cli.validate", *words)
     for split in ("valid", "test"):
         (alone,), (together,) = logged(one, split), logged(two, split)
         assert together.keys() == alone.keys()
