@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
-from graphormer_plugin.data.chunk import CHUNK_ROWS, FeaturisedRows
+from graphormer_plugin.data.chunk import FeaturisedRows
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
-from graphormer_plugin.data.featurise import featurise_pieces
+from graphormer_plugin.data.featurise import featurise
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import build_model
@@ -32,11 +32,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     smiles = molecules.read_smiles(arguments)
-    starts = range(0, len(smiles), CHUNK_ROWS)
-    pieces = [smiles[start : start + CHUNK_ROWS] for start in starts]
-    rows = featurise_pieces(
-        ((list(range(len(piece))), piece) for piece in pieces), parse_any_smiles
-    )
+    rows = featurise(smiles, parse_any_smiles, workers=0, progress=False)
     graphs = FeaturisedRows.joined(list(rows)).chunk
     node_dims, bond_dims = feature_dims()
     schema = FeatureSchema(len(node_dims), node_dims=node_dims, bond_dims=bond_dims)
