@@ -30,7 +30,7 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.build import hash_of_rows
-from graphormer_plugin.data.datasets.csv_file import column_of_split, csv_dataset
+from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
 from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.descriptors import morgan_counts
@@ -70,7 +70,7 @@ def load(options: DatasetOptions) -> tuple[str, DatasetSource, str]:
     if source.splits is None:
         scaffolds = [murcko_scaffold(mol_of_any_smiles(s)) for s in source.smiles]
         source = dataclasses.replace(source, splits=scaffold_split(scaffolds))
-    column = column_of_split(open_table(home_path(options.name)), options)
+    column = find_split(open_table(home_path(options.name)), options)
     split = f"column:{column}" if column else f"{options.split or 'random'} split"
     return source.label, source, split
 

@@ -1,90 +1,137 @@
-"""Cells of tables: missing ones, numbers, and how a message shows one."""
+"""Cells of tables: which are missing, their numbers, and columns of them."""
 
+import array
 import functools
 import math
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.errors import counted
+
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 LARGEST = float(np.finfo(np.float32).max)  # number of a cell
 
 
-def is_missing(cell: str, patterns: Sequence[str] = ()) -> bool:
-    """Whether a cell says that there is no value.
-
-    Args:
-        cell: An empty one does, and the words of `MISSING` in any case.
-        patterns: Further words and numbers that do; see `matches`.
-    """
-    return cell.strip().lower() in MISSING or matches(cell, patterns)
-
-
 def matches(cell: str, patterns: Sequence[str]) -> bool:
-    """Whether a cell is one of some words, in any case, where ``*`` stands for any text, or
-    has the number of one: pandas writes -999 as -999.0."""
-    if not patterns:
-        return False
+    """Whether a cell is among some words, in any case, where ``*`` stands for any text, or
+    has the number of such a word: pandas writes -999 as -999.0."""
     words, numbers = _any_of(tuple(patterns))
     text = cell.strip().lower()
-    return bool(words.fullmatch(text) or numbers and _number(text) in numbers)
+    return bool(words.fullmatch(text) or numbers and _value(text) in numbers)
 
 
 @functools.cache
-def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[float]]:
-    """Pattern of any of them, and those that are numbers."""
+def _any_of(patterns: tuple[str, ...]) -> tuple[re.Pattern[str], frozenset[Any]]:
+    """Pattern that any of the words fits, and the numbers among the words."""
     words = (re.escape(pattern.lower()).replace(r"\*", ".*") for pattern in patterns)
-    numbers = (_number(pattern) for pattern in patterns)
-    found = frozenset(number for number in numbers if number is not None)
-    return re.compile("|".join(words), re.DOTALL), found
+    numbers = frozenset(map(_value, patterns)) - {None, math.nan}
+    return re.compile("|".join(words), re.DOTALL), numbers
 
 
-def _number(text: str) -> float | None:
-    """What a text says, None if it says no number."""
+def _value(cell: str) -> float | None:
+    """Number of a cell, be it too large for float32; `math.nan` where there is no value,
+    None for a word."""
+    text = cell.strip().lower()
+    if text in MISSING:
+        return math.nan
     try:
-        return _float(text)
+        number = float(text)
     except ValueError:
         return None
-
-
-def number_in(cell: str) -> float:
-    """Number of a cell, NaN for an empty one.
-
-    Raises:
-        ValueError: It is not a number, or not one that fits float32.
-    """
-    try:
-        number = _float(cell)
-    except ValueError:
-        raise ValueError(f"{shown(cell.strip())} is not a number") from None
-    if number is None:
-        return math.nan
-    if not abs(number) <= LARGEST:
-        raise ValueError(f"{shown(cell.strip())} is not a number that fits float32")
-    return number
+    # Python reads 1_000, and nobody writes so in a table; -nan is no missing cell.
+    return None if "_" in text or number != number else number
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell is empty or a number, also one that does not fit float32: its column
-    is one of numbers, and the cell an error to name."""
-    try:
-        _float(cell)
-    except ValueError:
-        return False
-    return True
+    """Whether a cell is empty or a number, be it too large for float32: then the column
+    has numbers, and the cell is wrong."""
+    return _value(cell) is not None
 
 
-def _float(cell: str) -> float | None:
-    """What a cell says, None if it is empty; ValueError where it is no number."""
-    text = cell.strip()
-    if is_missing(text):
-        return None
-    if "_" in text:  # Python's 1_000, and nobody's number in a table
-        raise ValueError(text)
-    return float(text)
+def number_in(cell: str) -> float:
+    """Number of a cell, NaN where there is no value: for an empty cell, nan, na, n/a, null
+    and none.
+
+    Raises:
+        ValueError: It is not a number, or too large for float32.
+    """
+    number = _value(cell)
+    if number is None or abs(number) > LARGEST:
+        fits = "" if number is None else " that fits float32"
+        raise ValueError(f"{shown(cell.strip())} is not a number{fits}")
+    return number
 
 
 def shown(text: str, limit: int = 80) -> str:
     """A cell in a message."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
+
+
+def is_index(name: str) -> bool:
+    """Whether a column has the name of an index."""
+    return re.fullmatch(INDEX, name.lower()) is not None
+
+
+class Column:
+    """Cells of a column, as numbers.
+
+    Attributes:
+        values: Number of each cell, NaN for words and for missing cells.
+        words: Rows of the cells that are not numbers, by their text.
+        missing: Texts of cells that the user's patterns call missing.
+    """
+
+    def __init__(self, name: str, patterns: Sequence[str] = ()) -> None:
+        self.name, self.patterns = name, patterns
+        self.values = array.array("d")
+        self.words: dict[str, list[int]] = {}
+        self.missing: set[str] = set()
+
+    def add(self, cell: str) -> None:
+        """Read the next cell."""
+        value = math.nan
+        if self.patterns and matches(cell, self.patterns):
+            self.missing.add(cell)
+        else:
+            try:
+                value = number_in(cell)
+            except ValueError:
+                self.words.setdefault(cell.strip(), []).append(len(self.values))
+        self.values.append(value)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether a cell is a number, be it too large for float32."""
+        return not np.isnan(self.values).all() or any(map(is_number, self.words))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether no cell is a word."""
+        return all(map(is_number, self.words))
+
+    def advice(self) -> str:
+        """How many cells are words, and what to do about them; empty without words."""
+        counts = [(len(rows), w) for w, rows in self.words.items() if not is_number(w)]
+        if not counts:
+            return ""
+        most = sorted(counts, key=lambda count: count[0], reverse=True)[:4]
+        words = ", ".join(shown(word, 20) for _, word in most)
+        dots = ", ..." * (len(counts) > 4)
+        total = counted(sum(count for count, _ in counts), "such cell")
+        return (
+            f" ({total}: {words}{dots}); correct them, or name missing ones with "
+            "--missing-labels, such as 'ND,>*'"
+        )
+
+    @property
+    def numbers_rows(self) -> bool:
+        """Whether numbers merely count the rows: an index by its name, as pandas writes
+        it, or 0, 1, 2, ... or 1, 2, 3, ..."""
+        count = np.arange(len(self.values))
+        return is_index(self.name) or any(
+            np.array_equal(self.values, count + n) for n in (0, 1)
+        )

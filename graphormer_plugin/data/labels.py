@@ -1,5 +1,6 @@
 """Labels of a store and their weights: number format, and the targets that they make."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -81,75 +82,38 @@ def describe_targets(
         if names:
             raise ValueError(f"no labels are given for target {names[0]!r}")
         return TargetSchema([], unit, kind, "graph", num_classes), 0
-    num_graphs, num_nodes = len(node_offset) - 1, int(node_offset[-1])
-    train = splits.get("train", np.arange(num_graphs))
-    if values.ndim == 1:
-        if len(values) != num_nodes:
-            raise ValueError(
-                f"node labels are given for {len(values)} of {num_nodes} nodes"
-            )
-        chosen = np.zeros(num_graphs, dtype=bool)
-        chosen[train] = True
-        training = np.repeat(chosen, np.diff(node_offset))
-        return _targets_of_nodes(values, names, unit, kind, num_classes, training)
-    if len(values) != num_graphs:
-        raise ValueError(f"targets are given for {len(values)} of {num_graphs} graphs")
-    if len(names) != values.shape[1]:
+    of_nodes = values.ndim == 1
+    labels = values[:, None] if of_nodes else values
+    real = labels.dtype.kind == "f"
+    ends = np.asarray(node_offset)
+    count, what = (int(ends[-1]), "nodes") if of_nodes else (len(ends) - 1, "graphs")
+    if len(labels) != count:
+        raise ValueError(f"labels are given for {len(labels)} of {count} {what}")
+    if labels.shape[1] != len(names):
         raise ValueError(
-            f"{len(names)} target names {names}, but {values.shape[1]} target columns"
+            f"{len(names)} target names {names}, but {labels.shape[1]} target columns"
         )
-    mean: list[float] = []
-    std: list[float] = []
-    if kind == "regression":
-        mean, std = target_statistics(values, train)
-    else:
-        found = _check_classes(values, 2 if kind == "binary" else num_classes)
-        num_classes = found if kind == "multiclass" else 0
-    schema = TargetSchema(names, unit, kind, "graph", num_classes, mean, std)
-    return schema, int(np.isnan(values).sum())
-
-
-def _targets_of_nodes(
-    values: np.ndarray,
-    names: list[str],
-    unit: str,
-    kind: str,
-    num_classes: int,
-    training: np.ndarray,
-) -> tuple[TargetSchema, int]:
-    real = values.dtype.kind == "f"
-    if kind == "binary":
+    if of_nodes and kind != ("regression" if real else "multiclass"):
         raise ValueError(
-            "labels of nodes cannot be binary: make them multiclass, with 2 classes"
+            f"labels of nodes are {'values' if real else 'classes'}: kind must be "
+            f"{'regression' if real else 'multiclass'}, not {kind}"
         )
-    if (kind == "regression") != real:
-        raise ValueError(
-            f"node labels are {'values' if real else 'classes'}: kind must be "
-            f"{'regression' if real else 'multiclass'}"
-        )
-    if not (~np.isnan(values) if real else values >= 0).any():
+    missing = np.isnan(labels) if real else labels < 0
+    if of_nodes and missing.all():
         raise ValueError("no node has a label")
-    if real:
-        mean, std = target_statistics(values[:, None], np.flatnonzero(training))
-        schema = TargetSchema(names, unit, kind, "node", 0, mean, std)
-        return schema, int(np.isnan(values).sum())
-    found = int(values.max()) + 1
-    if num_classes and found > num_classes:
-        raise ValueError(f"a node has label {found - 1}, expected 0..{num_classes - 1}")
-    num_classes = max(num_classes, found)
-    schema = TargetSchema(names, unit, kind, "node", num_classes)
-    return schema, int((values < 0).sum())
-
-
-def _check_classes(values: np.ndarray, num_classes: int) -> int:
-    """Number of classes of labels [G, C]; ValueError for anything but 0..classes-1."""
-    present = values[~np.isnan(values)]
-    wrong = (present < 0) | (present != np.floor(present))
-    if num_classes:
-        wrong |= present >= num_classes
-    if wrong.any():
-        limit = num_classes - 1 if num_classes else "classes - 1"
-        raise ValueError(
-            f"a label is {present[wrong][0]:g}, expected an integer 0..{limit}"
-        )
-    return num_classes or int(present.max(initial=0)) + 1
+    level = "node" if of_nodes else "graph"
+    known = num_classes if kind == "multiclass" else 0
+    targets = TargetSchema(names, unit, kind, level, known)
+    targets.check(labels)
+    if kind == "multiclass":
+        largest = int(np.max(labels, initial=0, where=~missing))
+        targets = dataclasses.replace(targets, num_classes=known or largest + 1)
+    if kind == "regression":
+        rows = splits.get("train", np.arange(len(ends) - 1))
+        if of_nodes:
+            training = np.zeros(len(ends) - 1, dtype=bool)
+            training[rows] = True
+            rows = np.flatnonzero(np.repeat(training, np.diff(ends)))
+        mean, std = target_statistics(labels, rows)
+        targets = dataclasses.replace(targets, mean=mean, std=std)
+    return targets, int(missing.sum())

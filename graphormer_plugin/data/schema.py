@@ -7,7 +7,7 @@ so that a pair of nodes carries one small integer.
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,50 +67,38 @@ class FeatureSchema:
     graph_std: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for values in (self.graph_mean, self.graph_std):
-            known = len(values) == len(self.graph_features)
-            if not known or not all(map(math.isfinite, values)):
-                raise ValueError(
-                    f"{len(self.graph_features)} features of graphs have mean "
-                    f"{self.graph_mean} and deviation {self.graph_std}"
-                )
-        if self.num_edge_features and self.bond_dims:
-            raise ValueError(
-                f"edges have {self.num_edge_features} real features and bond columns "
-                f"{self.bond_dims}, expected one of both"
-            )
-        _check_integers("num_node_features", [self.num_node_features], 0)
-        _check_integers("node_dims", self.node_dims or [])
-        _check_integers("bond_dims", self.bond_dims)
-        _check_integers("num_edge_features", [self.num_edge_features], 0)
-        if self.bond_table:
-            shape = np.array(self.bond_table, dtype=np.int64).shape
-            if shape != (len(self.bond_table), len(self.bond_dims)):
-                raise ValueError(
-                    f"bond_table has shape {list(shape)}, expected as many columns as "
-                    f"bond_dims {self.bond_dims}"
-                )
-            for row in self.bond_table:
-                if not all(0 <= v < dim for v, dim in zip(row, self.bond_dims)):
-                    raise ValueError(
-                        f"bond_table has row {row}, outside of bond_dims "
-                        f"{self.bond_dims}"
-                    )
+        _check_integers([self.num_node_features, self.num_edge_features], 0)
+        _check_integers([*(self.node_dims or []), *self.bond_dims], 1)
         if self.node_dims is not None and len(self.node_dims) != self.num_node_features:
             raise ValueError(
                 f"node_dims has {len(self.node_dims)} entries, expected "
                 f"num_node_features = {self.num_node_features}"
             )
-        product = math.prod(self.bond_dims)
-        if self.bond_table is None and product > MAX_RADIX_TYPES:
+        rows = self.bond_table or []
+        table = np.array(rows, np.int64).reshape(len(rows), len(self.bond_dims))
+        if ((table < 0) | (table >= self.bond_dims)).any():
+            raise ValueError(f"bond_table has rows outside of {self.bond_dims}")
+        types = math.prod(self.bond_dims)
+        if self.bond_table is None and types > MAX_RADIX_TYPES:
             raise ValueError(
-                f"bond_dims {self.bond_dims} make {product} combinations > "
+                f"bond_dims {self.bond_dims} make {types} combinations > "
                 f"{MAX_RADIX_TYPES}: bond_table is needed"
             )
         if self.num_bond_types > MAX_BOND_TYPES:
             raise ValueError(
                 f"{self.num_bond_types} bond types > {MAX_BOND_TYPES}; are the edge "
                 "features continuous? Give them as floats"
+            )
+        counts = {
+            len(v) for v in (self.graph_features, self.graph_mean, self.graph_std)
+        }
+        if (
+            len(counts) > 1
+            or not np.isfinite([*self.graph_mean, *self.graph_std]).all()
+        ):
+            raise ValueError(
+                f"{len(self.graph_features)} features of graphs have mean "
+                f"{self.graph_mean} and deviation {self.graph_std}"
             )
 
     @property
@@ -139,8 +127,6 @@ class FeatureSchema:
                 its range.
         """
         edge_attr = np.asarray(edge_attr)
-        if edge_attr.ndim == 1:
-            edge_attr = edge_attr[:, None]
         if not self.bond_dims:
             return np.ones(len(edge_attr), dtype=np.int64)
         if edge_attr.ndim != 2 or edge_attr.shape[1] != len(self.bond_dims):
@@ -156,16 +142,14 @@ class FeatureSchema:
                 known.get(tuple(row), self.num_bond_types) for row in rows.tolist()
             ]
             return np.array(types, dtype=np.int64)[inverse.reshape(-1)]
-        try:
-            return np.ravel_multi_index(tuple(edge_attr.T), self.bond_dims) + 1
-        except ValueError:
-            outside = (edge_attr < 0) | (edge_attr >= self.bond_dims)
-            column = outside.any(0).argmax()
-            wrong = edge_attr[outside[:, column].argmax(), column]
+        outside = (edge_attr < 0) | (edge_attr >= self.bond_dims)
+        if outside.any():
+            row, column = np.argwhere(outside)[0]
             raise ValueError(
-                f"edge_attr column {column} is {wrong}, expected "
+                f"edge_attr column {column} is {edge_attr[row, column]}, expected "
                 f"0..{self.bond_dims[column] - 1}"
-            ) from None
+            )
+        return np.ravel_multi_index(tuple(edge_attr.T), self.bond_dims) + 1
 
     def bond_columns(self) -> np.ndarray:
         """Table from bond type to bond columns.
@@ -247,34 +231,22 @@ class TargetSchema:
     class_names: list[list[str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.kind not in TARGET_KINDS:
+        for word, known in ((self.kind, TARGET_KINDS), (self.level, TARGET_LEVELS)):
+            if word not in known:
+                raise ValueError(f"targets are {word!r}, expected {'|'.join(known)}")
+        _check_integers([self.num_classes], 0)
+        scale = np.array([self.mean, self.std], np.float64)
+        lists = [values for values in (self.class_names, self.mean, self.std) if values]
+        if (
+            any(len(values) != len(self.names) for values in lists)
+            or not all(isinstance(text, str) for text in [self.unit, *self.names])
+            or not np.isfinite(scale).all()
+            or not (scale[1] > 0).all()
+        ):
             raise ValueError(
-                f"unknown target kind {self.kind!r}, expected {'|'.join(TARGET_KINDS)}"
+                f"targets {self.names} have unit {self.unit!r}, mean {self.mean}, "
+                f"deviation {self.std} and classes {self.class_names}"
             )
-        if self.level not in TARGET_LEVELS:
-            raise ValueError(
-                f"unknown target level {self.level!r}, "
-                f"expected {'|'.join(TARGET_LEVELS)}"
-            )
-        if not all(isinstance(text, str) for text in [self.unit, *self.names]):
-            raise ValueError(f"names {self.names} or unit {self.unit!r} are not text")
-        _check_integers("num_classes", [self.num_classes], 0)
-        if len(self.class_names) not in (0, len(self.names)):
-            raise ValueError(
-                f"class_names has {len(self.class_names)} lists, expected "
-                f"{len(self.names)} (targets)"
-            )
-        for name in ("mean", "std"):
-            values = getattr(self, name)
-            if len(values) not in (0, len(self.names)):
-                raise ValueError(
-                    f"{name} has {len(values)} values, expected {len(self.names)} "
-                    "(targets)"
-                )
-            if not all(map(math.isfinite, values)):
-                raise ValueError(f"{name} is {values}, expected finite numbers")
-        if self.std and min(self.std) <= 0:
-            raise ValueError(f"std is {self.std}, expected positive numbers")
 
     @property
     def num_outputs(self) -> int:
@@ -284,6 +256,44 @@ class TargetSchema:
     def classes_of(self, target: int) -> list[str]:
         """Names of the classes of a target; empty without names."""
         return self.class_names[target] if self.class_names else []
+
+    @property
+    def expected(self) -> str:
+        """What a label is, for messages."""
+        if self.kind == "regression":
+            return "a number that fits float32"
+        if self.kind == "binary":
+            return "0 or 1"
+        last = f"..{self.num_classes - 1}" if self.num_classes else ", 1, 2, ..."
+        return f"a class number 0{last}"
+
+    def first_wrong(self, labels: np.ndarray) -> tuple[int, int] | None:
+        """Row and column of the first label that is not `expected`; None if all are.
+
+        Args:
+            labels: Float [n, C], NaN where missing; or integers, of nodes, below 0 where
+                missing. Without ``num_classes``, a class may be any number.
+        """
+        if self.kind == "regression":
+            wrong = np.abs(labels) > np.finfo(np.float32).max
+        else:
+            count = 2 if self.kind == "binary" else self.num_classes or math.inf
+            wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= count)
+            wrong &= labels >= 0 if labels.dtype.kind == "i" else ~np.isnan(labels)
+        places = np.argwhere(wrong)
+        return (int(places[0, 0]), int(places[0, 1])) if len(places) else None
+
+    def check(self, labels: np.ndarray) -> None:
+        """Check labels, see `first_wrong`.
+
+        Raises:
+            ValueError: A label is wrong; names the target and the row.
+        """
+        if (place := self.first_wrong(labels)) is not None:
+            raise ValueError(
+                f"label {place[0]} of {self.names[place[1]]} is {labels[place]:g}, "
+                f"expected {self.expected}"
+            )
 
     def with_classes(self, names: Sequence[Sequence[str]]) -> "TargetSchema":
         """These targets with names of classes, at least one.
@@ -342,14 +352,12 @@ class TargetSchema:
         return cls(**values)
 
 
-def _check_integers(name: str, values: Sequence[Any], low: int = 1) -> None:
-    """Raises ValueError if one is not an integer from ``low`` to what int32 holds."""
+def _check_integers(values: Sequence[Any], low: int) -> None:
+    """Raises ValueError if a value is not an integer from ``low`` to what int32 holds."""
     for value in values:
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not low <= value <= MAX_RANGE:
-            raise ValueError(
-                f"{name} has {value!r}, expected an integer {low}..{MAX_RANGE}"
-            )
+            raise ValueError(f"{value!r}, expected an integer {low}..{MAX_RANGE}")
 
 
 def target_statistics(
@@ -380,23 +388,23 @@ def pooled_statistics(
     """
     means, stds = [], []
     for column in range(width):
-
-        def parts(column: int = column) -> Iterator[np.ndarray]:
-            for part in labels(column):
-                values = np.asarray(part, dtype=np.float64)
-                yield values[~np.isnan(values)]
-
         count = total = squares = 0.0
-        for values in parts():
+        for values in map(_present, labels(column)):
             count, total = count + len(values), total + values.sum()
         mean = float(total / count) if count else 0.0
-        for values in parts():
+        for values in map(_present, labels(column)):
             squares += ((values - mean) ** 2).sum()
         std = float(np.sqrt(squares / count)) if count else 0.0
         noise = np.finfo(np.float32).eps * abs(mean)
         means.append(mean)
         stds.append(std if std > noise else 1.0)
     return means, stds
+
+
+def _present(values: np.ndarray) -> np.ndarray:
+    """Labels that are not missing, as float64."""
+    values = np.asarray(values, np.float64)
+    return values[~np.isnan(values)]
 
 
 @functools.lru_cache(maxsize=64)

@@ -2,24 +2,21 @@
 
 import contextlib
 import csv
-import fnmatch
+import functools
 import gzip
 import itertools
-import re
 import stat
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
-from graphormer_plugin.data.cells import is_missing, is_number, shown
+from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 
-ALL = "all"
 SPLIT = "split"  # in any case; is a target only where it is named
-INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
@@ -27,18 +24,9 @@ GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
 GZIP_FREE = 1 << 26  # bytes that any .gz may have
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
-    *("name", "title", "compound", "compound_name", "molecule", "molecule_name"),
-    *(
-        "drug",
-        "drug_name",
-        "id",
-        "compound_id",
-        "mol_id",
-        "molecule_id",
-        "cas",
-        "chembl_id",
-    ),
-)
+    "name title compound compound_name molecule molecule_name drug drug_name id "
+    "compound_id mol_id molecule_id cas chembl_id"
+).split()
 
 
 class Table:
@@ -54,6 +42,7 @@ class Table:
 
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
     no_rows = "there are no rows below the header"
+    no_labels = ""  # what is in a file without labels, and what to do
 
     def __init__(self, path: Path, header: Sequence[str]) -> None:
         self.path = path
@@ -74,7 +63,7 @@ class Table:
     def rows_between(
         self, columns: Sequence[str], first: int, end: int | None
     ) -> Iterator[tuple[int, int, list[str]]]:
-        """Those of `rows` from ``first`` to before ``end``; None: to the last one."""
+        """The `rows` from ``first`` to before ``end``; None: to the last row."""
         return itertools.islice(self.rows(columns), first, end)
 
     def count(self) -> int:
@@ -95,176 +84,37 @@ class Table:
         """The SMILES column.
 
         Args:
-            asked: Its name; empty selects the one called smiles in any case, else the
-                only one with smiles in its name (canonical_smiles).
+            asked: Its name; empty selects the column called smiles in any case, else the
+                only column with smiles in its name (canonical_smiles).
         """
         if asked:
             return self.require(asked)
         lower = [name.lower() for name in self.header]
-        for found in (
+        for fits in (
             [name == "smiles" for name in lower],
             ["smiles" in name and not {";", "\t"} & {*name} for name in lower],
         ):
-            if sum(found) == 1:
-                return self.header[found.index(True)]
+            if sum(fits) == 1:
+                return self.header[fits.index(True)]
         raise DatasetError(
             f"{self.path}: which column has the SMILES? Name it with --smiles-column; "
             f"{self._has()}"
         )
 
     def find_name(self, smiles_column: str) -> list[str]:
-        """The column that names the molecules, in a list; empty without one.
+        """The column that names the molecules, in a list; empty without such a column.
 
         Args:
-            smiles_column: cannot be that column.
+            smiles_column: A column that does not count, whatever its name is.
         """
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
     def _has(self) -> str:
         hint = ""
-        if len(self.header) == 1 and any(mark in self.header[0] for mark in ";\t"):
+        if len(self.header) == 1 and {";", "\t"} & {*self.header[0]}:
             hint = " (cells must be separated by commas)"
-        return f"the header has {_listed(self.header)}{hint}"
-
-    def find_split(self, asked: str, others: Sequence[str]) -> str | None:
-        """The column of the split, or None.
-
-        Args:
-            asked: ``column:NAME`` names it, another word says to do without; empty: the
-                one called split in any case.
-            others: Columns that are named as something else.
-
-        Raises:
-            DatasetError: There is no such column, or more than one.
-        """
-        if asked.startswith("column:"):
-            return self.require(asked.removeprefix("column:"))
-        found = [n for n in self.header if n.lower() == SPLIT and n not in others]
-        if asked or not found:
-            return None
-        if len(found) > 1:
-            raise DatasetError(
-                f"{self.path}: which column has the split, {' or '.join(found)}? Name it "
-                f"with --split column:{found[0]}"
-            )
-        return found[0]
-
-    def free(self, taken: Sequence[str | None]) -> list[str]:
-        """Columns that can be targets without being named.
-
-        Args:
-            taken: Columns with another meaning.
-        """
-        return [n for n in self.header if n not in taken and n.lower() != SPLIT]
-
-    def remaining(self, taken: Sequence[str | None]) -> list[str]:
-        """The one column that can be the target if none is named.
-
-        Args:
-            taken: Columns with another meaning.
-
-        Raises:
-            DatasetError: There is not one, or it is called as their names or
-                numbers are.
-        """
-        others = self.free(taken)
-        if len(others) != 1:
-            raise DatasetError(
-                f"{self.path}: which columns are targets? Name them with "
-                f"--target-columns; there are {_listed(others)}"
-            )
-        name = others[0]
-        if not name:
-            raise DatasetError(
-                f"{self.path}: the only other column has no name; give it one if it is "
-                "the target"
-            )
-        if name.lower() in NAMES or re.fullmatch(INDEX, name.lower()):
-            raise DatasetError(
-                f"{self.path}: the only other column, {name!r}, is called as names or "
-                "numbers of molecules are; if it is the target, name it with "
-                "--target-columns"
-            )
-        return others
-
-    def select(
-        self,
-        asked: Sequence[str],
-        others: Sequence[str | None],
-        missing: Sequence[str] = (),
-    ) -> list[str]:
-        """Columns that names, patterns such as ``NR-*``, or ``all`` stand for.
-
-        Args:
-            asked: A pattern stands for the columns that it fits, ``all`` for those of
-                numbers. Names of molecules and numbers of rows are no numbers.
-            others: Columns that patterns and ``all`` never mean.
-            missing: See `is_missing`.
-
-        Raises:
-            DatasetError: There is no such column.
-        """
-        free = self.free(others)
-        found: list[str] = []
-        for name in asked:
-            if name in self.places:
-                fits = [name]
-            elif name == ALL:
-                fits = self._numeric(free, missing)
-            else:
-                fits = fnmatch.filter(free, name) or [self.require(name)]
-            found += (
-                fits if name in self.places else [f for f in fits if f not in found]
-            )
-        return found
-
-    def _numeric(self, columns: Sequence[str], missing: Sequence[str]) -> list[str]:
-        """Those of the columns that have numbers only."""
-        fits = {name: True for name in columns if name.lower() not in NAMES}
-        names = list(fits)
-        for _, _, cells in self.rows(names):
-            for name, cell in zip(names, cells, strict=True):
-                fits[name] &= is_number(cell) or is_missing(cell, missing)
-        found = [name for name in names if fits[name]]
-        numbering = self.row_numbers(found)
-        if len(numbering) == len(found):
-            but = f" but {_listed(numbering)}, which only numbers the rows"
-            but = but if numbering else ""
-            raise DatasetError(f"{self.path}: no column of numbers{but}")
-        return [name for name in found if name not in numbering]
-
-    def row_numbers(self, columns: Sequence[str]) -> list[str]:
-        """Those of the columns that merely number the rows: an index by its name, as
-        pandas writes it, or the numbers from 0 or 1 on."""
-        left = [(at, start) for at in range(len(columns)) for start in (0, 1)]
-        row = -1
-        for row, _, cells in self.rows(columns):
-            left = [
-                (at, start)
-                for at, start in left
-                if cells[at].strip() == str(row + start)
-                or is_number(cells[at])
-                and re.fullmatch(INDEX, columns[at].lower())
-            ]
-            if not left:
-                break
-        return list(dict.fromkeys(columns[at] for at, _ in left)) if row >= 0 else []
-
-    def warnings(self, asked: Sequence[str], taken: Sequence[str | None]) -> list[str]:
-        """Warning of a column that ``all`` leaves out.
-
-        Args:
-            asked: See `select`.
-            taken: Columns that are used.
-        """
-        if ALL not in asked or ALL in self.places:
-            return []
-        numbering = self.row_numbers(self.free(taken))
-        return numbering and [
-            f"--target-columns all leaves out {_listed(numbering)}, which only "
-            "numbers the rows; name it to predict it"
-        ]
+        return f"the header has {listed_columns(self.header)}{hint}"
 
 
 class CsvTable(Table):
@@ -285,7 +135,6 @@ class CsvTable(Table):
         self.path = path
         tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
         self.delimiter = "\t" if tabs else ","
-        check_expansion(path)
         _, header = next(self._lines(), (0, None))
         if header is None:
             raise DatasetError(f"{path}: the file is empty")
@@ -294,8 +143,7 @@ class CsvTable(Table):
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
         places = [self.places[name] for name in columns]
-        lines = self._lines()
-        next(lines)
+        lines = itertools.islice(self._lines(), 1, None)
         for row, (line, cells) in enumerate(lines):
             if len(cells) != len(self.header):
                 raise DatasetError(
@@ -306,60 +154,77 @@ class CsvTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line, cells) of all lines that are not blank."""
-        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
-        length = 0  # characters of the row so far, which may have several lines
+        with open_text(self.path) as lines:
+            reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+            try:
+                for cells in reader:
+                    if cells:
+                        yield reader.line_num, cells
+            except csv.Error as error:
+                raise DatasetError(
+                    f"{self.path}: line {reader.line_num}: {error}; check the quotes "
+                    "there and before"
+                ) from None
 
-        def lines(file: TextIO) -> Iterator[str]:
-            nonlocal length
-            while text := file.readline(LONGEST_ROW + 1 - length):
-                length += len(text)
-                if length > LONGEST_ROW:
-                    raise csv.Error(_too_long())
-                yield text
 
+@contextlib.contextmanager
+def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
+    """Lines of a text file in UTF-8, gzipped if it ends in ``.gz``.
+
+    Args:
+        path: Of the file.
+        errors: How bytes that are not UTF-8 are decoded, see `codecs`.
+
+    Raises:
+        DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
+            far more than a table does.
+    """
+    zipped = path.suffix.lower() == ".gz"
+    opener: Any = gzip.open if zipped else open
+    with readable(path):
+        if zipped:
+            stat = path.stat()
+            _check_expansion(path, stat.st_size, stat.st_mtime_ns)
         try:
-            with (
-                readable(self.path),
-                opener(self.path, "rt", encoding="utf-8-sig", newline="") as file,
-            ):
-                reader = csv.reader(lines(file), delimiter=self.delimiter, strict=True)
-                try:
-                    for cells in reader:
-                        length = 0
-                        if cells:
-                            yield reader.line_num, cells
-                except csv.Error as error:
-                    line = reader.line_num + (length > LONGEST_ROW)  # not counted yet
-                    raise DatasetError(
-                        f"{self.path}: line {line}: {error}; check the quotes there and "
-                        "before"
-                    ) from None
+            with opener(
+                path, "rt", encoding="utf-8-sig", errors=errors, newline=""
+            ) as file:
+                yield _lines(path, file)
         except UnicodeDecodeError:
-            with opener(self.path, "rb") as file:
-                blocks = iter(lambda: file.readline(LONGEST_ROW), b"")
-                line = next(n for n, text in enumerate(blocks, 1) if not _is_utf8(text))
-            raise DatasetError(
-                f"{self.path}: line {line} is not UTF-8 text; save the table in "
-                "UTF-8"
-            ) from None
+            with opener(path, "rb") as file:
+                wrong = (text.decode(errors="ignore").encode() != text for text in file)
+                line = next(n for n, is_wrong in enumerate(wrong, 1) if is_wrong)
+            raise _not_utf8(path, line) from None
 
 
-def text_lines(path: Path, file: TextIO) -> Iterator[tuple[int, str]]:
-    """Yields (number from 1, line); DatasetError for one that is too long, no text, or
-    that of UTF-16."""
+def _lines(path: Path, file: IO[str]) -> Iterator[str]:
     lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
     for number, line in enumerate(lines, 1):
         if len(line) > LONGEST_ROW:
-            raise DatasetError(f"{path}: line {number}: {_too_long()}")
-        if "\0" in line:
             raise DatasetError(
-                f"{path}: line {number} is not UTF-8 text; save it in UTF-8"
+                f"{path}: line {number}: a row of more than {LONGEST_ROW:,} characters"
             )
-        yield number, line
+        if "\0" in line:  # UTF-16 that was decoded with another handler of errors
+            raise _not_utf8(path, number)
+        yield line
 
 
-def _too_long() -> str:
-    return f"a row of more than {LONGEST_ROW:,} characters"
+def _not_utf8(path: Path, line: int) -> DatasetError:
+    return DatasetError(f"{path}: line {line} is not UTF-8 text; save it in UTF-8")
+
+
+@functools.lru_cache(maxsize=64)
+def _check_expansion(path: Path, size: int, changed: int) -> None:
+    """Raises DatasetError for a .gz that expands to far more than a table does; looks once
+    at a file of that size and time of change."""
+    limit = max(GZIP_FREE, GZIP_RATIO * size)
+    with gzip.open(path) as file:
+        while file.read(1 << 20):
+            if file.tell() > limit:
+                raise DatasetError(
+                    f"{path} expands to more than {limit:,} bytes, {GZIP_RATIO} times "
+                    "its size; gunzip it if that is right"
+                )
 
 
 @contextlib.contextmanager
@@ -379,32 +244,7 @@ def readable(path: Path) -> Iterator[None]:
         raise DatasetError(f"{path}: {error.strerror}") from None
 
 
-def check_expansion(path: Path) -> None:
-    """Raises DatasetError for a .gz that expands to far more than a table does."""
-    if path.suffix.lower() != ".gz":
-        return
-    with readable(path):
-        limit, total = max(GZIP_FREE, GZIP_RATIO * path.stat().st_size), 0
-        with gzip.open(path) as file:
-            while block := file.read(1 << 20):
-                total += len(block)
-                if total > limit:
-                    raise DatasetError(
-                        f"{path} expands to more than {limit:,} bytes, {GZIP_RATIO} "
-                        "times its size; gunzip it if that is right"
-                    )
-
-
-def _is_utf8(text: bytes) -> bool:
-    try:
-        text.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _listed(names: Sequence[str], limit: int = 12) -> str:
-    if not names:
-        return "no other column"
-    more = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(shown(name) for name in names[:limit]) + more
+def listed_columns(names: Sequence[str], limit: int = 12) -> str:
+    """Names of columns in a message."""
+    others = f", and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(map(shown, names[:limit])) + others or "no other column"

@@ -2,13 +2,12 @@
 
 import codecs
 import csv
-import gzip
 import itertools
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
@@ -18,13 +17,7 @@ from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.parquet_table import ParquetTable, write_parquet
-from graphormer_plugin.data.table import (
-    CsvTable,
-    Table,
-    check_expansion,
-    readable,
-    text_lines,
-)
+from graphormer_plugin.data.table import CsvTable, Table, open_text
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -33,8 +26,8 @@ MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20
 ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
 READABLE = (
-    *(".csv", ".csv.gz", ".tsv", ".tsv.gz"),
-    *(".sdf", ".sdf.gz", ".smi", ".smi.gz", ".parquet"),
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".sdf", ".sdf.gz"),
+    *(".smi", ".smi.gz", ".parquet"),
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # tables, but not for us to read
@@ -93,21 +86,6 @@ def open_table(path: Path) -> Table:
     return CsvTable(path)
 
 
-def open_labelled(path: Path) -> Table:
-    """The same, for what needs labels.
-
-    Raises:
-        DatasetError: It cannot be read, or has none.
-    """
-    table = open_table(path)
-    if isinstance(table, SmilesTable):
-        raise DatasetError(
-            f"{path}: such a file has SMILES and names, no labels; save them as CSV "
-            "with a header"
-        )
-    return table
-
-
 class SdfTable(Table):
     """An SDF file: a column of SMILES, one of titles if there are some, and its data items.
 
@@ -126,8 +104,6 @@ class SdfTable(Table):
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with readable(path):
-            check_expansion(path)
         names: dict[str, None] = {}
         titles = False
         for _, record in self.records():
@@ -138,7 +114,7 @@ class SdfTable(Table):
         for name in names:
             if name.lower() in made:
                 free = (f"{name}_{number}" for number in itertools.count(2))
-                self._columns[name] = next(one for one in free if one not in names)
+                self._columns[name] = next(new for new in free if new not in names)
         self._has_titles = titles
         super().__init__(path, [*made, *self._columns.values()])
 
@@ -153,33 +129,26 @@ class SdfTable(Table):
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line of the file from 1, lines without the last one)."""
-        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
-        try:
-            with opener(
-                self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252
-            ) as file:
-                record: list[str] = []
-                number = start = 1
-                for number, line in text_lines(self.path, file):
-                    if line.startswith(END_OF_RECORD):
-                        yield start, record
-                        record, start = [], number + 1
-                    else:
-                        record.append(line.rstrip("\r\n"))
-                if any(line.strip() for line in record):
-                    raise DatasetError(
-                        f"{self.path}: the record of line {start} does not end "
-                        f"({END_OF_RECORD} is missing)"
-                    )
-        except (gzip.BadGzipFile, EOFError) as error:
-            raise DatasetError(f"{self.path}: {error}") from None
-        except OSError as error:
-            raise DatasetError(f"{self.path}: {error.strerror}") from None
+        record: list[str] = []
+        number = start = 1
+        with open_text(self.path, WINDOWS_1252) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.startswith(END_OF_RECORD):
+                    yield start, record
+                    record, start = [], number + 1
+                else:
+                    record.append(line.rstrip("\r\n"))
+        if any(line.strip() for line in record):
+            raise DatasetError(
+                f"{self.path}: the record of line {start} does not end "
+                f"({END_OF_RECORD} is missing)"
+            )
 
 
 class SmilesTable(Table):
-    """A file of SMILES: in each line one, and perhaps a name after it. A first line whose
-    SMILES is the word smiles is a heading, and a line that begins with a tab has none.
+    """A file of SMILES: each line has a SMILES, and perhaps a name after it. A first line
+    whose SMILES is the word smiles is a heading; a line that begins with a tab has a name
+    only.
 
     Args:
         path: File; gzipped if it ends in ``.gz``.
@@ -189,10 +158,10 @@ class SmilesTable(Table):
     """
 
     no_rows = "there are no molecules"
+    no_labels = "SMILES and names, no labels; save them as CSV with a header"
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        check_expansion(path)
         has_names = any(name for _, _, name in self._lines())
         super().__init__(path, ["smiles", *(["name"] if has_names else [])])
 
@@ -203,23 +172,15 @@ class SmilesTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, str, str]]:
         """Yields (line, SMILES, name) of all lines that are not blank."""
-        opener: Any = gzip.open if self.path.suffix.lower() == ".gz" else open
-        with (
-            readable(self.path),
-            opener(self.path, "rt", encoding="utf-8-sig", errors=WINDOWS_1252) as file,
-        ):
-            for line, text in text_lines(self.path, file):
-                # A tab before the name and nothing before the tab: no SMILES.
+        with open_text(self.path, WINDOWS_1252) as lines:
+            for line, text in enumerate(lines, 1):
                 cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)
                 smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])
                 heading = smiles.lower() if line == 1 else ""
                 if heading.startswith(("smiles,", "smiles;")):
-                    how = "let its name end in .csv"
-                    if heading.startswith("smiles;"):
-                        how = "save it with commas as .csv"
                     raise DatasetError(
                         f"{self.path}: a table with the heading {shown(text.strip())}; "
-                        f"{how}"
+                        "save it with commas, with a name that ends in .csv"
                     )
                 if (smiles or name) and heading != "smiles":
                     yield line, smiles, name
@@ -233,23 +194,21 @@ def title(record: Sequence[str]) -> str:
 def items(record: Sequence[str]) -> dict[str, str]:
     """Data items of a record; the lines of a value are joined by blanks, and so are the
     values of items of one name, but for equal ones."""
-    found: dict[str, dict[str, None]] = {}
+    values: dict[str, dict[str, None]] = {}
     lines = iter(record)
     for line in lines:
         match = ITEM.match(line)
         if match:
             name = (match[1] or match[2]).strip()
-            value = itertools.takewhile(str.strip, lines)
-            text = " ".join(part.strip() for part in value)
-            found.setdefault(name, {})[text] = None
-    return {name: " ".join(filter(None, texts)) for name, texts in found.items()}
+            parts = itertools.takewhile(str.strip, lines)
+            text = " ".join(part.strip() for part in parts)
+            values.setdefault(name, {})[text] = None
+    return {name: " ".join(filter(None, texts)) for name, texts in values.items()}
 
 
 def smiles_of_record(record: Sequence[str]) -> str:
     """SMILES of a record's mol block; empty if RDKit refuses it."""
-    ends = [
-        number for number, line in enumerate(record) if line.startswith(END_OF_BLOCK)
-    ]
+    ends = [at for at, line in enumerate(record) if line.startswith(END_OF_BLOCK)]
     if not ends:
         return ""
     with rdBase.BlockLogs():
@@ -268,10 +227,9 @@ def write_table(
 ) -> None:
     """Write the rows of a CSV file in the format that the name of the output says.
 
-    SDF repeats the records of an SDF input, with the new columns as data items; of other
-    inputs the molecules are drawn anew, with all columns as items. Parquet has the columns
-    of a Parquet input in their types, those of other inputs as text, and a null in place
-    of an empty new cell.
+    SDF repeats the records of an SDF input, with the new columns as data items; for other
+    inputs the molecules are drawn anew, with all columns as items. Parquet keeps the types
+    of a Parquet input; columns of other inputs are text, and an empty new cell is null.
 
     Args:
         source: CSV with the columns of ``table``, then new ones.
@@ -288,27 +246,21 @@ def write_table(
         return
     with open(source, encoding="utf-8", newline="") as file:
         rows = csv.reader(file)
-        header = next(rows)
         if suffix == ".sdf":
             with atomic_write(output, "w", encoding="utf-8") as out:
-                write_sdf(rows, header, out, table, column, first)
+                _write_sdf(rows, out, table, column, first)
         else:
-            write_csv(output, itertools.chain([header], rows), delimiter="\t")
+            write_csv(output, rows, delimiter="\t")
 
 
-def write_sdf(
-    rows: Iterator[list[str]],
-    header: Sequence[str],
-    out: IO[str],
-    table: Table,
-    column: str,
-    first_row: int,
+def _write_sdf(
+    rows: Iterator[list[str]], out: IO[str], table: Table, column: str, first_row: int
 ) -> None:
-    """SDF of the rows of a CSV file; see `write_table`."""
-    first = len(table.header) if isinstance(table, SdfTable) else 0
+    header, first = next(rows), 0
     names = table.find_name(column)
     records = itertools.repeat(None)
     if isinstance(table, SdfTable):
+        first = len(table.header)
         records = itertools.islice(table.records(), first_row, None)
     for cells, record in zip(rows, records):
         values = dict(zip(header, cells, strict=True))

@@ -1,18 +1,17 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from graphormer_plugin.criterions.class_weights import given_weights
-from graphormer_plugin.data.cells import is_missing, is_number, shown
+from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.classes import check_numbers
-from graphormer_plugin.data.datasets.csv_file import column_of_split, read_labels
+from graphormer_plugin.data.datasets.csv_file import find_split, read_labels
 from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
@@ -20,9 +19,8 @@ from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import splits_of_graphs
-from graphormer_plugin.data.table import NAMES
 from graphormer_plugin.data.table import Table as InputTable
-from graphormer_plugin.data.table_formats import open_labelled
+from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.columns import class_word
 
@@ -84,14 +82,12 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    table = open_labelled(home_path(settings.table))
+    table = open_table(home_path(settings.table))
     options = find_options(table, settings)
-    read = read_labels(table, options, keep_others=True)
-    source = read.source
+    find_kind = not settings.target_kind
+    read = read_labels(table, options, explore=True, find_kind=find_kind)
+    source, kind = read.source, read.source.kind
     labels = np.asarray(source.targets, np.float64)
-    kind = options.target_kind
-    if not settings.target_kind and kind == "regression":
-        kind = kind_of_numbers(labels, source.target_names, options.name)
     rows: list[int] = []
     scaffolds: list[str] = []
     keys: list[int] = []
@@ -163,17 +159,11 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
 
 
 def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
-    """How to read a table: the settings, and for each of these that is not given:
-
-    - split: a column called split, in any case, unless another option names it or says
-      how to split; else ``scaffold``
-    - targets: the only column that is left, or the only column of numbers that neither
-      names molecules nor numbers the rows
-    - kind: binary for two words; ``regression`` stands for numbers of either kind
+    """How to read a table: the settings, and where they do not say how to split: a column
+    called split, in any case, unless another option names it; else ``scaffold``.
 
     Raises:
-        DatasetError: There is no single candidate for the target, or a target has more
-            than two words, each twice on average.
+        DatasetError: There is no such column, or more than one.
     """
     options = DatasetOptions(
         name=settings.table,
@@ -185,48 +175,9 @@ def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
     )
     column = None
     if not settings.folds and not settings.ratios:
-        column = column_of_split(table, options)
+        column = find_split(table, options)
     split = f"column:{column}" if column else settings.split or "scaffold"
-    options = dataclasses.replace(options, split=split)
-    if options.target_columns and settings.target_kind:
-        return options
-    special = [options.smiles_column, column]
-    named = (options.weight_column, *options.extra_columns)
-    special += [table.require(name) for name in named if name]
-    missing, names = options.missing_labels, table.free(special)
-    if options.target_columns:
-        names = table.select(options.target_columns, special, missing)
-    words: dict[str, Counter[str]] = {name: Counter() for name in names}
-    for _, _, cells in table.rows(names):
-        for name, cell in zip(names, cells, strict=True):
-            if not is_missing(cell, missing):
-                words[name]["" if is_number(cell) else cell.strip()] += 1
-    if not options.target_columns:
-        numeric = [name for name in names if words[name].keys() == {""}]
-        numeric = [name for name in numeric if name.lower() not in NAMES]
-        numbering = table.row_numbers(numeric)
-        numeric = [name for name in numeric if name not in numbering]
-        names = numeric if len(numeric) == 1 else table.remaining(special)
-        options = dataclasses.replace(options, target_columns=names)
-    if settings.target_kind:
-        return options
-    counts = [words[name] for name in names]
-    has_numbers, classes = any("" in count for count in counts), options.class_names
-    for name, count in zip(names, counts, strict=True):
-        repeated = 2 < len(count) <= count.total() / 2 and "" not in count
-        if repeated and not classes:
-            raise DatasetError(
-                f"{table.path}: column {name!r} has {len(count)} words "
-                f"({listed(sorted(count))}); for classes give --target-kind "
-                "multiclass, and name missing labels with --missing-labels"
-            )
-    kind = "regression"
-    if any(count.keys() - {""} for count in counts) and (classes or not has_numbers):
-        if (len(classes) or max(map(len, counts))) == 2:
-            kind = "binary"
-        elif classes:
-            kind = "multiclass"
-    return dataclasses.replace(options, target_kind=kind)
+    return dataclasses.replace(options, split=split)
 
 
 def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
@@ -236,19 +187,3 @@ def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
         for name, column in zip(targets.names, labels.T, strict=True)
         if len(np.unique(column[~np.isnan(column)])) < 2
     ]
-
-
-def kind_of_numbers(labels: np.ndarray, names: Sequence[str], path: str) -> str:
-    """``binary`` for labels [n, T] of 0 and 1, else ``regression``.
-
-    Raises:
-        DatasetError: Some columns have other numbers than 0 and 1, and some do not.
-    """
-    is_class = (np.isnan(labels) | np.isin(labels, (0, 1))).all(0)
-    if is_class.all() or not is_class.any():
-        return "binary" if is_class.all() else "regression"
-    classes, numbers = (np.array(names)[at] for at in (is_class, ~is_class))
-    raise DatasetError(
-        f"{path}: only 0 and 1 in {listed(classes)}, other numbers in {listed(numbers)}: "
-        "train them apart, or give --target-kind regression"
-    )

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from graphormer_plugin.data.datasets.csv_file import number_of
+from graphormer_plugin.data.cells import number_in
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.table import Table
 from graphormer_plugin.inference.columns import free_names, prediction_columns
@@ -239,9 +239,7 @@ class TableRun:
         extra = np.full((len(rows.cells), len(self.extra_places)), np.nan)
         for row, cells in enumerate(rows.cells):
             try:
-                extra[row] = [
-                    number_of(cells[at], "regression") for at in self.extra_places
-                ]
+                extra[row] = [number_in(cells[at]) for at in self.extra_places]
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra

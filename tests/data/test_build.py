@@ -126,7 +126,7 @@ class TestSources:
             (dict(targets=[1, 2, np.inf, 4]), "target 0 of graph 2 is inf, expected"),
             (dict(targets=[1, 2, 1e39, 4]), "that fits float32"),
             (dict(target_names=["a", "b"]), "2 target names"),
-            (dict(targets=[0, 1, 2, 1], kind="binary"), r"a label is 2, expected"),
+            (dict(targets=[0, 1, 2, 1], kind="binary"), r"label 2 of y is 2, expected"),
             (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
             (
                 dict(graph_features=["a"], graph_values=np.ones((5, 1))),

@@ -227,15 +227,15 @@ class TestBadGraphs:
             (dict(splits={"../train": [0]}), "must be a plain word"),
             (dict(target=np.zeros((2, 1))), "given for 2 of 6 graphs"),
             (dict(target_names=["a", "b"]), "2 target names"),
-            (dict(kind="binary"), "a label is .*, expected an integer 0..1"),
-            (dict(kind="multiclass"), "a label is .*, expected an integer"),
+            (dict(kind="binary"), "label 0 of gap is .*, expected 0 or 1"),
+            (dict(kind="multiclass"), "label 0 of gap is .*, expected a class number"),
             (
                 dict(kind="multiclass", target=TRIPLE, class_names=[["a", "b"]]),
                 r"2 names \['a', 'b'\] for 3 classes",
             ),
             (
                 dict(kind="multiclass", target=TRIPLE, class_names=[["a"] * 3, ["u"]]),
-                r"class_names has 2 lists, expected 1 \(targets\)",
+                r".*deviation .* and classes",
             ),
         ],
     )
@@ -250,7 +250,7 @@ class TestBadGraphs:
     @pytest.mark.parametrize(
         ("kind", "label", "message"),
         [
-            ("binary", 1, "labels of nodes cannot be binary"),
+            ("binary", 1, "kind must be multiclass, not binary"),
             ("multiclass", -1, "no node has a label"),
             ("regression", np.nan, "no node has a label"),
         ],

@@ -168,13 +168,10 @@ def test_text_of_other_encodings_is_refused(tmp_path, name):
         open_table(path)
 
 
-@pytest.mark.parametrize(
-    "heading, advice",
-    [("SMILES,y", "let its name end in .csv"), ("smiles;y", "save it with commas as")],
-)
-def test_a_csv_with_the_name_of_a_smi(tmp_path, heading, advice):
+@pytest.mark.parametrize("heading", ["SMILES,y", "smiles;y"])
+def test_a_csv_with_the_name_of_a_smi(tmp_path, heading):
     (tmp_path / "few.smi").write_text(f"{heading}\nCCO,1\n")
-    with pytest.raises(DatasetError, match=f"heading '{heading}'; {advice}"):
+    with pytest.raises(DatasetError, match=f"heading '{heading}'; save it with commas"):
         open_table(tmp_path / "few.smi")
 
 

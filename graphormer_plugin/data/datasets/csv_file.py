@@ -1,9 +1,8 @@
 """Molecules and targets from any table with a column of SMILES, and from SDF files."""
 
 import array
+import fnmatch
 import logging
-import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.cells import (
-    is_missing,
+    Column,
+    is_index,
     is_number,
     matches,
     number_in,
@@ -20,23 +20,21 @@ from graphormer_plugin.data.cells import (
 )
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.classes import class_order
-from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.table import Table, readable
-from graphormer_plugin.data.table_formats import open_labelled, open_table, stem
+from graphormer_plugin.data.table import NAMES, SPLIT, Table, listed_columns, readable
+from graphormer_plugin.data.table_formats import open_table, stem
 
 logger = logging.getLogger(__name__)
 
+ALL = "all"  # in --target-columns: all columns of numbers
 _SPLIT_NAMES = {
-    "train": "train",
-    "training": "train",
-    "valid": "valid",
-    "validation": "valid",
-    "val": "valid",
-    "dev": "valid",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
     "test": "test",
 }
 
@@ -53,8 +51,8 @@ def _csv_content(options: DatasetOptions) -> dict[str, Any]:
 
 
 def table_digest(options: DatasetOptions) -> str:
-    """Hash of a table that is the same for all its shards; that of a Parquet file is one
-    of its footer.
+    """Hash of a table that is the same for all its shards: of a text its content, of
+    Parquet its footers.
 
     Raises:
         DatasetError: It cannot be read.
@@ -62,18 +60,6 @@ def table_digest(options: DatasetOptions) -> str:
     path = home_path(options.name)
     with readable(path):
         return open_table(path).digest(0, 0)
-
-
-def column_of_split(table: Table, options: DatasetOptions) -> str | None:
-    """Column that has the split, or None. One called split is not where an option names
-    it as something else.
-
-    Raises:
-        DatasetError: There is no such column, or more than one.
-    """
-    named = (options.smiles_column, options.weight_column)
-    more = (*options.target_columns, *options.extra_columns)
-    return table.find_split(options.split, (*named, *more))
 
 
 def has_split_column(options: DatasetOptions) -> bool:
@@ -84,7 +70,221 @@ def has_split_column(options: DatasetOptions) -> bool:
     path = home_path(options.name)
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
-    return column_of_split(open_table(path), options) is not None
+    return find_split(open_table(path), options) is not None
+
+
+def find_split(table: Table, options: DatasetOptions) -> str | None:
+    """The column of the split, or None: the column that ``--split column:NAME`` names; by
+    default the column called split in any case, unless an option names it as something
+    else.
+
+    Raises:
+        DatasetError: There is no such column, or more than one.
+    """
+    if options.split.startswith("column:"):
+        return table.require(options.split.removeprefix("column:"))
+    named = {options.smiles_column, options.weight_column}
+    named |= {*options.target_columns, *options.extra_columns}
+    names = [n for n in table.header if n.lower() == SPLIT and n not in named]
+    if options.split or not names:
+        return None
+    if len(names) > 1:
+        raise DatasetError(
+            f"{table.path}: which column has the split, {' or '.join(names)}? Name it "
+            f"with --split column:{names[0]}"
+        )
+    return names[0]
+
+
+class Roles:
+    """Which column of a table is what.
+
+    Attributes:
+        smiles: Column of the SMILES.
+        split: Column of the split, or None.
+        extras: Columns of numbers that models read beside the molecule.
+        weight: Column of the weights in a list, which is empty without weights.
+        free: Columns that can be targets without being named.
+        candidates: Targets, and columns that may turn out to be targets when they are
+            read: all columns for ``all``, and where ``explore`` leaves the choice open.
+
+    Raises:
+        DatasetError: There is no such column, or more than one; or a target is named
+            twice.
+    """
+
+    def __init__(self, table: Table, options: DatasetOptions, explore: bool) -> None:
+        self.table, self.asked = table, options.target_columns
+        self.smiles = table.find_smiles(options.smiles_column)
+        self.split = find_split(table, options)
+        self.extras = [table.require(name) for name in options.extra_columns]
+        self.weight = [table.require(n) for n in [options.weight_column] if n]
+        taken = {self.smiles, self.split, *self.extras, *self.weight}
+        self.free = [n for n in table.header if n not in taken and n.lower() != SPLIT]
+        self.names_all = ALL in self.asked and ALL not in table.places
+        self.open = explore and not self.asked
+        if self.asked:
+            unnamed = [name for name in self.free if name.lower() not in NAMES]
+            self.candidates = self.targets(unnamed)
+        else:
+            self.candidates = self.free if explore else self.only()
+
+    def targets(self, all_numbers: Sequence[str]) -> list[str]:
+        """Columns that the names, patterns such as ``NR-*``, and ``all`` stand for.
+
+        Args:
+            all_numbers: Columns that ``all`` stands for.
+
+        Raises:
+            DatasetError: There is no such column, or it is named twice.
+        """
+        names: list[str] = []
+        for asked in self.asked:
+            if asked in self.table.places:
+                names.append(asked)
+                continue
+            fits = fnmatch.filter(self.free, asked) or [asked]
+            fits = all_numbers if asked == ALL else map(self.table.require, fits)
+            names += [name for name in fits if name not in names]
+        if len({*names}) < len(names):
+            raise DatasetError(
+                f"{self.table.path}: a target column is named twice: {names}"
+            )
+        if both := {*names} & {*self.extras}:
+            raise DatasetError(
+                f"{self.table.path}: {min(both)!r} is a target and in --extra-columns"
+            )
+        return names
+
+    def only(self) -> list[str]:
+        """The only column that can be the target if none is named.
+
+        Raises:
+            DatasetError: There is no single candidate, or its name is that of an
+                identifier (id, name, index).
+        """
+        if len(self.free) != 1:
+            raise DatasetError(
+                f"{self.table.path}: which columns are targets? Name them with "
+                f"--target-columns; there are {listed_columns(self.free)}"
+            )
+        name = self.free[0]
+        if name.lower() in NAMES or is_index(name):
+            raise DatasetError(
+                f"{self.table.path}: the only other column, {name!r}, is called as names "
+                "or numbers of molecules are; if it is the target, name it with "
+                "--target-columns"
+            )
+        return self.free
+
+
+class Rows:
+    """Cells of a table, read once.
+
+    Args:
+        table: An open table.
+        roles: Which column is what.
+        options: Of the table.
+        part: First row, and the row after the last; None: all rows.
+        others: Columns whose cells are kept as they are.
+
+    Raises:
+        DatasetError: There are no rows, or a row has no SMILES or no split.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        roles: Roles,
+        options: DatasetOptions,
+        part: tuple[int, int | None] = (0, None),
+        others: Sequence[str] = (),
+    ) -> None:
+        self.table, self.first = table, part[0]
+        self.smiles: list[str] = []
+        self.cells: list[list[str]] = []
+        self.splits: dict[str, list[int]] = {}
+        self.lines = array.array("q")
+        columns = [Column(name) for name in (*roles.extras, *roles.weight)]
+        columns += [Column(name, options.missing_labels) for name in roles.candidates]
+        self.columns = {column.name: column for column in columns}
+        split = [roles.split] if roles.split else []
+        names = [roles.smiles, *(column.name for column in columns), *split]
+        for row, line, cells in table.rows_between([*names, *others], *part):
+            self.lines.append(line)
+            self.smiles.append(cells[0].strip())
+            if not self.smiles[-1] and not options.skip_invalid:
+                text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
+                raise self.error(row - self.first, roles.smiles, text)
+            for column, cell in zip(columns, cells[1:]):
+                column.add(cell)
+            if roles.split:
+                word = cells[len(names) - 1]
+                name = _SPLIT_NAMES.get(word.strip().lower(), "")
+                self.splits.setdefault(name, []).append(row - self.first)
+                if not name:
+                    text = (
+                        f"{shown(word)} is not a split, expected train|valid|test; "
+                        "--split random and scaffold do not read it"
+                    )
+                    raise self.error(row - self.first, roles.split, text)
+            if others:
+                self.cells.append(cells[len(names) :])
+        if not self.smiles:
+            text = table.no_rows if part == (0, None) else "no rows in this shard"
+            raise DatasetError(f"{table.path}: {text}")
+
+    def error(self, row: int, column: str, text: object) -> DatasetError:
+        """Error of a cell.
+
+        Args:
+            row: From 0, the first row that was read.
+            column: Name of the column.
+            text: Of the error.
+        """
+        where = f"row {self.first + row} (line {self.lines[row]}), column {column!r}"
+        return DatasetError(f"{self.table.path}: {where}: {text}")
+
+    def numbers(self, name: str, advice: str = "") -> np.ndarray:
+        """Numbers of a column, float [rows].
+
+        Args:
+            name: Of the column.
+            advice: Added to an error.
+
+        Raises:
+            DatasetError: A cell is not a number.
+        """
+        column = self.columns[name]
+        for text, rows in column.words.items():
+            try:
+                number_in(text)
+            except ValueError as error:
+                raise self.error(rows[0], name, f"{error}{advice}") from None
+        return np.array(column.values)
+
+    def classes(
+        self, name: str, kind: str, asked: Sequence[str]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Labels of a target [rows], and the names of its classes if it has words.
+
+        Raises:
+            DatasetError: see `class_order`.
+        """
+        column = self.columns[name]
+        # Somebody may mean a number with 1,5 or 1_000.
+        plain = (word.replace(",", ".").replace("_", "") for word in column.words)
+        numeric = column.has_numbers or any(map(is_number, plain))
+        if kind == "regression" or numeric or not column.words:
+            return self.numbers(name, column.advice()), []
+        try:
+            names = class_order(column.words, kind, asked)
+        except ValueError as error:
+            raise DatasetError(f"{self.table.path}: column {name!r}: {error}") from None
+        values = np.array(column.values)
+        for number, word in enumerate(names):
+            values[column.words.get(word, [])] = number
+        return values, names
 
 
 @dataclass(frozen=True)
@@ -111,155 +311,187 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
         DatasetError: see `read_labels`.
     """
     path = home_path(options.name)
-    labels = read_labels(open_labelled(path), options)
+    labels = read_labels(open_table(path), options)
     for text in labels.warnings:
         logger.warning("%s: %s", path, text)
     return labels.source
 
 
 def read_labels(
-    table: Table, options: DatasetOptions, keep_others: bool = False
+    table: Table,
+    options: DatasetOptions,
+    explore: bool = False,
+    find_kind: bool = False,
 ) -> Labels:
-    """Read the rows of a table once.
+    """Read the rows of a table, or of its shard.
 
-    Only the columns of ``all`` and the rows of a shard are counted before. Missing
-    targets are empty cells, nan, na, n/a, null or none (in any case). Row numbers count
-    data rows from 0, as in predictions; errors also give the line of the file, from 1.
-    With a shard, only its rows are read.
+    A file is read once. It is read once more before, to hash it, where a store is looked
+    for; SDF and .smi to find their columns; and for a shard, to count its rows and to
+    find the columns of ``all``.
+
+    Missing targets are empty cells, nan, na, n/a, null or none (in any case). Row numbers
+    count data rows from 0, as in predictions; errors also give the line of the file, from
+    1.
 
     Args:
         table: An open table.
         options: Which columns are read, and how.
-        keep_others: Keep the cells of columns that no option uses.
+        explore: Take the only column of numbers as target if none is named, and keep the
+            cells of columns that no option uses.
+        find_kind: Find the kind of the targets, in place of the kind of the options.
 
     Raises:
         DatasetError: The file cannot be read, or a header, row or cell is wrong; one
             line that names file, row and column.
     """
-    path = table.path
-    smiles_column = table.find_smiles(options.smiles_column)
-    split_column = column_of_split(table, options)
-    weight_column = None
-    if options.weight_column:
-        weight_column = table.require(options.weight_column)
-    extras = [table.require(name) for name in options.extra_columns]
-    special = [smiles_column, split_column, weight_column, *extras]
-    missing = options.missing_labels
-    targets = table.select(options.target_columns, special, missing)
-    if not options.target_columns:
-        targets = table.remaining(special)
-    if len(set(targets)) != len(targets):
-        raise DatasetError(f"{path}: a target column is named twice: {list(targets)}")
-    columns = [_Column(name, options.target_kind) for name in targets]
-    if both := {*targets} & {*extras}:
-        raise DatasetError(f"{path}: {min(both)!r} is a target and in --extra-columns")
-    used = {smiles_column, split_column, *targets}
-    others = [name for name in table.header if name not in used]
-    marks = [name for name in (split_column, weight_column) if name]
-    read = [smiles_column, *targets, *extras, *marks]
-    width = len(read)
-    smiles: list[str] = []
-    kept: list[list[str]] = []
-    values, weights, numbers = (array.array("d") for _ in range(3))
-    rows_of: dict[str, list[int]] = {}
-    unmatched = [*missing] if options.shard.is_whole else []
-    problem: _WrongLabels | None = None
-    first, end = 0, None
-    if not options.shard.is_whole:
-        first, end = options.shard.rows(table.count())
-    read += others if keep_others else []
-    for row, line, cells in table.rows_between(read, first, end):
-
-        def fail(name: str, text: object) -> DatasetError:
-            where = f"{path}: row {row} (line {line}), column {name!r}"  # noqa: B023
-            return DatasetError(f"{where}: {text}")
-
-        if problem is not None:  # only the other wrong cells of its column count
-            problem.add(cells[problem.place])
-            continue
-        if not cells[0].strip() and not options.skip_invalid:
-            text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
-            raise fail(smiles_column, text)
-        smiles.append(cells[0].strip())
-        for place, column in enumerate(columns, 1):
-            cell = cells[place]
-            unmatched = [word for word in unmatched if not matches(cell, (word,))]
-            try:
-                gone = missing and is_missing(cell, missing)
-                values.append(math.nan if gone else column.value(cell))
-            except ValueError as error:
-                wrong = fail(column.name, error)
-                if is_number(cell):
-                    raise wrong from None
-                problem = _WrongLabels(wrong, place, missing)
-                problem.add(cell)
-                break
-        if problem is not None:
-            continue
-        for name, cell in zip(extras, cells[1 + len(targets) :]):
-            try:
-                numbers.append(number_of(cell, "regression"))
-            except ValueError as error:
-                raise fail(name, error) from None
-        if split_column:
-            word = cells[1 + len(targets) + len(extras)]
-            split = _SPLIT_NAMES.get(word.strip().lower())
-            if split is None:
-                raise fail(
-                    split_column,
-                    f"{shown(word)} is not a split, expected train|valid|test; --split "
-                    "random and scaffold do not read it",
-                )
-            rows_of.setdefault(split, []).append(row - first)
-        if weight_column:
-            try:
-                weights.append(_weight(cells[width - 1]))
-            except ValueError as error:
-                raise fail(weight_column, error) from None
-        kept.append(cells[width:])
-    if problem is not None:
-        raise problem.error()
-    if not smiles:
-        whole = options.shard.is_whole
-        text = table.no_rows if whole else "there are no rows in this shard"
-        raise DatasetError(f"{path}: {text}")
-    if weight_column and options.shard.is_whole and not any(weights):
-        raise DatasetError(f"{path}: all weights in column {weight_column!r} are 0")
-    target = np.array(values).reshape(len(smiles), len(targets))
+    path, whole = table.path, options.shard.is_whole
+    if table.no_labels:
+        raise DatasetError(f"{path}: {table.no_labels}")
+    roles = Roles(table, options, explore)
+    part = (0, None) if whole else options.shard.rows(table.count())
+    others = [n for n in table.header if n not in (roles.smiles, roles.split)]
+    rows = Rows(table, roles, options, part, others if explore else ())
+    judged = rows
+    if roles.names_all and not whole:
+        judged = Rows(table, roles, options)
+    names, counting = _choose_targets(roles, judged)
+    columns = [rows.columns[name] for name in names]
+    kind = _found_kind(path, columns, options) if find_kind else options.target_kind
+    if kind == "multiclass" and len(names) != 1:
+        raise DatasetError(f"{path}: a multiclass target is one column, got {names}")
+    found = [rows.classes(name, kind, options.class_names) for name in names]
+    target = np.stack([values for values, _ in found], axis=1)
+    words = [classes for _, classes in found]
     if np.isnan(target).all():
-        raise DatasetError(f"{path}: columns {list(targets)} have no label at all")
-    if options.target_kind == "multiclass" and len(targets) != 1:
-        raise DatasetError(
-            f"{path}: a multiclass target is one column, got {list(targets)}"
-        )
-    for number, column in enumerate(columns):
-        try:
-            target[:, number] = column.numbered(target[:, number], options.class_names)
-        except ValueError as error:
-            raise DatasetError(f"{path}: column {column.name!r}: {error}") from None
-    if options.class_names and not any(column.classes for column in columns):
+        raise DatasetError(f"{path}: columns {names} have no label at all")
+    if options.class_names and not any(words):
         raise DatasetError(f"{path}: --class-names is for targets that are words")
+    schema = TargetSchema(names, kind=kind)
+    if (wrong := schema.first_wrong(target)) is not None:
+        row, column = wrong
+        text = f"{target[wrong]:g} is no label, expected {schema.expected}"
+        raise rows.error(row, names[column], text)
+    extras = [rows.numbers(name) for name in roles.extras]
     source = DatasetSource(
-        smiles=smiles,
+        smiles=rows.smiles,
         targets=target,
-        splits=_splits(path, first, len(smiles), options, split_column, rows_of),
-        target_names=list(targets),
+        splits=_splits(rows, roles, options),
+        target_names=names,
         unit=options.target_unit,
-        kind=options.target_kind,
-        class_names=[column.classes for column in columns],
-        weights=np.array(weights) if weight_column else None,
-        graph_features=extras,
-        graph_values=np.array(numbers).reshape(len(smiles), len(extras)),
+        kind=kind,
+        class_names=words,
+        weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
+        graph_features=roles.extras,
+        graph_values=np.array(extras).T.reshape(len(target), len(extras)),
         label=stem(path),
-        first_row=first,
+        first_row=rows.first,
     )
-    taken = [*filter(None, special), *targets]
-    warnings = table.warnings(options.target_columns, taken)
-    warnings += [
-        f"--missing-labels {word!r} fits no cell of {listed(targets)}"
-        for word in unmatched
+    warnings = [
+        f"--target-columns all leaves out {listed_columns(counting)}, which only numbers "
+        "the rows; name it to predict it"
     ]
-    return Labels(source, warnings, others, kept)
+    unmatched = [
+        f"--missing-labels {word!r} fits no cell of {listed(names)}"
+        for word in options.missing_labels
+        if not any(matches(cell, (word,)) for c in columns for cell in c.missing)
+    ]
+    keep = [at for at, name in enumerate(others) if name not in names]
+    return Labels(
+        source,
+        warnings[: bool(counting)] + unmatched * whole,
+        [others[at] for at in keep],
+        [[cells[at] for at in keep] for cells in rows.cells],
+    )
+
+
+def _choose_targets(roles: Roles, rows: Rows) -> tuple[list[str], list[str]]:
+    """Names of the targets, and of columns that ``all`` leaves out."""
+    columns = [rows.columns[n] for n in roles.candidates if n.lower() not in NAMES]
+    numeric = [column for column in columns if column.is_numeric]
+    counting = [column.name for column in numeric if column.numbers_rows]
+    left = [column for column in numeric if column.name not in counting]
+    if roles.names_all:
+        free = [column.name for column in left if column.name in roles.free]
+        if not free:
+            but = f" but {listed_columns(counting)}, which only numbers the rows"
+            raise DatasetError(
+                f"{rows.table.path}: no column of numbers{but if counting else ''}"
+            )
+        return roles.targets(free), [n for n in counting if n not in roles.asked]
+    if roles.open:
+        names = [column.name for column in left if column.has_numbers]
+        return (names if len(names) == 1 else roles.only()), []
+    return roles.candidates, []
+
+
+def _found_kind(path: Path, columns: Sequence[Column], options: DatasetOptions) -> str:
+    """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
+    as ``--class-names`` has, else regression.
+
+    Raises:
+        DatasetError: A target has more than two words, each twice on average; or some
+            columns have other numbers than 0 and 1, and some do not.
+    """
+    asked = options.class_names
+    numbers = any(column.has_numbers for column in columns)
+    for column in columns:
+        cells = sum(map(len, column.words.values()))
+        several = 2 < len(column.words) <= cells / 2 and not column.has_numbers
+        if several and not asked:
+            raise DatasetError(
+                f"{path}: column {column.name!r} has {len(column.words)} words "
+                f"({listed(sorted(column.words))}); for classes give --target-kind "
+                "multiclass, and name missing labels with --missing-labels"
+            )
+    if not all(column.is_numeric for column in columns):
+        if numbers and not asked:
+            return "regression"  # the words are mistakes
+        most = len(asked) or max(len(column.words) for column in columns)
+        return "binary" if most == 2 else "multiclass" if asked else "regression"
+    truths: dict[bool, list[str]] = {True: [], False: []}
+    for column in columns:
+        values = {*np.unique(column.values).tolist()}
+        truths[{x for x in values if x == x} <= {0.0, 1.0}].append(column.name)
+    if all(truths.values()):
+        raise DatasetError(
+            f"{path}: only 0 and 1 in {listed(truths[True])}, other numbers in "
+            f"{listed(truths[False])}: train them apart, or give --target-kind regression"
+        )
+    return "binary" if truths[True] else "regression"
+
+
+def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
+    """Weights of the rows in the loss; DatasetError for a wrong cell, and for zeros."""
+    weights = rows.numbers(name)
+    if (wrong := np.flatnonzero(~(weights >= 0))).size:
+        raise rows.error(wrong[0], name, "a weight is a number, 0 or more")
+    if whole and not weights.any():
+        raise DatasetError(f"{rows.table.path}: all weights in column {name!r} are 0")
+    return weights
+
+
+def _splits(
+    rows: Rows, roles: Roles, options: DatasetOptions
+) -> dict[str, np.ndarray] | None:
+    """Rows by split; None for a split that needs the molecules."""
+    path, whole, count = rows.table.path, options.shard.is_whole, len(rows.smiles)
+    if roles.split:
+        for name in ("train", "valid"):
+            if whole and name not in rows.splits:
+                raise DatasetError(
+                    f"{path}: no rows in split {name} (column {roles.split!r}); mark them "
+                    f"with the word {name}, or give --split random or scaffold"
+                )
+        splits = {**rows.splits, "train": rows.splits.get("train", [])}
+        return {name: np.array(numbers, np.int64) for name, numbers in splits.items()}
+    if options.split == "scaffold":
+        return None
+    if not whole:
+        return random_split_of_rows(rows.first, count, options.seed)
+    try:
+        return random_split(count, options.seed)
+    except DatasetError as error:
+        raise DatasetError(f"{path}: {error}") from None
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
@@ -281,139 +513,3 @@ CSV = RegisteredDataset(
     options=RECORDED,
     content=_csv_content,
 )
-
-
-def _splits(
-    path: Path,
-    first: int,
-    rows: int,
-    options: DatasetOptions,
-    column: str | None,
-    rows_of: dict[str, list[int]],
-) -> dict[str, np.ndarray] | None:
-    """Rows by split; None for a split that needs the molecules."""
-    if column:
-        for name in ("train", "valid"):
-            if name not in rows_of and options.shard.is_whole:
-                raise DatasetError(
-                    f"{path}: no rows in split {name} (column {column!r}); mark them "
-                    f"with the word {name}, or give --split random or scaffold"
-                )
-        rows_of.setdefault("train", [])  # a shard may have none
-        return {name: np.array(rows_of[name], np.int64) for name in rows_of}
-    if options.split == "scaffold":
-        return None
-    if not options.shard.is_whole:
-        return random_split_of_rows(first, rows, options.seed)
-    try:
-        return random_split(rows, options.seed)
-    except DatasetError as error:
-        raise DatasetError(f"{path}: {error}") from None
-
-
-class _WrongLabels:
-    """Cells of a target that are no numbers.
-
-    Args:
-        first: The error of the first of them.
-        place: Of the column among those that are read.
-        missing: See `is_missing`.
-    """
-
-    def __init__(self, first: DatasetError, place: int, missing: Sequence[str]) -> None:
-        self.first, self.place, self.missing = first, place, missing
-        self.words: Counter[str] = Counter()
-
-    def add(self, cell: str) -> None:
-        """Count a cell of the column."""
-        if not is_number(cell) and not is_missing(cell, self.missing):
-            self.words[cell.strip()] += 1
-
-    def error(self) -> DatasetError:
-        """The first error, how many such cells there are, and what to do about them."""
-        words = ", ".join(shown(word, 20) for word, _ in self.words.most_common(4))
-        dots = ", ..." * (len(self.words) > 4)
-        return DatasetError(
-            f"{self.first} ({counted(self.words.total(), 'such cell')}: {words}{dots}); "
-            "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
-        )
-
-
-class _Column:
-    """A target column: numbers, or words that name classes.
-
-    Args:
-        name: Of the column.
-        kind: Of the targets; only classes can be words.
-    """
-
-    def __init__(self, name: str, kind: str) -> None:
-        self.name = name
-        self.kind = kind
-        self.words: dict[str, int] = {}
-        self.has_numbers = False
-        self.classes: list[str] = []
-
-    def value(self, cell: str) -> float:
-        """A cell's number, or that of its word, in the order in which words come.
-
-        Raises:
-            ValueError: It is wrong, or words and numbers are mixed.
-        """
-        word = cell.strip()
-        try:
-            number = number_of(word, self.kind)
-        except ValueError:
-            if self.kind == "regression" or self.has_numbers or _is_like_a_number(word):
-                raise
-            return self.words.setdefault(word, len(self.words))
-        if not math.isnan(number):
-            if self.words:
-                raise ValueError(f"{word!r} is a number, above are words")
-            self.has_numbers = True
-        return number
-
-    def numbered(self, values: np.ndarray, asked: Sequence[str]) -> np.ndarray:
-        """The values with the words in the order of the classes, which become
-        `classes`.
-
-        Raises:
-            ValueError: see `class_order`.
-        """
-        if not self.words:
-            return values
-        self.classes = class_order(self.words, self.kind, asked)
-        place = np.array([self.classes.index(word) for word in self.words] + [math.nan])
-        return place[np.where(np.isnan(values), -1, values).astype(int)]
-
-
-def _is_like_a_number(word: str) -> bool:
-    """Whether somebody meant a number: 2, or 1,5, or 1_000."""
-    try:
-        float(word.replace(",", ".").replace("_", ""))
-    except ValueError:
-        return False
-    return True
-
-
-def number_of(cell: str, kind: str) -> float:
-    """Number of a cell, NaN for an empty one.
-
-    Raises:
-        ValueError: it is none, or not one of the kind.
-    """
-    number, text = number_in(cell), cell.strip()
-    if math.isnan(number):
-        return number
-    if kind == "binary" and number not in (0, 1):
-        raise ValueError(f"{shown(text)} is neither 0 nor 1")
-    if kind == "multiclass" and (number < 0 or number != int(number)):
-        raise ValueError(f"{shown(text)} is not a class number")
-    return number
-
-
-def _weight(cell: str) -> float:
-    number = number_of(cell, "regression")
-    if not number >= 0:
-        raise ValueError(f"{cell.strip()!r} is not a weight, expected 0 or more")
-    return number
