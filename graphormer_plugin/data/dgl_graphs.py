@@ -5,30 +5,18 @@ features of nodes and edges, but looks for them among their names and finds none
 are read. Floats count where there are no integers.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from graphormer_plugin.data.pyg_graphs import MappedGraphs
 
-class DglGraphs:
-    """A dataset of DGL as PyG's graphs, each converted on access.
 
-    Args:
-        dataset: Has a length; its items are a graph and a label.
-    """
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __iter__(self) -> Iterator[SimpleNamespace]:
-        for number in range(len(self)):
-            graph, label = self.dataset[number]
-            yield pyg_graph(graph, label)
+def dgl_graphs(dataset: Any) -> MappedGraphs:
+    """A dataset of DGL, whose items are a graph and a label, as PyG's graphs."""
+    return MappedGraphs(dataset, lambda item: pyg_graph(*item))
 
 
 def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
@@ -51,15 +39,15 @@ def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
     )
 
 
-def _features(columns: Mapping[str, Any], rows: int) -> np.ndarray | None:
+def _features(named: Mapping[str, Any], rows: int) -> np.ndarray | None:
     """Integers [rows, columns], or floats where there are none; None: no features."""
     if not rows:
         return None
-    arrays = [_array(columns[name]).reshape(rows, -1) for name in sorted(columns)]
+    arrays = [_array(named[name]).reshape(rows, -1) for name in sorted(named)]
     for kinds in ("iub", "f"):
-        found = [array for array in arrays if array.dtype.kind in kinds]
-        if found:
-            return np.concatenate(found, axis=1)
+        columns = [array for array in arrays if array.dtype.kind in kinds]
+        if columns:
+            return np.concatenate(columns, axis=1)
     return None
 
 

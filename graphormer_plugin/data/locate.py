@@ -105,10 +105,10 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
             f".sdf or .parquet file, or one of: {names}"
         )
     dataset = DATASETS[options.name]
-    open_to_others = dataset.any_source or dataset.resolve is not None
-    if options.source not in ("", dataset.source) and not open_to_others:
+    sources = dataset.sources
+    if options.source and sources and options.source.partition(":")[0] not in sources:
         raise DatasetError(
-            f"dataset {options.name!r} comes from {dataset.source!r}, not from "
+            f"dataset {options.name!r} comes from {'|'.join(sources)}, not from "
             f"{options.source!r}"
         )
     return dataset
@@ -132,5 +132,5 @@ def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
     dataset = find_dataset(options)
     if dataset is csv_file.CSV:
         return csv_file.molecules_of(options)
-    found = None if dataset.any_source else dataset.load(options).smiles
-    return ([], []) if found is None else (["smiles"], [[text] for text in found])
+    smiles = dataset.load(options).smiles if dataset.sources else None
+    return ([], []) if smiles is None else (["smiles"], [[text] for text in smiles])

@@ -1,14 +1,32 @@
 """From PyG graphs to chunks of a store."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
 from graphormer_plugin.data.chunk import CHUNK_ROWS, GraphChunk
-from graphormer_plugin.data.errors import DatasetError, one_line_of
+from graphormer_plugin.data.errors import DatasetError, counted, one_line_of
+
+
+class MappedGraphs:
+    """Graphs that are made of the items of a sequence, each on access.
+
+    Args:
+        items: Has a length, and items by number.
+        graph: Function of an item.
+    """
+
+    def __init__(self, items: Any, graph: Callable[[Any], Any]) -> None:
+        self.items, self.graph = items, graph
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self.graph(self.items[number]) for number in range(len(self)))
 
 
 def chunks_of_graphs(
@@ -27,8 +45,8 @@ def chunks_of_graphs(
             are features), ``edge_index`` [2, E], and where wanted ``edge_attr`` [E] or
             [E, columns], ``y`` (a number or C numbers; at node level classes or values
             [n]) and ``pos`` [n, 3]. All graphs have the same columns. Features of edges are
-            numbers where they are floats, and those of the first `CHUNK_ROWS` graphs
-            have fractions among them; else categories.
+            numbers where they are floats, and the first `CHUNK_ROWS` graphs have
+            fractions among them; else categories.
         level: ``graph`` or ``node``: what ``y`` labels.
         values: At node level, labels are values, not classes.
         with_target: Whether ``y`` is required.
@@ -42,9 +60,8 @@ def chunks_of_graphs(
     bar = tqdm(
         graphs, total=total, desc=description, unit="graph", disable=not progress
     )
-    # Number and arrays of graph 0, and of the first graph with edges.
-    first: tuple[int, dict[str, np.ndarray]] | None = None
-    first_with_edges: tuple[int, dict[str, np.ndarray]] | None = None
+    # The first graph that has columns, whose columns all others must have.
+    first: dict[str, tuple[int, str]] = {}
     edge_kind = _EdgeKind()
     numbered = enumerate(bar)
     while True:
@@ -55,19 +72,18 @@ def chunks_of_graphs(
         parts = []
         for number, data in block:
             part = _arrays(data, number, level, values, with_target)
-            first = first or (number, part)
-            _check_same_columns(part, number, ("x", "target", "pos"), *first)
-            if part["edge_index"].size:
-                first_with_edges = first_with_edges or (number, part)
-                _check_same_columns(part, number, ("edge_attr",), *first_with_edges)
+            names = ["x", "target", "pos"]
+            names += ["edge_attr"] if part["edge_index"].size else []
+            for name in names:
+                kind = _columns(part.get(name), name)
+                other, wanted = first.setdefault(name, (number, kind))
+                if kind != wanted:
+                    raise DatasetError(
+                        f"graph {number}: {'y' if name == 'target' else name} has {kind}, "
+                        f"but graph {other} has {wanted}"
+                    )
             parts.append(part)
-        edge_kind.settle(
-            {
-                number: part
-                for (number, _), part in zip(block, parts)
-                if "edge_attr" in part
-            }
-        )
+        edge_kind.settle(block[0][0], parts)
         joined = {
             name: np.concatenate([part[name] for part in parts if name in part])
             for name in ("x", "edge_attr", "target", "pos")
@@ -83,79 +99,71 @@ def chunks_of_graphs(
         yield chunk
 
 
+def _columns(array: np.ndarray | None, name: str) -> str:
+    """What graphs must have in common, for messages."""
+    if array is None:
+        return "no values"
+    kind = " of floats" if name == "x" and array.dtype.kind == "f" else ""
+    return f"{counted(array.shape[1] if array.ndim > 1 else 1, 'column')}{kind}"
+
+
 def _arrays(
     data: Any, number: int, level: str, values: bool, with_target: bool
 ) -> dict[str, np.ndarray]:
-    """Arrays of one graph in the shapes of a `GraphChunk`, which checks their values."""
+    """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
 
-    def fail(text: str) -> DatasetError:
-        return DatasetError(f"graph {number}: {text}")
+    def require(is_right: bool, name: str, expected: str) -> None:
+        if not is_right:
+            array = arrays[name]
+            raise DatasetError(
+                f"graph {number}: {name} has shape {list(array.shape)} and dtype "
+                f"{array.dtype}, expected {expected}"
+            )
 
-    def get(name: str) -> np.ndarray | None:
+    arrays = {}
+    for name in ("x", "edge_index", "edge_attr", "y", "pos"):
         value = getattr(data, name, None)
-        if value is None:
-            return None
-        if hasattr(value, "detach"):
-            value = value.detach().cpu().numpy()
-        array = np.asarray(value)
-        if array.dtype.kind not in "iubf":
-            raise fail(f"{name} has dtype {array.dtype}, expected numbers")
-        return array
-
-    x, edge_index = get("x"), get("edge_index")
-    if x is None:
-        raise fail(f"{type(data).__name__} has no x; give every node a feature")
-    if edge_index is None:
-        raise fail(f"{type(data).__name__} has no edge_index; give an empty [2, 0]")
+        if value is None or name == "y" and not with_target:
+            if name in ("x", "edge_index", "y")[: 2 + with_target]:
+                raise DatasetError(
+                    f"graph {number}: {type(data).__name__} has no {name}"
+                )
+            continue
+        value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+        arrays[name] = np.asarray(value)
+        require(arrays[name].dtype.kind in "iubf", name, "numbers")
+    x, edge_index = arrays["x"], arrays["edge_index"]
     x = x[:, None] if x.ndim == 1 else x
-    if x.ndim != 2 or x.shape[0] < 1:
-        raise fail(f"x has shape {list(x.shape)}, expected [nodes >= 1, features]")
+    require(x.ndim == 2 and len(x) > 0, "x", "[nodes >= 1, features]")
     if edge_index.size == 0:
         edge_index = np.zeros((2, 0), dtype=np.int64)
-    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
-        raise fail(f"edge_index has shape {list(edge_index.shape)}, expected [2, E]")
-    if edge_index.dtype.kind not in "iu":
-        raise fail(f"edge_index has dtype {edge_index.dtype}, expected integers")
+    is_index = edge_index.ndim == 2 and len(edge_index) == 2
+    require(is_index and edge_index.dtype.kind in "iu", "edge_index", "[2, E] integers")
     edges = edge_index.shape[1]
     result = {"x": x, "edge_index": edge_index}
-
-    edge_attr = get("edge_attr")
-    if edge_attr is not None and (edges or len(edge_attr)):
-        edge_attr = edge_attr[:, None] if edge_attr.ndim == 1 else edge_attr
-        if edge_attr.ndim != 2 or len(edge_attr) != edges:
-            raise fail(
-                f"edge_attr has shape {list(edge_attr.shape)}, "
-                f"expected [{edges}, columns]"
-            )
-        result["edge_attr"] = edge_attr
-
-    y = get("y") if with_target else None
-    if with_target and y is None:
-        raise fail(f"{type(data).__name__} has no y")
-    if y is not None and level == "node":
-        y = y.reshape(-1)
-        if len(y) != len(x) or (not values and y.dtype.kind == "f"):
-            what = "values" if values else "integer classes"
-            raise fail(
-                f"y has {len(y)} entries of dtype {y.dtype}, expected {len(x)} {what} "
-                "(one per node)"
-            )
+    if "edge_attr" in arrays and (edges or len(arrays["edge_attr"])):
+        attr = arrays["edge_attr"]
+        attr = attr[:, None] if attr.ndim == 1 else attr
+        require(
+            attr.ndim == 2 and len(attr) == edges, "edge_attr", f"[{edges}, columns]"
+        )
+        result["edge_attr"] = attr
+    if "pos" in arrays:
+        result["pos"] = arrays["pos"]
+        require(result["pos"].shape == (len(x), 3), "pos", f"[{len(x)}, 3]")
+    if with_target:
+        y = arrays["y"]
         with np.errstate(over="ignore"):
-            if values and np.isinf(y.astype(np.float32)).any():
-                raise fail("y has a value that float32 does not hold; missing is NaN")
-        result["target"] = y.astype(np.float32 if values else np.int64)
-    elif y is not None:
-        if y.ndim > 1 and y.shape[0] != 1:
-            raise fail(f"y has shape {list(y.shape)}, expected [C] or [1, C]")
-        if np.isinf(y).any():
-            raise fail("y has an infinite value; missing labels are NaN")
-        result["target"] = y.reshape(1, -1).astype(np.float64)
-
-    pos = get("pos")
-    if pos is not None:
-        if pos.shape != (len(x), 3):
-            raise fail(f"pos has shape {list(pos.shape)}, expected [{len(x)}, 3]")
-        result["pos"] = pos
+            small = not np.isinf(y.astype(np.float32)).any()
+        require(small, "y", "numbers that fit float32, NaN where missing")
+        if level == "node":
+            what = "values" if values else "integer classes"
+            right = y.size == len(x) and (values or y.dtype.kind != "f")
+            require(right, "y", f"{len(x)} {what} (one per node)")
+            result["target"] = y.reshape(-1).astype(np.float32 if values else np.int64)
+        else:
+            require(y.ndim < 2 or len(y) == 1, "y", "[C] or [1, C]")
+            result["target"] = y.reshape(1, -1).astype(np.float64)
     return result
 
 
@@ -163,69 +171,38 @@ class _EdgeKind:
     """Whether the features of edges are numbers or categories, for all graphs alike."""
 
     def __init__(self) -> None:
-        self.real: bool | None = None
-        self.integers: int | None = None  # the first graph that has integers
+        self.kind = ""  # fractions, or whole numbers, which are categories
+        self.decided = 0  # by the features of this graph
 
-    def settle(self, parts: dict[int, dict[str, np.ndarray]]) -> None:
-        """Makes ``edge_attr`` floats or integers, decided by the first call.
+    def settle(self, first: int, parts: Sequence[dict[str, np.ndarray]]) -> None:
+        """Makes ``edge_attr`` floats or integers, decided by the first graphs with some.
 
         Args:
-            parts: Arrays of graphs with edge features, by the graph's number.
+            first: Number of the first graph.
+            parts: Arrays of consecutive graphs.
 
         Raises:
             DatasetError: A graph has fractions where others have categories.
         """
-        fractions = None
-        for number, part in parts.items():
+        parts_of = {n: p for n, p in enumerate(parts, first) if "edge_attr" in p}
+        for number, part in parts_of.items():
             values = part["edge_attr"]
-            if values.dtype.kind != "f":
-                self.integers = number if self.integers is None else self.integers
-            # A float above 2^53 is whole, but no category.
-            elif (values % 1 != 0).any() or (np.abs(values) > 2**53).any():
-                fractions = number if fractions is None else fractions
-        if self.real and self.integers is not None:
-            raise DatasetError(
-                f"graph {self.integers}: edge_attr has integers, but earlier graphs "
-                "have fractions"
-            )
-        if self.real is None and parts:
-            self.real = fractions is not None
-        if fractions is not None and (self.integers is not None or not self.real):
-            other = self.integers
-            where = "earlier graphs have" if other is None else f"graph {other} has"
-            raise DatasetError(
-                f"graph {fractions}: edge_attr has fractions, but {where} whole "
-                "numbers, which are categories"
-            )
-        for part in parts.values():
-            kind = np.float64 if self.real else np.int64
+            kind = "whole numbers"
+            if values.dtype.kind == "f":
+                # A float above 2^53 is whole, but no category.
+                if not (values % 1 != 0).any() and not (np.abs(values) > 2**53).any():
+                    continue
+                kind = "fractions"
+            if not self.kind:
+                self.kind, self.decided = kind, number
+            if self.kind != kind:
+                raise DatasetError(
+                    f"graph {number}: edge_attr has {kind}, but graph {self.decided} has "
+                    f"{self.kind}; whole numbers are categories"
+                )
+        if parts_of and not self.kind:
+            self.kind, self.decided = "whole numbers", min(parts_of)
+        for part in parts_of.values():
             if part["edge_attr"].dtype.kind == "f":
-                part["edge_attr"] = part["edge_attr"].astype(kind)
-
-
-def _check_same_columns(
-    part: dict[str, np.ndarray],
-    number: int,
-    names: Sequence[str],
-    like: int,
-    other: dict[str, np.ndarray],
-) -> None:
-    """DatasetError if a graph lacks a column of graph `like`, or has another kind."""
-    for name in names:
-        said = "y" if name == "target" else name
-        if (name in part) != (name in other):
-            has, does = ("has", "does not") if name in part else ("has no", "does")
-            raise DatasetError(f"graph {number}: {has} {said}, but graph {like} {does}")
-        if name not in part or part[name].ndim == 1:
-            continue
-        width, expected = part[name].shape[1], other[name].shape[1]
-        if width != expected:
-            raise DatasetError(
-                f"graph {number}: {said} has {width} columns, expected {expected} as "
-                f"graph {like}"
-            )
-    if "x" in names and (part["x"].dtype.kind == "f") != (other["x"].dtype.kind == "f"):
-        raise DatasetError(
-            f"graph {number}: x has dtype {part['x'].dtype}, but that of graph {like} "
-            f"is {other['x'].dtype}: all integers or all floats"
-        )
+                kind_of_number = np.float64 if self.kind == "fractions" else np.int64
+                part["edge_attr"] = part["edge_attr"].astype(kind_of_number)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.dgl_graphs import DglGraphs
+from graphormer_plugin.data.dgl_graphs import dgl_graphs
 from graphormer_plugin.data.errors import DatasetError, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
@@ -99,10 +99,10 @@ class RegisteredDataset:
             example by hashes of files. A store that was made from other content is
             stale. None among its values stands for missing files, which a store does
             not need. The default is a hash of the module's code.
-        any_source: Accept any ``--dataset-source`` (users' own datasets).
+        sources: What ``--dataset-source`` may be, or begin with before a colon; empty
+            accepts everything (users' own datasets).
         resolve: Function of the options that returns them with the source that
-            ``--dataset-source`` means, perhaps by the files that exist. It raises
-            DatasetError for an unknown one. None accepts only ``source``.
+            ``--dataset-source`` means, perhaps by the files that exist.
     """
 
     name: str
@@ -110,7 +110,7 @@ class RegisteredDataset:
     source: str
     options: tuple[str, ...]
     content: Callable[[DatasetOptions], dict[str, Any]]
-    any_source: bool = False
+    sources: tuple[str, ...] = ()
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None
 
     def load(self, options: DatasetOptions) -> DatasetSource:
@@ -165,6 +165,7 @@ def register_dataset(
         "target_unit",
     ),
     content: Callable[[DatasetOptions], dict[str, Any]] | None = None,
+    sources: Sequence[str] = (),
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
@@ -185,7 +186,7 @@ def register_dataset(
             source,
             tuple(options),
             content or (lambda _: {"code": code_hash(function)}),
-            any_source=source == "user",
+            sources=() if source == "user" else (source, *sources),
             resolve=resolve,
         )
         return function
@@ -194,34 +195,31 @@ def register_dataset(
 
 
 def _as_source(result: Any, name: str) -> DatasetSource:
+    """What a dataset's function returned, a `DatasetSource` or the dictionary of v2."""
     if isinstance(result, Mapping):
-        if "dataset" not in result:
-            raise DatasetError(
-                f"dataset {name!r} returned a dictionary without 'dataset'"
-            )
         kind = result.get("source", "pyg")
-        if kind not in ("pyg", "ogb", "dgl"):
+        if "dataset" not in result or kind not in ("pyg", "ogb", "dgl"):
             raise DatasetError(
-                f"dataset {name!r} has graphs of {kind!r}, expected pyg|ogb|dgl"
+                f"dataset {name!r} returned a dictionary with {', '.join(result)} and "
+                f"graphs of {kind!r}, expected 'dataset', and graphs of pyg|ogb|dgl"
             )
         graphs = result["dataset"]
-        keys = {"train": "train_idx", "valid": "valid_idx", "test": "test_idx"}
         splits = {
-            split: result[key]
-            for split, key in keys.items()
-            if result.get(key) is not None
+            split: result[f"{split}_idx"]
+            for split in ("train", "valid", "test")
+            if result.get(f"{split}_idx") is not None
         }
-        graphs = DglGraphs(graphs) if kind == "dgl" else graphs
+        graphs = dgl_graphs(graphs) if kind == "dgl" else graphs
         result = DatasetSource(graphs=graphs, splits=splits or None)
     if not isinstance(result, DatasetSource):
         raise DatasetError(
             f"dataset {name!r} returned {type(result).__name__}, expected a "
             "DatasetSource"
         )
-    if (result.graphs is None) == (result.smiles is None):
-        raise DatasetError(f"dataset {name!r} must give either graphs or smiles")
-    if result.smiles is not None and result.targets is None:
-        raise DatasetError(f"dataset {name!r} gives smiles without targets")
+    if (result.graphs is None) == (result.smiles is None or result.targets is None):
+        raise DatasetError(
+            f"dataset {name!r} must give either graphs or smiles with targets"
+        )
     if result.smiles is not None:  # a column of a table counts by its own index
         result = replace(result, smiles=list(result.smiles))
     return result

@@ -15,7 +15,7 @@ def test_unknown(tmp_path):
 
 
 def test_other_source(tmp_path):
-    with pytest.raises(DatasetError, match="comes from 'rdkit', not from 'ogb'"):
+    with pytest.raises(DatasetError, match="comes from rdkit, not from 'ogb'"):
         get_store(DatasetOptions("nci", "ogb", data_root=str(tmp_path)))
 
 

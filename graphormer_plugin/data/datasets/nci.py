@@ -1,7 +1,6 @@
 """The NCI molecules in RDKit's wheel, with a target that is computed."""
 
 import functools
-import importlib.util
 import types
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,9 +14,9 @@ from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.smiles import (
     feature_dims,
     graph_of_mol,
+    module_in,
     mol_of_smiles,
 )
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 
@@ -27,15 +26,8 @@ NCI_REFUSED = (2097, 2897, 3226, 3369, 4508, 4595, 4596, 4780)
 
 
 def nci_file() -> Path:
-    """The file in RDKit's wheel.
-
-    Raises:
-        DatasetError: This build of RDKit comes without it.
-    """
-    path = Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
-    if not path.exists():
-        raise DatasetError(f"{path} is missing: this build of RDKit comes without data")
-    return path
+    """The file in RDKit's wheel."""
+    return Path(RDConfig.RDDataDir) / "NCI" / "first_5K.smi"
 
 
 @register_dataset(
@@ -132,12 +124,4 @@ def longest_cycle(mol: Any) -> int:
 @functools.cache
 def _sa_scorer() -> types.ModuleType:
     """RDKit's contributed module, which not every build can import by name."""
-    path = Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py"
-    if not path.exists():
-        raise DatasetError(
-            f"{path} is missing: this build of RDKit comes without its contributions"
-        )
-    spec = importlib.util.spec_from_file_location("_rdkit_sascorer", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_in(Path(RDConfig.RDContribDir) / "SA_Score" / "sascorer.py")

@@ -6,7 +6,6 @@ classes: nothing in a file is executed.
 """
 
 import contextlib
-import gzip
 import hashlib
 import logging
 import os
@@ -24,7 +23,6 @@ import torch
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
-from graphormer_plugin.data.table import readable
 
 logger = logging.getLogger(__name__)
 
@@ -109,11 +107,6 @@ class BenchmarkFiles:
             with file_lock(root / self.archive):  # several processes may be here
                 if self.missing(options):
                     self._fetch(root)
-        for name in self.files:
-            if name.endswith(".gz"):
-                with readable(folder / name), gzip.open(folder / name) as file:
-                    while file.read(1 << 20):
-                        pass
         return folder
 
     def check_count(self, count: int) -> None:

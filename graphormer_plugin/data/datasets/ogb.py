@@ -5,7 +5,7 @@ official ones, read from the files that OGB publishes.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,11 +15,10 @@ import numpy as np
 
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
 from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import checked_splits
-from graphormer_plugin.data.table import CsvTable
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2
 
@@ -44,31 +43,18 @@ PCQM4MV2 = BenchmarkFiles(
 )
 
 
-def official_only(options: DatasetOptions) -> DatasetOptions:
-    """Options with source ``ogb``; Graphormer v2's ``pyg`` means the same files.
-
-    Raises:
-        DatasetError: The options name another source.
-    """
-    if options.source not in ("", "ogb", "pyg"):
-        raise DatasetError(
-            f"dataset {options.name!r} comes from 'ogb' (or 'pyg': the same files), "
-            f"not from {options.source!r}"
-        )
-    return dataclasses.replace(options, source="ogb")
-
-
 def _register(name: str, files: BenchmarkFiles, rule: int = 1):
     """Decorator of a dataset that is read from these files.
 
-    Prepared data of an earlier rule is prepared again.
+    Graphormer v2's source ``pyg`` means the same files as ``ogb``. Prepared data of an
+    earlier rule is prepared again.
     """
     return register_dataset(
         name,
         source="ogb",
+        sources=("pyg",),
         options=(),
         content=lambda options: {"files": files.content(options), "rule": rule},
-        resolve=official_only,
     )
 
 
@@ -150,66 +136,29 @@ def _pcqm(
     import pandas  # late: it takes long
 
     folder = files.require(options)
-    _check_release(files, folder, 1)
-    file = folder / "raw" / "data.csv.gz"
     with files.reading(folder):
-        table = pandas.read_csv(file)
-        smiles, labels = table["smiles"].tolist(), table["homolumogap"]
-        splits = load_torch(folder / "split_dict.pt")
-        if set(splits) != set(split_names):
-            raise DatasetError(
-                f"{folder / 'split_dict.pt'}: has splits {', '.join(splits)}, expected "
-                f"{', '.join(split_names)}; the file is of another version"
-            )
+        table = pandas.read_csv(folder / files.files[0], dtype={"homolumogap": float})
+        smiles = table["smiles"].fillna("").tolist()
+        found = load_torch(folder / files.files[1])
+        splits = {name: found[name] for name in split_names}
         splits = checked_splits(splits, len(smiles), "row")
     files.check_count(len(smiles))
-    gap = _numbers(labels, file, "homolumogap")
-    for row, string in enumerate(smiles):
-        if not isinstance(string, str):
-            raise DatasetError(f"{file}: row {row}, column 'smiles': no SMILES")
-    for name in ("train", "valid"):
-        missing = splits[name][np.isnan(gap[splits[name]])]
-        if missing.size:
-            raise DatasetError(
-                f"{file}: row {missing[0]} of split {name} has no homolumogap; the file "
-                "is damaged or of another version"
-            )
-    node_dims, bond_dims = feature_dims()
     return DatasetSource(
         smiles=smiles,
-        parser=parse_any_smiles,
-        node_dims=node_dims,
-        bond_dims=bond_dims,
-        featuriser="ogb",
-        targets=gap[:, None],
+        targets=table["homolumogap"].to_numpy()[:, None],
         target_names=["homolumogap"],
         unit="eV",
         kind="regression",
         splits=splits,
+        parser=parse_any_smiles,
+        **_as_ogb(),
     )
 
 
-def _check_release(files: BenchmarkFiles, folder: Path, version: int) -> None:
-    releases = sorted(path.name for path in folder.glob("RELEASE_v*.txt"))
-    if releases and f"RELEASE_v{version}.txt" not in releases:
-        raise DatasetError(
-            f"{files.name}: {folder} has {releases[0]}, this program reads release "
-            f"{version}"
-        )
-
-
-def _numbers(values: Any, file: Path, column: str) -> np.ndarray:
-    """float64 with NaN for missing values; DatasetError for text."""
-    import pandas  # late: it takes long
-
-    numbers = pandas.to_numeric(values, errors="coerce")
-    text = values[numbers.isna() & values.notna()]
-    if len(text):
-        raise DatasetError(
-            f"{file}: row {text.index[0]}, column {column!r}: {text.iloc[0]!r} is not a "
-            "number"
-        )
-    return numbers.to_numpy(np.float64)
+def _as_ogb() -> dict[str, Any]:
+    """How the molecules of OGB's benchmarks become graphs."""
+    node_dims, bond_dims = feature_dims()
+    return dict(node_dims=node_dims, bond_dims=bond_dims, featuriser="ogb")
 
 
 # ------------------------------------------------------ ogbg-molhiv and ogbg-molpcba
@@ -219,12 +168,8 @@ _SPLIT = tuple(f"split/scaffold/{name}.csv.gz" for name in ("train", "valid", "t
 _RAW = tuple(
     f"raw/{name}.csv.gz"
     for name in (
-        "edge",
-        "num-node-list",
-        "num-edge-list",
-        "node-feat",
-        "edge-feat",
-        "graph-label",
+        *("edge", "num-node-list", "num-edge-list"),
+        *("node-feat", "edge-feat", "graph-label"),
     )
 )
 _MAPPING = "mapping/mol.csv.gz"
@@ -256,36 +201,34 @@ class MoleculeBenchmark:
 
     def load(self, options: DatasetOptions) -> DatasetSource:
         """See `register_dataset`."""
+        import pandas  # late: it takes long
+
         files = self.files(options)
         folder = files.require(options)
-        _check_release(files, folder, 1)
+        names = [f"task{number}" for number in range(self.tasks)]
+        if self.tasks == 1:
+            names = ["HIV_active"]
+        given: dict[str, Any] = {}
         with files.reading(folder):
             splits = {
-                Path(name).name.partition(".")[0]: _split(folder / name)
+                Path(name).name.partition(".")[0]: _table(folder / name, int)[:, 0]
                 for name in _SPLIT
             }
-        node_dims, bond_dims = feature_dims()
-        shared = dict(
-            node_dims=node_dims,
-            bond_dims=bond_dims,
-            featuriser="ogb",
-            kind="binary",
-            splits=splits,
+            if (folder / _MAPPING).is_file():
+                table = pandas.read_csv(folder / _MAPPING).fillna({"smiles": ""})
+                names = [n for n in table.columns if n not in ("smiles", "mol_id")]
+            if files is self.smiles:
+                targets = table[names].to_numpy(np.float64)
+                given = {"smiles": table["smiles"].tolist(), "targets": targets}
+                given["parser"] = parse_any_smiles
+            else:
+                given["graphs"] = _raw_graphs(folder, len(names))
+            if len(names) != self.tasks:
+                raise ValueError(f"{len(names)} columns of labels, not {self.tasks}")
+        files.check_count(len(given.get("graphs", given.get("smiles"))))
+        return DatasetSource(
+            target_names=names, kind="binary", splits=splits, **given, **_as_ogb()
         )
-        names = task_names(folder / _MAPPING, self.tasks, files.name)
-        if files is self.smiles:
-            smiles, targets = _molecules(folder / _MAPPING, names)
-            files.check_count(len(smiles))
-            return DatasetSource(
-                smiles=smiles,
-                targets=targets,
-                target_names=names,
-                parser=parse_any_smiles,
-                **shared,
-            )
-        graphs = _RawGraphs(files, folder, self.tasks)
-        files.check_count(len(graphs))
-        return DatasetSource(graphs=graphs, target_names=names, **shared)
 
 
 def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenchmark:
@@ -300,11 +243,7 @@ def _benchmark(name: str, archive: str, graphs: int, tasks: int) -> MoleculeBenc
     smiles = dataclasses.replace(files, files=(_MAPPING, *_SPLIT))
     benchmark = MoleculeBenchmark(files, smiles, tasks)
     register_dataset(
-        name,
-        source="ogb",
-        options=(),
-        content=benchmark.content,
-        resolve=official_only,
+        name, source="ogb", sources=("pyg",), options=(), content=benchmark.content
     )(benchmark.load)
     return benchmark
 
@@ -315,92 +254,33 @@ MOLHIV = _benchmark("ogbg-molhiv", "hiv", 41_127, 1)
 MOLPCBA = _benchmark("ogbg-molpcba", "pcba", 437_929, 128)
 
 
-def task_names(mapping: Path, tasks: int, name: str) -> list[str]:
-    """Names of the tasks: the columns of OGB's list of molecules, if it exists."""
-    if tasks == 1:
-        return ["HIV_active"]
-    if not mapping.is_file():
-        return [f"task{number}" for number in range(tasks)]
-    header = CsvTable(mapping).header
-    names = [column for column in header if column not in ("smiles", "mol_id")]
-    if len(names) != tasks:
-        raise DatasetError(
-            f"{mapping}: {len(names)} columns of labels, {name} has {tasks}; the file "
-            "is of another version"
-        )
-    return names
-
-
-def _molecules(mapping: Path, names: list[str]) -> tuple[list[str], np.ndarray]:
-    table = CsvTable(mapping)
-    for name in ("smiles", *names):
-        table.require(name)
-    smiles, labels = [], []
-    for row, line, cells in table.rows(["smiles", *names]):
-        smiles.append(cells[0])
-        try:
-            labels.append([float(cell) if cell else np.nan for cell in cells[1:]])
-        except ValueError as error:
-            raise DatasetError(f"{mapping}: row {row} (line {line}): {error}") from None
-    return smiles, np.array(labels, dtype=np.float64).reshape(-1, len(names))
-
-
-def _split(path: Path) -> np.ndarray:
-    """Rows of a split, one per line."""
+def _table(path: Path, kind: type) -> np.ndarray:
+    """Numbers of a file without a header; ValueError for text."""
     import pandas  # late: it takes long
 
-    cells = pandas.read_csv(path, header=None, dtype=str, keep_default_na=False)[0]
-    for line, cell in enumerate(cells, 1):
-        if not cell.strip().isdecimal():
-            raise DatasetError(f"{path}: line {line}: {cell!r} is not a row number")
-    return cells.astype(np.int64).to_numpy()
+    return pandas.read_csv(path, header=None, dtype=kind).to_numpy()
 
 
-class _RawGraphs:
+def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:
     """Graphs of OGB's raw files, which list each bond once, with their labels."""
+    edges, nodes, bonds, x, edge_attr = (_table(folder / n, int) for n in _RAW[:-1])
+    labels = _table(folder / _RAW[-1], float)
+    node_ends, bond_ends = np.cumsum(nodes), np.cumsum(bonds)
+    sizes = [len(x), len(edges), len(edge_attr), *labels.shape]
+    ends = [int(node_ends[-1]), *[int(bond_ends[-1])] * 2]
+    expected = [*ends, len(nodes), tasks]
+    if sizes != expected:
+        raise ValueError(f"rows and tasks {sizes}, expected {expected}")
 
-    def __init__(self, files: BenchmarkFiles, folder: Path, tasks: int) -> None:
-        import pandas  # late: it takes long
+    def graph(number: int) -> SimpleNamespace:
+        of_nodes = slice(node_ends[number] - nodes[number, 0], node_ends[number])
+        of_bonds = slice(bond_ends[number] - bonds[number, 0], bond_ends[number])
+        one_way = edges[of_bonds].T
+        return SimpleNamespace(
+            x=x[of_nodes],
+            edge_index=np.concatenate([one_way, one_way[::-1]], axis=1),
+            edge_attr=np.tile(edge_attr[of_bonds], (2, 1)),
+            y=labels[number],
+        )
 
-        raw = folder / "raw"
-        with files.reading(raw):
-            self.edges, nodes, edges, self.x, self.edge_attr, labels = (
-                pandas.read_csv(folder / name, header=None) for name in _RAW
-            )
-            self.edges, self.x, self.edge_attr = (
-                table.to_numpy() for table in (self.edges, self.x, self.edge_attr)
-            )
-            self.nodes, self.bonds = nodes[0].to_numpy(), edges[0].to_numpy()
-        for name, rows, counts in (
-            ("node-feat", self.x, self.nodes),
-            ("edge", self.edges, self.bonds),
-            ("edge-feat", self.edge_attr, self.bonds),
-        ):
-            if len(rows) != counts.sum():
-                raise DatasetError(
-                    f"{raw / name}.csv.gz: {len(rows)} rows, expected {counts.sum()}; "
-                    "the file is incomplete or of another version"
-                )
-        path = raw / "graph-label.csv.gz"
-        columns = [_numbers(labels[name], path, str(name)) for name in labels]
-        self.labels = np.stack(columns, axis=1)
-        if self.labels.shape != (len(self), tasks):
-            raise DatasetError(
-                f"{path}: {len(self.labels)} rows of {self.labels.shape[1]} labels, "
-                f"expected {len(self)} (graphs) of {tasks}"
-            )
-
-    def __len__(self) -> int:
-        return len(self.nodes)
-
-    def __iter__(self) -> Iterator[SimpleNamespace]:
-        node_ends, bond_ends = np.cumsum(self.nodes), np.cumsum(self.bonds)
-        for number, (node, bond) in enumerate(zip(node_ends, bond_ends, strict=True)):
-            bonds = slice(bond - self.bonds[number], bond)
-            one_way = self.edges[bonds].T
-            yield SimpleNamespace(
-                x=self.x[node - self.nodes[number] : node],
-                edge_index=np.concatenate([one_way, one_way[::-1]], axis=1),
-                edge_attr=np.tile(self.edge_attr[bonds], (2, 1)),
-                y=self.labels[number],
-            )
+    return MappedGraphs(range(len(nodes)), graph)

@@ -6,8 +6,8 @@ be made again; graphs from here have the same distribution.
 """
 
 import dataclasses
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -179,21 +179,15 @@ def _sbm_source(options: DatasetOptions) -> DatasetOptions:
     """Options with source ``pyg``, or ``generated:N`` with the seed of the graphs."""
     source, *numbers = options.source.split(":")
     if source == "generated":
-        if len(numbers) > 2 or not all(number.isdecimal() for number in numbers):
+        defaults = [str(OFFICIAL_COUNTS[options.name]["train"]), str(options.seed)]
+        numbers += defaults[len(numbers) :]
+        if not re.fullmatch(r"0*[1-9]\d*:\d+", ":".join(numbers)):
             raise DatasetError(
                 f"--dataset-source {options.source}: expected generated, generated:N "
                 "with a number N of training graphs, or generated:N:SEED"
             )
-        defaults = [OFFICIAL_COUNTS[options.name]["train"], options.seed]
-        count, seed = [*map(int, numbers), *defaults[len(numbers) :]]
-        if count < 1:
-            raise DatasetError(f"--dataset-source {options.source}: no training graphs")
+        count, seed = map(int, numbers)
         return dataclasses.replace(options, source=f"generated:{count}", seed=seed)
-    if options.source not in ("", "pyg", "ogb"):
-        raise DatasetError(
-            f"dataset {options.name!r} comes from pyg|ogb (official files) or "
-            f"generated[:N[:SEED]], not from {options.source!r}"
-        )
     return dataclasses.replace(options, source="pyg", seed=0)
 
 
@@ -247,25 +241,18 @@ def _sbm_files(
         ) from None
     with files.reading(folder):
         parts = load_torch(folder / files.files[0])
-        graphs = [
-            _graph(number, data, folder)
-            for part in parts
-            for number, data in enumerate(part)
-        ]
+        graphs = [_graph(data) for part in parts for data in part]
     files.check_count(len(graphs))
     names = ("train", "valid", "test")
     return graphs, consecutive_splits(dict(zip(names, map(len, parts), strict=True)))
 
 
-def _graph(number: int, data: dict[str, Any], folder: Path) -> SimpleNamespace:
+def _graph(data: dict[str, Any]) -> SimpleNamespace:
     """A graph with one-hot features as numbers, and without the constant edge features."""
     x = data["x"].numpy()
     if x.ndim == 2 and x.shape[1] > 1:
         if not ((x == 0) | (x == 1)).all() or not (x.sum(axis=1) == 1).all():
-            raise DatasetError(
-                f"{folder}: features of graph {number} are not one-hot; the file is of "
-                "another version"
-            )
+            raise ValueError("features of nodes are not one-hot")
         x = x.argmax(axis=1)
     return SimpleNamespace(
         x=x.reshape(-1, 1).astype(np.int64),
@@ -278,6 +265,7 @@ for _name in SBM:
     register_dataset(
         _name,
         source="pyg",
+        sources=("ogb", "generated"),
         options=("source", "seed"),
         content=_sbm_content,
         resolve=_sbm_source,

@@ -2,8 +2,8 @@
 
 import functools
 import importlib.util
-import os
 import types
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,20 @@ from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.chunk import MoleculeGraph, Parser
 
 
-@functools.cache
-def _ogb_features() -> types.ModuleType:
-    """OGB's module of feature lists.
-
-    It is loaded by its path, because an import of the package asks a server for its
-    newest version.
-    """
-    folder = importlib.util.find_spec("ogb").submodule_search_locations[0]
-    path = os.path.join(folder, "utils", "features.py")
-    spec = importlib.util.spec_from_file_location("_ogb_utils_features", path)
+def module_in(path: Path) -> types.ModuleType:
+    """Module in a file, which is loaded by its path."""
+    spec = importlib.util.spec_from_file_location(f"_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@functools.cache
+def _ogb_features() -> types.ModuleType:
+    """OGB's module of feature lists, without the package, whose import asks a server for
+    its newest version."""
+    folder = importlib.util.find_spec("ogb").submodule_search_locations[0]
+    return module_in(Path(folder) / "utils" / "features.py")
 
 
 def feature_dims() -> tuple[list[int], list[int]]:

@@ -6,8 +6,7 @@ intensities and position; edges join near ones, with a real weight. The datasets
 (grpe/dataset/gnnbenchmark.py): tenths, rounded down, which are categories.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,56 +17,28 @@ from graphormer_plugin.data.datasets.official import (
     gnn_benchmark,
     load_torch,
 )
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
 from graphormer_plugin.data.splits import consecutive_splits
 
 NUM_CLASSES = 10
 
 
-class Superpixels:
-    """Graphs of a file, one split after another.
+def superpixels(data: Mapping[str, Any], tenths: bool) -> SimpleNamespace:
+    """A graph as PyG stores it, with intensities and position side by side.
 
     Args:
-        parts: Graphs of train, valid and test, as PyG stores them.
+        data: Tensors of the graph.
         tenths: Weights of edges are tenths, rounded down.
-        folder: Of the file, for messages.
     """
-
-    def __init__(
-        self, parts: Sequence[Sequence[Mapping[str, Any]]], tenths: bool, folder: Path
-    ) -> None:
-        self.parts, self.tenths, self.folder = parts, tenths, folder
-
-    def __len__(self) -> int:
-        return sum(map(len, self.parts))
-
-    def __iter__(self) -> Iterator[SimpleNamespace]:
-        for part in self.parts:
-            for data in part:
-                yield self.graph(data)
-
-    def graph(self, data: Mapping[str, Any]) -> SimpleNamespace:
-        """Intensities and position side by side; the label is a class."""
-        missing = {"x", "pos", "edge_index", "edge_attr", "y"} - data.keys()
-        if missing:
-            raise DatasetError(
-                f"{self.folder}: a graph has no {min(missing)}; the file is of another "
-                "version"
-            )
-        x, pos, weight = (data[name].numpy() for name in ("x", "pos", "edge_attr"))
-        label = int(data["y"].reshape(()))
-        if not 0 <= label < NUM_CLASSES:
-            raise DatasetError(
-                f"{self.folder}: a graph has label {label}, expected 0..{NUM_CLASSES - 1}"
-            )
-        return SimpleNamespace(
-            x=np.concatenate([x.reshape(len(pos), -1), pos], 1).astype(np.float32),
-            edge_index=data["edge_index"].numpy(),
-            edge_attr=(weight * 10).astype(np.int64) if self.tenths else weight,
-            y=np.array([label]),
-        )
+    x, pos, weight = (data[name].numpy() for name in ("x", "pos", "edge_attr"))
+    return SimpleNamespace(
+        x=np.concatenate([x.reshape(len(pos), -1), pos], 1).astype(np.float32),
+        edge_index=data["edge_index"].numpy(),
+        edge_attr=(weight * 10).astype(np.int64) if tenths else weight,
+        y=data["y"].numpy().reshape(1),
+    )
 
 
 def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
@@ -76,10 +47,10 @@ def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
         with files.reading(folder):
             parts = load_torch(folder / files.files[0])
             counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
-        graphs = Superpixels(parts, tenths, folder)
+        graphs = [graph for part in parts for graph in part]
         files.check_count(len(graphs))
         return DatasetSource(
-            graphs=graphs,
+            graphs=MappedGraphs(graphs, lambda data: superpixels(data, tenths)),
             kind="multiclass",
             num_classes=NUM_CLASSES,
             splits=consecutive_splits(counts),

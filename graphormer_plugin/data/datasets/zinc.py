@@ -13,6 +13,7 @@ import torch
 from rdkit import Chem
 
 from graphormer_plugin.data.chunk import MoleculeGraph
+from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
 from graphormer_plugin.data.datasets.smiles import edges_of_mol, mol_of_smiles
 from graphormer_plugin.data.errors import DatasetError
@@ -25,34 +26,9 @@ from graphormer_plugin.data.table import CsvTable
 # Position = number of the atom type in the benchmark's files. Names are those of Kekule
 # SMILES: element, hydrogens if the atom stands in brackets, sign of its charge.
 ZINC_ATOM_TYPES = (
-    "C",
-    "O",
-    "N",
-    "F",
-    "C H1",
-    "S",
-    "Cl",
-    "O -",
-    "N H1 +",
-    "Br",
-    "N H3 +",
-    "N H2 +",
-    "N +",
-    "N -",
-    "S -",
-    "I",
-    "P",
-    "O H1 +",
-    "N H1 -",
-    "O +",
-    "S +",
-    "P H1",
-    "P H2",
-    "C H2 -",
-    "P +",
-    "S H1 +",
-    "C H1 -",
-    "P H1 +",
+    *("C", "O", "N", "F", "C H1", "S", "Cl", "O -", "N H1 +", "Br"),
+    *("N H3 +", "N H2 +", "N +", "N -", "S -", "I", "P", "O H1 +", "N H1 -", "O +"),
+    *("S +", "P H1", "P H2", "C H2 -", "P +", "S H1 +", "C H1 -", "P H1 +"),
 )
 ZINC_BOND_TYPES = ("NONE", "SINGLE", "DOUBLE", "TRIPLE")
 _ATOM_NUMBER = {name: number for number, name in enumerate(ZINC_ATOM_TYPES)}
@@ -83,19 +59,10 @@ def _zinc_csv(options: DatasetOptions) -> Path:
 
 def _zinc_source(options: DatasetOptions) -> DatasetOptions:
     """Options with source ``pyg``, or ``smiles`` if only the CSV exists."""
-    source = options.source
-    allowed = ("", "pyg", "ogb", "smiles")[: 4 if options.name == "zinc" else 3]
-    if source not in allowed:
-        raise DatasetError(
-            f"dataset {options.name!r} comes from "
-            f"{'|'.join(allowed[1:])}, not from {source!r}"
-        )
     only_csv = ZINC.missing(options) and _zinc_csv(options).is_file()
-    if source == "" and options.name == "zinc" and only_csv:
-        source = "smiles"
-    return dataclasses.replace(
-        options, source="smiles" if source == "smiles" else "pyg"
-    )
+    of_csv = options.source == "smiles" or options.source == "" and only_csv
+    source = "smiles" if of_csv and options.name == "zinc" else "pyg"
+    return dataclasses.replace(options, source=source)
 
 
 def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
@@ -108,6 +75,7 @@ def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
 @register_dataset(
     "zinc",
     source="pyg",
+    sources=("ogb", "smiles"),
     options=("source",),
     content=_zinc_content,
     resolve=_zinc_source,
@@ -129,6 +97,7 @@ def zinc(options: DatasetOptions) -> DatasetSource:
 @register_dataset(
     "zinc-full",
     source="pyg",
+    sources=("ogb",),
     options=("source",),
     content=_zinc_content,
     resolve=_zinc_source,
@@ -154,12 +123,17 @@ def _zinc_from_pickles(
             graphs += [_graph(molecule) for molecule in molecules]
             counts[name] = len(molecules)
     files.check_count(len(graphs))
-    return DatasetSource(
-        graphs=graphs,
+    return _described(
+        DatasetSource(graphs=graphs, splits=consecutive_splits(counts)), label
+    )
+
+
+def _described(source: DatasetSource, label: str) -> DatasetSource:
+    return dataclasses.replace(
+        source,
         node_dims=[len(ZINC_ATOM_TYPES)],
         bond_dims=[len(ZINC_BOND_TYPES)],
         featuriser="zinc",
-        splits=consecutive_splits(counts),
         target_names=["penalised_logp"],
         unit="dimensionless",
         kind="regression",
@@ -184,39 +158,15 @@ def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
             f"zinc: {path} is missing; put a CSV there with the columns split (train, "
             "val, test), smiles and y"
         )
-    table = CsvTable(path)
-    for column in ("split", "smiles", "y"):
-        table.require(column)
-    smiles, targets = [], []
-    rows: dict[str, list[int]] = {name: [] for name in _ZINC_SPLITS.values()}
-    for row, line, (split, string, y) in table.rows(["split", "smiles", "y"]):
-        if split not in _ZINC_SPLITS:
-            raise DatasetError(
-                f"{path}: row {row} (line {line}): {split!r} is not a split, expected "
-                f"{'|'.join(_ZINC_SPLITS)}"
-            )
-        try:
-            targets.append(float(y))
-        except ValueError:
-            raise DatasetError(
-                f"{path}: row {row} (line {line}), column 'y': {y!r} is not a number"
-            ) from None
-        rows[_ZINC_SPLITS[split]].append(row)
-        smiles.append(string)
-    ZINC.check_count(len(smiles))
-    return DatasetSource(
-        smiles=smiles,
-        parser=parse_zinc_smiles,
-        node_dims=[len(ZINC_ATOM_TYPES)],
-        bond_dims=[len(ZINC_BOND_TYPES)],
-        featuriser="zinc",
-        targets=np.array(targets)[:, None],
-        splits={name: np.array(part, dtype=np.int64) for name, part in rows.items()},
-        target_names=["penalised_logp"],
-        unit="dimensionless",
-        kind="regression",
-        label=label,
+    options = DatasetOptions(
+        name=str(path),
+        smiles_column="smiles",
+        target_columns=("y",),
+        split="column:split",
     )
+    source = read_labels(CsvTable(path), options).source
+    ZINC.check_count(len(source.smiles))
+    return _described(dataclasses.replace(source, parser=parse_zinc_smiles), label)
 
 
 def parse_zinc_smiles(smiles: str) -> MoleculeGraph:

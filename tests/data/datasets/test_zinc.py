@@ -172,19 +172,17 @@ def test_damaged_and_foreign_files(tmp_path, options):
     folder = write_zinc(tmp_path, PARTS)
     path = folder / "val.pickle"
     whole = path.read_bytes()
-    path.write_bytes(whole[:-50])
-    with pytest.raises(DatasetError, match="files in .*ZINC/raw cannot be read"):
-        get_store(options("zinc"))
     molecules = pickle.loads(whole)
-    for molecule in molecules:
-        del molecule["logP_SA_cycle_normalized"]
-    path.write_bytes(pickle.dumps(molecules))
-    with pytest.raises(DatasetError, match="another version .KeyError: 'logP_SA_cycle"):
-        get_store(options("zinc"))
-    path.write_bytes(whole)
-    (folder / "val.index").write_text("0,1,99\n")
-    with pytest.raises(DatasetError, match="IndexError"):
-        get_store(options("zinc"))
+    del molecules[0]["logP_SA_cycle_normalized"]
+    for content, index, message in (
+        (whole[:-50], "0,1", "files in .*ZINC/raw cannot be read"),
+        (pickle.dumps(molecules), "0,1", "another version .KeyError: 'logP_SA_cycle"),
+        (whole, "0,1,99", "IndexError"),
+    ):
+        path.write_bytes(content)
+        (folder / "val.index").write_text(index)
+        with pytest.raises(DatasetError, match=message):
+            get_store(options("zinc"))
     assert not list((tmp_path / "stores").glob("[!.]*"))
 
 
@@ -207,20 +205,10 @@ def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
     assert len(get_store(options("zinc")).splits["train"]) == 30
 
 
-def test_neither_files_nor_network(tmp_path, options):
-    with pytest.raises(DatasetError) as error:
-        get_store(options("zinc"))
-    text = str(error.value)
-    assert "train.pickle" in text and "test.index" in text
-    assert f"into {tmp_path}/ZINC/raw, or the archive molecules.zip into" in text
-
-
 def test_a_csv_with_wrong_cells(tmp_path, options):
-    write_zinc_csv(tmp_path, {"train": [("C", 1.0)], "dev": [("C", 1.0)]})
-    with pytest.raises(DatasetError, match="row 1 .line 3.: 'dev' is not a split"):
+    write_zinc_csv(tmp_path, {"train": [("C", 1.0)], "none": [("C", 1.0)]})
+    with pytest.raises(DatasetError, match="row 1 .line 3.*'none' is not a split"):
         get_store(options("zinc"))
     write_zinc_csv(tmp_path, {"train": [("C", "much")]})
-    with pytest.raises(
-        DatasetError, match="row 0 .line 2., column 'y': 'much' is not a n"
-    ):
+    with pytest.raises(DatasetError, match="row 0 .line 2., column 'y': 'much' is not"):
         get_store(options("zinc"))
