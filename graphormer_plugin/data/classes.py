@@ -19,42 +19,36 @@ def class_order(words: Collection[str], kind: str, asked: Sequence[str]) -> list
     Args:
         words: That occur in the column.
         kind: ``binary`` or ``multiclass``.
-        asked: The order that the user gives; empty for the alphabetical one, or for the
-            one that the words of a binary target have by their meaning.
+        asked: The order that the user gives. Empty: alphabetical, or for a binary target
+            by the meaning of the words.
 
     Raises:
-        ValueError: A word is not among those asked for, or the words of a binary target
-            are not two with a known order, or two words differ in their case only.
+        ValueError: A word is not among the words of the user, or the words of a binary
+            target are not two with a known order, or two words differ in their case only.
     """
-    shown = ", ".join(repr(word) for word in sorted(words)[:5])
+    found = sorted(words)
+    shown = ", ".join(map(repr, found[:5])) + ", ..." * (len(found) > 5)
     if asked:
         unknown = sorted({*words} - {*asked})
-        if unknown:
-            raise ValueError(
-                f"{unknown[0]!r} is not one of --class-names {','.join(asked)}"
-            )
-        if kind == "binary" and len(asked) != 2:
-            raise ValueError(
-                f"--class-names {','.join(asked)}: a binary target has two classes"
-            )
+        if unknown or kind == "binary" and len(asked) != 2:
+            wrong = f"{unknown[0]!r} is not one of" if unknown else "two classes, not"
+            raise ValueError(f"{wrong} --class-names {','.join(asked)}")
         return list(asked)
-    check_case(words)
-    if kind == "multiclass":
-        return sorted(words)
-    if len(words) > 2:
+    if len({word.casefold() for word in found}) < len(found):
         raise ValueError(
-            f"{len(words)} different words ({shown}{', ...' if len(words) > 5 else ''}), "
-            "and a binary target has two; give --target-kind multiclass, or name missing "
-            "labels with --missing-labels"
+            f"some of {shown} differ in their case only; write each class in one way, or "
+            "name all words with --class-names"
         )
-    if len(words) == 2:
-        for no, yes in (sorted(words), sorted(words, reverse=True)):
-            if _is_opposite(no.lower(), yes.lower()):
-                return [no, yes]
-    raise ValueError(
-        f"which of {shown} is class 1? Give --class-names with the word of class 0 and "
-        "that of class 1, such as inactive,active"
-    )
+    if kind == "multiclass":
+        return found
+    orders = [[no, yes] for no in found for yes in found if _is_opposite(no, yes)]
+    if len(found) != 2 or not orders:
+        raise ValueError(
+            f"{len(found)} words ({shown}) of two classes: give --class-names with the "
+            "word of class 0 and the word of class 1, such as inactive,active; or give "
+            "--target-kind multiclass, or name missing labels with --missing-labels"
+        )
+    return orders[0]
 
 
 def check_numbers(labels: np.ndarray) -> None:
@@ -73,25 +67,9 @@ def check_numbers(labels: np.ndarray) -> None:
         )
 
 
-def check_case(words: Collection[str]) -> None:
-    """Check that no class has two spellings.
-
-    Raises:
-        ValueError: Two words differ in their case only.
-    """
-    seen: dict[str, str] = {}
-    for word in sorted(words):
-        other = seen.setdefault(word.casefold(), word)
-        if other != word:
-            raise ValueError(
-                f"{other!r} and {word!r} differ in their case only; write each class in "
-                "one way, or name all words with --class-names"
-            )
-
-
 def _is_opposite(no: str, yes: str) -> bool:
-    """Whether one word says no to the other."""
+    """Whether a word denies another word."""
+    no, yes = no.lower(), yes.lower()
     negated = NEGATION.match(no)
-    if negated and no[negated.end() :] == yes:
-        return True
-    return yes in POSITIVE and no in NEGATIVE
+    denied = negated is not None and no[negated.end() :] == yes
+    return denied or yes in POSITIVE and no in NEGATIVE

@@ -16,13 +16,7 @@ def as_float32(values: np.ndarray) -> np.ndarray:
         raise ValueError(f"target has shape {list(values.shape)}, expected [G, C]")
     with np.errstate(over="ignore"):
         result = values.astype(np.float32)
-    infinite = np.isinf(result)
-    if infinite.any():
-        graph, column = np.argwhere(infinite)[0]
-        raise ValueError(
-            f"target {column} of graph {graph} is {values[graph, column]}, expected a "
-            "number that fits float32"
-        )
+    TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(result)
     return result
 
 
@@ -38,16 +32,15 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
     """
     with np.errstate(over="ignore"):
         weights = np.asarray(values, np.float32)
-    if weights.shape != (count,):
-        raise ValueError(
-            f"weights have shape {list(weights.shape)}, expected [{count}]"
-        )
-    wrong = ~(np.isfinite(weights) & (weights >= 0))
-    if wrong.any():
-        place = int(wrong.argmax())
-        raise ValueError(
-            f"weight {place} is {weights[place]}, expected a finite number, 0 or more"
-        )
+    right = np.isfinite(weights) & (weights >= 0)
+    if weights.shape != (count,) or not right.all():
+        what = f"weights have shape {list(weights.shape)}, expected [{count}]"
+        if not right.all():
+            what = (
+                f"weight {right.argmin()} is {weights.flat[right.argmin()]}, expected "
+            )
+            what += "a finite number, 0 or more"
+        raise ValueError(what)
     return weights
 
 
@@ -87,11 +80,10 @@ def describe_targets(
     real = labels.dtype.kind == "f"
     ends = np.asarray(node_offset)
     count, what = (int(ends[-1]), "nodes") if of_nodes else (len(ends) - 1, "graphs")
-    if len(labels) != count:
-        raise ValueError(f"labels are given for {len(labels)} of {count} {what}")
-    if labels.shape[1] != len(names):
+    if labels.shape != (count, len(names)):
         raise ValueError(
-            f"{len(names)} target names {names}, but {labels.shape[1]} target columns"
+            f"labels of {', '.join(names)} have shape {list(labels.shape)}, expected "
+            f"[{count} {what}, {len(names)}]"
         )
     if of_nodes and kind != ("regression" if real else "multiclass"):
         raise ValueError(

@@ -33,7 +33,12 @@ def locate(
     if dataset.resolve is not None:
         options = dataset.resolve(options)
     if not options.shard.is_whole:
-        _check_shard(dataset, options)
+        if dataset is not csv_file.CSV or options.split == "scaffold":
+            raise DatasetError(
+                f"--shard is for tables of molecules, not for {dataset.name!r}, and not for "
+                "a scaffold split, whose shards would share scaffolds; give the split in "
+                "a column (--split column:NAME)"
+            )
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
@@ -65,19 +70,6 @@ def locate(
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
     path = data_root_folder(options) / "stores" / f"{slug}-{digest}"
     return dataset, path if shard.is_whole else path / shard.name, identity
-
-
-def _check_shard(dataset: RegisteredDataset, options: DatasetOptions) -> None:
-    """DatasetError if a dataset cannot be prepared in shards."""
-    if dataset is not csv_file.CSV:
-        raise DatasetError(
-            f"--shard is for tables of molecules, not for {dataset.name!r}"
-        )
-    if options.split == "scaffold":
-        raise DatasetError(
-            "--shard: shards of a scaffold split would share scaffolds; give the split in "
-            "a column (--split column:NAME)"
-        )
 
 
 def find_dataset(options: DatasetOptions) -> RegisteredDataset:
@@ -115,7 +107,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
 
 
 def is_known(options: DatasetOptions) -> bool:
-    """Whether the whole name is that of a dataset, or of a file or folder."""
+    """Whether the whole name names a dataset, a file or a folder."""
     if options.user_data_dir:
         import_user_data(options.user_data_dir)
     return options.name in DATASETS or home_path(options.name).exists()

@@ -4,6 +4,7 @@
 
 import dataclasses
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,14 +63,13 @@ class CheckedOptions:
             object.__setattr__(self, one.name, value)
             if value == one.default:
                 continue
+            expected = ""
             if "choices" in marks and not _is_choice(value, marks["choices"]):
-                raise DatasetError(
-                    f"{flag_of(one.name)} {value}: expected {'|'.join(marks['choices'])}"
-                )
-            if "least" in marks and value < marks["least"]:
-                raise DatasetError(
-                    f"{flag_of(one.name)} {value}: expected {marks['least']} or more"
-                )
+                expected = "|".join(marks["choices"])
+            elif "least" in marks and value < marks["least"]:
+                expected = f"{marks['least']} or more"
+            if expected:
+                raise DatasetError(f"{flag_of(one.name)} {value}: expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class TableOptions(CheckedOptions):
         choices=("random", "scaffold", "column:NAME"),
     )
     seed: int = option(
-        1, "of the random split", flag=False, everywhere=True, always=True
+        1, "of the random split", flag=False, everywhere=True, always=True, least=0
     )
     target_kind: str = option(
         "regression",
@@ -167,45 +167,35 @@ LATER = frozenset(n.name for n in _FIELDS if not n.metadata["always"])
 def _flag_field(one: dataclasses.Field) -> tuple[str, Any, Any]:
     """Name, type and field of `DatasetConfig` for a field of `TableOptions`."""
     text = one.default in ("", ())
-    help = (
-        one.metadata["help"]
-        if one.metadata["everywhere"]
-        else (f"table: {one.metadata['help']}")
-    )
+    prefix = "" if one.metadata["everywhere"] else "table: "
+    help = prefix + one.metadata["help"]
     flag = field(default=None if text else one.default, metadata={"help": help})
     return one.name, Optional[str] if text else type(one.default), flag
 
 
+def _flag(help: str, **marks: Any) -> Any:
+    """Field of `DatasetConfig` that is not given by default."""
+    return field(default=None, metadata={"help": help, **marks})
+
+
 @dataclass
 class _SourceFlags:
-    dataset_name: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "name of a registered dataset, e.g. nci, or path of a .csv, "
-            ".tsv, .sdf (also with .gz) or .parquet file, of a prepared store or of a "
-            "folder of stores; or several of these, separated by commas",
-            "required": True,  # on the command line of graphormer-preprocess
-        },
+    dataset_name: Optional[str] = _flag(
+        "name of a registered dataset, e.g. nci, or path of a .csv, .tsv, .sdf (also with "
+        ".gz) or .parquet file, of a prepared store or of a folder of stores; or several "
+        "of these, separated by commas",
+        required=True,  # on the command line of graphormer-preprocess
     )
-    dataset_source: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "where the dataset comes from, e.g. rdkit or csv "
-            "(default: the source that knows the name)"
-        },
+    dataset_source: Optional[str] = _flag(
+        "where the dataset comes from, e.g. rdkit or csv (default: the source that knows "
+        "the name)"
     )
-    data_root: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder of downloads and prepared stores (default: environment "
-            "variable GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
-        },
+    data_root: Optional[str] = _flag(
+        "folder of downloads and prepared stores (default: environment variable "
+        "GRAPHORMER_DATA_ROOT or ~/.cache/graphormer_plugin)"
     )
-    user_data_dir: Optional[str] = field(
-        default=None,
-        metadata={
-            "help": "folder with Python files that register datasets or substructures"
-        },
+    user_data_dir: Optional[str] = _flag(
+        "folder with Python files that register datasets or substructures"
     )
 
 
@@ -224,12 +214,8 @@ class DatasetConfig(_TableFlags):
     `TableOptions`.
     """
 
-    prepare_workers: Optional[int] = field(
-        default=None,
-        metadata={
-            "help": "processes that prepare a dataset on first use, >= 1 (default: one "
-            "per core)"
-        },
+    prepare_workers: Optional[int] = _flag(
+        "processes that prepare a dataset on first use, >= 1 (default: one per core)"
     )
 
 
@@ -299,7 +285,7 @@ def data_root_folder(options: DatasetOptions) -> Path:
 
 
 def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:
-    """Values of the fields of `TableOptions`, but for changed ones."""
+    """Values of the fields of `TableOptions`, some of them changed."""
     return {one.name: getattr(options, one.name) for one in _FIELDS} | changed
 
 
@@ -314,7 +300,7 @@ def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
     Args:
         parser: Of argparse.
         one: Made by `option`, or a field of `DatasetConfig`.
-        name: Of the flag, if it is not that of the field.
+        name: Of the flag; empty: the name of the field.
     """
     kind: dict[str, Any] = {"action": "store_true"}
     if one.type is not bool:
@@ -330,9 +316,5 @@ def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
 
 
 def _is_choice(value: str, choices: Sequence[str]) -> bool:
-    starts = [one.removesuffix("NAME") for one in choices if one.endswith("NAME")]
-    return (
-        value in choices
-        or value != ""
-        and any(value.startswith(start) and value != start for start in starts)
-    )
+    patterns = (re.escape(choice).replace("NAME", ".+") for choice in choices)
+    return re.fullmatch("|".join(patterns), value, re.DOTALL) is not None

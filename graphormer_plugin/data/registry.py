@@ -122,21 +122,20 @@ class RegisteredDataset:
         """
         if self.resolve is not None:
             options = self.resolve(options)
-        takes_options = bool(inspect.signature(self.function).parameters)
+        arguments = [options] if inspect.signature(self.function).parameters else []
         try:
-            result = self.function(options) if takes_options else self.function()
+            result = self.function(*arguments)
         except DatasetError:
             raise
         except Exception as error:
             where = place_of(error, inspect.getsourcefile(self.function) or "")
             raise DatasetError(f"dataset {self.name!r} failed {where}") from error
         source = _as_source(result, self.name)
-        if not takes_options:
-            unread = ["smiles_column", "target_columns"]
-            unread += ["split"] if source.splits is not None else []
-            unread += ["target_kind"] if source.kind else []
-            unread += ["target_unit"] if source.unit else []
-            self.refuse(options, unread)
+        if not arguments:
+            given = {"split": source.splits is not None}
+            given |= {"target_kind": source.kind, "target_unit": source.unit}
+            given |= {"smiles_column": True, "target_columns": True}
+            self.refuse(options, [name for name, known in given.items() if known])
         return source
 
     def refuse(self, options: DatasetOptions, unread: Iterable[str]) -> None:

@@ -1,5 +1,6 @@
 """Splits of a dataset: random, by scaffold, and from rows of a source to graphs."""
 
+import itertools
 import logging
 import re
 from collections import defaultdict
@@ -29,13 +30,12 @@ def random_split(
         ratios: Shares of train, valid and test; their sum is 1.
 
     Raises:
-        DatasetError: There are fewer than 3 rows, or the seed is negative.
+        DatasetError: There are fewer than 3 rows.
     """
     if rows < 3:
         raise DatasetError(
             f"{counted(rows, 'row')} cannot be split into train, valid and test"
         )
-    check_seed(seed)
     order = np.random.Generator(np.random.PCG64(seed)).permutation(rows)
     valid, test = (max(1, int(ratio * rows)) for ratio in ratios[1:])
     return {
@@ -62,17 +62,10 @@ def random_split_of_rows(
     Returns:
         Rows from 0, ``first`` being 0.
     """
-    check_seed(seed)
     draws = np.random.Generator(np.random.PCG64(seed).advance(first)).random(rows)
     part = np.searchsorted(np.cumsum(ratios[:2]), draws, side="right")
     names = ("train", "valid", "test")
     return {name: np.flatnonzero(part == number) for number, name in enumerate(names)}
-
-
-def check_seed(seed: int) -> None:
-    """DatasetError if a seed is negative."""
-    if seed < 0:
-        raise DatasetError(f"seed {seed} for a random split, expected 0 or more")
 
 
 def scaffold_split(
@@ -96,13 +89,9 @@ def scaffold_split(
 
     Returns:
         Molecule numbers by split, ascending.
-
-    Raises:
-        DatasetError: The seed is negative.
     """
     order = _scaffold_groups(scaffolds)
     if seed is not None:
-        check_seed(seed)
         random = np.random.Generator(np.random.PCG64(seed))
         order = [order[number] for number in random.permutation(len(order))]
         large = min(ratios[1:]) * len(scaffolds) / 2
@@ -142,11 +131,8 @@ def folds(
             first and groups of one size in random order, joins the smallest fold.
 
     Raises:
-        DatasetError: There are fewer rows or scaffolds than folds, or a negative seed.
+        DatasetError: There are fewer rows or scaffolds than folds.
     """
-    check_seed(seed)
-    if count < 3:
-        raise DatasetError(f"{count} folds, expected 3 or more: train, valid and test")
     groups = [[row] for row in range(rows)]
     if scaffolds is not None:
         groups = _scaffold_groups(scaffolds)
@@ -159,18 +145,13 @@ def folds(
     for group in sorted(groups, key=len, reverse=True):
         min(members, key=len).extend(group)
     arrays = [np.sort(np.array(fold, np.int64)) for fold in members]
-    return [
-        {
-            "train": np.sort(
-                np.concatenate(
-                    [arrays[(test + more) % count] for more in range(2, count)]
-                )
-            ),
-            "valid": arrays[(test + 1) % count],
-            "test": arrays[test],
-        }
-        for test in range(count)
-    ]
+    splits = []
+    for _ in range(count):
+        test, valid, *others = arrays
+        train = np.sort(np.concatenate(others))
+        splits.append({"train": train, "valid": valid, "test": test})
+        arrays = [*arrays[1:], arrays[0]]
+    return splits
 
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
@@ -204,11 +185,11 @@ def splits_of_graphs(
     for name, rows in checked_splits(splits, len(graph_of_row), "row").items():
         graph_ids = graph_of_row[rows]
         result[name] = graph_ids[graph_ids >= 0]
-    for one, other in (("train", "valid"), ("train", "test"), ("valid", "test")):
-        shared = np.intersect1d(result.get(one, []), result.get(other, []))
+    for first, second in itertools.combinations(("train", "valid", "test"), 2):
+        shared = np.intersect1d(result.get(first, []), result.get(second, []))
         if len(shared):
             many = counted(len(shared), "graph")
-            logger.warning("%s: %s and %s share %s", label, one, other, many)
+            logger.warning("%s: %s and %s share %s", label, first, second, many)
     return result
 
 
@@ -249,11 +230,8 @@ def checked_splits(
             )
         numbers = numbers.astype(np.int64)
         wrong = numbers[(numbers < 0) | (numbers >= count)]
-        if wrong.size:
-            raise ValueError(
-                f"split {name} names {of} {wrong[0]}, expected 0..{count - 1}"
-            )
-        if len(np.unique(numbers)) != len(numbers):
-            raise ValueError(f"split {name} names a {of} twice")
+        if wrong.size or len(np.unique(numbers)) != len(numbers):
+            what = f"names {of} {wrong[0]}" if wrong.size else f"names a {of} twice"
+            raise ValueError(f"split {name} {what}, expected 0..{count - 1}")
         checked[name] = numbers
     return checked

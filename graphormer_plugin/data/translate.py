@@ -1,7 +1,8 @@
 """Data in the vocabulary of a checkpoint that was trained on other data."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +26,8 @@ def translate_stores(
 
     Args:
         store: The data; the targets of several stores are among their columns.
-        schema: See `translate_columns`.
-        targets: See `translate_target`.
+        schema: Vocabularies of nodes and bonds that the checkpoint was trained on.
+        targets: Targets that the checkpoint predicts.
         name: Of the dataset, for messages.
 
     Raises:
@@ -38,13 +39,22 @@ def translate_stores(
             "%s has targets in %s; the checkpoint predicts %s", name, unit, targets.unit
         )
     shards = []
-    for one in store.stores:
-        columns = translate_columns(one, schema, name)
-        target = translate_target(one, targets, name)
+    for part in store.stores:
+        columns = translate_columns(part, schema, name)
+        target = translate_target(part, targets, name)
         shards.append(columns | {"target": target})
     if isinstance(store, StoreShards):
         return ShardColumns(shards, store.first), None
     return columns, target
+
+
+def _require_same(name: str, what: str, given: Any, trained: Any) -> None:
+    """Raises ValueError if data are not like the data that a checkpoint knows."""
+    if given != trained:
+        raise ValueError(
+            f"{name} has {what} {given or 'none'}, the checkpoint was trained on "
+            f"{trained or 'none'}"
+        )
 
 
 def translate_columns(
@@ -54,44 +64,25 @@ def translate_columns(
 
     Args:
         store: The data.
-        schema: Vocabularies of nodes and bonds that the checkpoint was trained on.
+        schema: See `translate_stores`.
         name: Of the dataset, for messages.
 
     Raises:
-        ValueError: The node columns or bond columns differ, or those that join the
-            output layer.
+        ValueError: The columns of nodes or bonds differ, or columns that join the output
+            layer (see --extra-columns and --descriptors).
     """
-    columns, found = dict(store.columns), store.schema
-    if schema.graph_features != found.graph_features:
-        raise ValueError(
-            f"{name} has {_listed(found.graph_features)} for the output layer, the "
-            f"checkpoint was trained on {_listed(schema.graph_features)}; see "
-            "--extra-columns and --descriptors"
-        )
+    columns, given = dict(store.columns), store.schema
+    joined = (given.graph_features, schema.graph_features)
+    _require_same(name, "--extra-columns and --descriptors", *joined)
     if schema.graph_features:
         columns["graph_features"] = schema.scale_graph_features(
             columns["graph_features"]
         )
-    if schema.unscaled() == found.unscaled():
+    if schema.unscaled() == given.unscaled():
         return columns
-    if (schema.num_node_features, schema.node_dims) != (
-        found.num_node_features,
-        found.node_dims,
-    ):
-        raise ValueError(
-            f"{name} has node columns {found.node_dims}, the checkpoint was trained on "
-            f"{schema.node_dims}"
-        )
-    if schema.num_edge_features != found.num_edge_features:
-        raise ValueError(
-            f"{name} has {found.num_edge_features} real features of edges, the "
-            f"checkpoint was trained on {schema.num_edge_features}"
-        )
-    return columns | translate_bonds(columns, found, schema)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + ", ..." * (len(names) > 3) or "no columns"
+    for what in ("num_node_features", "node_dims", "num_edge_features"):
+        _require_same(name, what, getattr(given, what), getattr(schema, what))
+    return columns | translate_bonds(columns, given, schema)
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
@@ -99,7 +90,7 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
 
     Args:
         store: The data.
-        targets: What the checkpoint predicts.
+        targets: See `translate_stores`.
         name: Of the dataset, for messages.
 
     Returns:
@@ -109,47 +100,39 @@ def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDA
         ValueError: The store lacks a target, its targets are of another kind or level, or
             it has a class that the checkpoint does not predict.
     """
-    if store.target is None:
-        raise ValueError(f"{name} has no targets")
-    found = store.targets
-    for there, here in [(found.kind, targets.kind), (found.level, targets.level)]:
-        if there != here:
-            raise ValueError(
-                f"{name} has {there} targets; the checkpoint predicts {here} targets"
-            )
-    if set(targets.names) - set(found.names):
+    given = store.targets
+    if store.target is None or {*targets.names} - {*given.names}:
         raise ValueError(
-            f"{name} has targets {', '.join(found.names)}; the checkpoint predicts "
-            f"{', '.join(targets.names)}"
+            f"{name} has targets {', '.join(given.names) or 'none'}; the checkpoint "
+            f"predicts {', '.join(targets.names)}"
         )
-    columns = [found.names.index(target) for target in targets.names]
-    wanted = [targets.classes_of(number) for number in range(len(targets.names))]
-    given = [found.classes_of(column) for column in columns]
+    _require_same(name, "kind of targets", given.kind, targets.kind)
+    _require_same(name, "level of targets", given.level, targets.level)
+    order = [given.names.index(target) for target in targets.names]
     values = store.target
-    if targets.names != found.names:
-        values = values[:, columns]
-    if wanted != given:  # a copy; small integers of nodes may not hold all classes
+    if targets.names != given.names:
+        values = values[:, order]
+    wanted = [targets.classes_of(number) for number in range(len(order))]
+    named = [given.classes_of(number) for number in order]
+    if wanted != named:  # a copy; small integers of nodes may not hold all classes
         values = np.array(values, np.int64 if values.dtype.kind == "i" else None)
-    for number, (classes, words) in enumerate(zip(wanted, given, strict=True)):
-        labels = values if values.ndim == 1 else values[:, number]
-        if classes and words:
-            if classes != words:
-                unknown = sorted({*words} - {*classes})
-                if unknown:
-                    raise ValueError(
-                        f"{name} has class {unknown[0]!r} of {targets.names[number]}; "
-                        f"the checkpoint predicts {', '.join(classes)}"
-                    )
-                place = np.array([classes.index(word) for word in words])
-                labelled = labels >= 0  # NaN and -1 are missing
-                labels[labelled] = place[labels[labelled].astype(int)]
-        elif found.num_classes > targets.num_classes:  # numbers mean the same
-            largest = np.max(labels, initial=-1, where=labels >= 0)
-            if largest >= targets.num_classes:
+    labels = values[:, None] if values.ndim == 1 else values
+    for column, classes, words in zip(labels.T, wanted, named, strict=True):
+        if classes and words and classes != words:
+            unknown = sorted({*words} - {*classes})
+            if unknown:
                 raise ValueError(
-                    f"{name} has class {int(largest)} of {targets.names[number]}; the "
-                    f"checkpoint predicts 0..{targets.num_classes - 1}"
+                    f"{name} has class {unknown[0]!r} of {', '.join(targets.names)}; the "
+                    f"checkpoint predicts {', '.join(classes)}"
                 )
+            place = np.array([classes.index(word) for word in words])
+            labelled = column >= 0  # NaN and -1 are missing
+            column[labelled] = place[column[labelled].astype(int)]
+    if given.num_classes > targets.num_classes:
+        try:
+            targets.check(labels)  # numbers mean the same
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     return values
 
 
@@ -157,16 +140,15 @@ def translated_labels(
     store: GraphStore | StoreShards, targets: TargetSchema, name: str, split: str
 ) -> NDArray:
     """Labels [n, C] of the graphs of a split, translated by `translate_target`."""
-    found = [translate_target(one, targets, name) for one in store.stores]
+    labels = [translate_target(part, targets, name) for part in store.stores]
     if isinstance(store, StoreShards):
-        offsets = [one.columns["node_offset"] for one in store.stores]
         shards = [
-            {"node_offset": offset, "target": target}
-            for offset, target in zip(offsets, found, strict=True)
+            {"node_offset": part.columns["node_offset"], "target": target}
+            for part, target in zip(store.stores, labels, strict=True)
         ]
         columns = ShardColumns(shards, store.first)
         return columns.of_graphs(store.splits[split])["target"]
-    return np.asarray(found[0][store.splits[split]])
+    return np.asarray(labels[0][store.splits[split]])
 
 
 def translate_bonds(
@@ -175,7 +157,7 @@ def translate_bonds(
     """Edge columns of a store with the bond types of another schema.
 
     The bond types of a table are numbers in their dataset only, so the bond columns
-    behind them are compared. What the target's table does not have becomes UNKNOWN.
+    behind them are compared. Bond types that the target's table lacks become UNKNOWN.
 
     Returns:
         ``edge_src``, ``edge_dst`` and ``edge_bond``, sorted as in a store.
@@ -183,13 +165,9 @@ def translate_bonds(
     Raises:
         ValueError: The schemas have other bond columns.
     """
-    if source.bond_dims != target.bond_dims and (
-        source.bond_table is None or target.bond_table is None
-    ):
-        raise ValueError(
-            f"the data have bond columns {source.bond_dims}, the checkpoint was "
-            f"trained on {target.bond_dims}"
-        )
+    if source.bond_table is None or target.bond_table is None:
+        dims = (source.bond_dims, target.bond_dims)
+        _require_same("the dataset", "bond columns", *dims)
     rows = source.bond_columns()
     known = (rows >= 0).all(axis=1)
     known[0] = False

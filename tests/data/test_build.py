@@ -123,9 +123,9 @@ class TestSources:
         "changes, message",
         [
             (dict(targets=[1.0] * 3), "targets have 3 rows, smiles have 4"),
-            (dict(targets=[1, 2, np.inf, 4]), "target 0 of graph 2 is inf, expected"),
+            (dict(targets=[1, 2, np.inf, 4]), "label 2 of target 0 is inf, expected"),
             (dict(targets=[1, 2, 1e39, 4]), "that fits float32"),
-            (dict(target_names=["a", "b"]), "2 target names"),
+            (dict(target_names=["a", "b"]), "labels of a, b have shape"),
             (dict(targets=[0, 1, 2, 1], kind="binary"), r"label 2 of y is 2, expected"),
             (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
             (

@@ -50,12 +50,16 @@ def test_numbers():
 @pytest.mark.parametrize(
     "words, asked, message",
     [
-        (["low", "high"], [], "which of 'high', 'low' is class 1"),
-        (["active"], [], "which of 'active' is class 1"),
-        (["a", "b", "c"], [], "3 different words .*--target-kind multiclass"),
+        (["low", "high"], [], "2 words .'high', 'low'. of two classes: give --class-n"),
+        (["active"], [], "1 words .'active'. of two classes"),
+        (["a", "b", "c"], [], "3 words .*--target-kind multiclass"),
         (["low", "top"], ["low", "high"], "'top' is not one of --class-names low,high"),
-        (["a"], ["a", "b", "c"], "a binary target has two classes"),
-        (["no", "Active", "ACTIVE"], [], "'ACTIVE' and 'Active' differ in their case"),
+        (["a"], ["a", "b", "c"], "two classes, not --class-names a,b,c"),
+        (
+            ["no", "Active", "ACTIVE"],
+            [],
+            "'ACTIVE', 'Active', 'no' differ in their case",
+        ),
     ],
 )
 def test_order_that_nobody_knows(words, asked, message):
@@ -65,7 +69,7 @@ def test_order_that_nobody_knows(words, asked, message):
 
 def test_two_spellings_of_a_class():
     words = ["low", "mid", "Low"]
-    with pytest.raises(ValueError, match="'Low' and 'low' differ in their case only"):
+    with pytest.raises(ValueError, match="'Low', 'low', 'mid' differ in their case"):
         class_order(words, "multiclass", [])
     assert class_order(words, "multiclass", words) == words
 

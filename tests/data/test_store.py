@@ -203,7 +203,7 @@ class TestBadGraphs:
             (dict(x=np.array([["a"]] * 6)), "expected .* of numbers"),
             (dict(edge_attr=np.array([["a"]] * 3)), "expected .* of numbers"),
             (dict(target=np.zeros((2, 1))), "target has 2 rows, expected 3"),
-            (dict(target=np.full((3, 1), np.inf)), "target 0 of graph 0 is inf"),
+            (dict(target=np.full((3, 1), np.inf)), "label 0 of target 0 is inf"),
             (dict(target=np.full((3, 1), 1e300)), "fits float32"),
         ],
     )
@@ -225,8 +225,8 @@ class TestBadGraphs:
             (dict(splits={"train": [0, 6]}), "split train names graph 6"),
             (dict(splits={"train": [0, 0]}), "split train names a graph twice"),
             (dict(splits={"../train": [0]}), "must be a plain word"),
-            (dict(target=np.zeros((2, 1))), "given for 2 of 6 graphs"),
-            (dict(target_names=["a", "b"]), "2 target names"),
+            (dict(target=np.zeros((2, 1))), "gap have shape .2, 1., expected .6 gr"),
+            (dict(target_names=["a", "b"]), "labels of a, b have shape"),
             (dict(kind="binary"), "label 0 of gap is .*, expected 0 or 1"),
             (dict(kind="multiclass"), "label 0 of gap is .*, expected a class number"),
             (

@@ -231,7 +231,11 @@ class Rows:
             if others:
                 self.cells.append(cells[len(names) :])
         if not self.smiles:
-            text = table.no_rows if part == (0, None) else "no rows in this shard"
+            text = (
+                table.no_rows
+                if part == (0, None)
+                else "there are no rows in this shard"
+            )
             raise DatasetError(f"{table.path}: {text}")
 
     def error(self, row: int, column: str, text: object) -> DatasetError:

@@ -69,7 +69,7 @@ class BenchmarkFiles:
         return [name for name in self.files if not (folder / name).is_file()]
 
     def content(self, options: DatasetOptions) -> str | None:
-        """Identifies the files' content; None if one is missing.
+        """Identifies the files' content; None if a file is missing.
 
         Hashes the size and 16 blocks of each file, because every start asks for it and
         the files may have gigabytes. A store is verified by its own checksums.
@@ -96,21 +96,20 @@ class BenchmarkFiles:
                 belongs where.
         """
         folder = self.path(options)
-        missing = self.missing(options)
+        root, missing = data_root_folder(options), self.missing(options)
         if missing and len(missing) < len(self.files):
             raise DatasetError(
                 f"{self.name}: {folder} has no {', '.join(missing)}; put it there, or "
                 "remove the folder to download everything"
             )
         if missing:
-            root = data_root_folder(options)
             with file_lock(root / self.archive):  # several processes may be here
                 if self.missing(options):
                     self._fetch(root)
         return folder
 
     def check_count(self, count: int) -> None:
-        """Warns if the number of graphs is not that of the official release."""
+        """Warns if the official release has another number of graphs."""
         if count != self.graphs:
             logger.warning(
                 "%s: %s graphs, the official release has %s; numbers cannot be "
@@ -122,11 +121,8 @@ class BenchmarkFiles:
 
     @contextlib.contextmanager
     def reading(self, folder: Path) -> Iterator[None]:
-        """Turns every error that a damaged file can cause into one kind.
-
-        Raises:
-            DatasetError: Instead of the error within; names the folder.
-        """
+        """Raises DatasetError, which names the folder, instead of every error that a
+        damaged file can cause."""
         try:
             yield
         except (DatasetError, MemoryError):
@@ -147,17 +143,21 @@ class BenchmarkFiles:
             else:
                 archive = self._download(self.url, scratch / "archive", root)
                 source, remedy = self.url, f"put {self.archive} into {root} by hand"
-            self._check_md5(archive, source, remedy)
-            _unzip(archive, scratch / "files", source, remedy)
             files = scratch / "files" / self.inside
+            try:
+                self._unpack(archive, scratch / "files")
+            except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
+                raise DatasetError(
+                    f"{source}: the archive is damaged, incomplete or of another version "
+                    f"({error}); {remedy}"
+                ) from None
             for file, url in self.more:
                 self._download(url, files / file, root)
-            for file in self.files:
-                if not (files / file).is_file():
-                    raise DatasetError(
-                        f"{source}: has no {Path(self.inside) / file}; it is not "
-                        f"an archive of {self.name}, or of another version"
-                    )
+            if lacking := [file for file in self.files if not (files / file).is_file()]:
+                raise DatasetError(
+                    f"{source}: has no {Path(self.inside) / lacking[0]}; it is not an "
+                    f"archive of {self.name}, or of another version"
+                )
             if not folder.exists():
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(files, folder)
@@ -179,16 +179,14 @@ class BenchmarkFiles:
             ) from None
         return to
 
-    def _check_md5(self, archive: Path, source: str, remedy: str) -> None:
-        if not self.md5:
-            return
+    def _unpack(self, archive: Path, to: Path) -> None:
+        """Raises ValueError, or an exception of `zipfile`, for a wrong archive."""
         with open(archive, "rb") as file:
-            found = hashlib.file_digest(file, "md5").hexdigest()
-        if found != self.md5:
-            raise DatasetError(
-                f"{source}: md5 is {found}, that of {self.name} is {self.md5}: the "
-                f"file is damaged, incomplete or of another version; {remedy}"
-            )
+            digest = hashlib.file_digest(file, "md5").hexdigest()
+        if self.md5 not in ("", digest):
+            raise ValueError(f"md5 is {digest}, expected {self.md5} of {self.name}")
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(to)  # checks every member's CRC; leaves no folder upwards
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
@@ -220,13 +218,3 @@ def load_torch(path: Path) -> Any:
     ]
     with torch.serialization.safe_globals(allowed):
         return torch.load(path, weights_only=True)
-
-
-def _unzip(archive: Path, to: Path, source: str, remedy: str) -> None:
-    try:
-        with zipfile.ZipFile(archive) as file:
-            file.extractall(to)  # checks every member's CRC; leaves no folder upwards
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
-        raise DatasetError(
-            f"{source}: the archive is damaged or incomplete ({error}); {remedy}"
-        ) from None

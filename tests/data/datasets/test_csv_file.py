@@ -277,7 +277,6 @@ class TestCsv:
             ("smiles,y\nC,\nC,nan\nC,NULL\n", {}, "have no label at all"),
             ("smiles,y\nC,1\nC,2\n", {}, "2 rows cannot be split"),
             ("smiles,y\nC,1\n", {}, "1 row cannot be split"),
-            ("smiles,y\nC,1\nC,2\nC,3\n", dict(seed=-1), "seed -1"),
             (
                 "smiles,y\nC,2\n",
                 dict(target_kind="binary"),
