@@ -7,14 +7,13 @@ be made again; graphs from here have the same distribution.
 
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from graphormer_plugin.data.datasets.official import (
-    BenchmarkFiles,
     gnn_benchmark,
     load_torch,
 )
@@ -32,7 +31,7 @@ OFFICIAL_COUNTS = {
 }
 
 
-class SbmGraphs(Sequence):
+class SbmGraphs:
     """Seeded graphs, each generated on access.
 
     A graph depends on seed, split and number only, and is the same on every platform.
@@ -49,29 +48,23 @@ class SbmGraphs(Sequence):
     num_classes: int
 
     def __init__(self, counts: Mapping[str, int], seed: int) -> None:
-        self.counts = dict(counts)
-        self.seed = seed
+        self.counts, self.seed = dict(counts), seed
+        self.numbers = [
+            (part, number, count)
+            for part, count in enumerate(counts.values(), 1)
+            for number in range(count)
+        ]
 
     def __len__(self) -> int:
-        return sum(self.counts.values())
-
-    def __iter__(self) -> Iterator[SimpleNamespace]:
-        return (self[number] for number in range(len(self)))
+        return len(self.numbers)
 
     def __getitem__(self, number: int) -> SimpleNamespace:
-        if number < 0:
-            raise IndexError(number)
-        for part, count in enumerate(self.counts.values()):
-            if number < count:
-                rng = np.random.default_rng([self.seed, 1 + part, number])
-                pattern = number * NUM_PATTERNS // count
-                return permuted(rng, *self.make(rng, pattern))
-            number -= count
-        raise IndexError(number)
+        part, place, count = self.numbers[number]
+        rng = np.random.default_rng([self.seed, part, place])
+        pattern = place * NUM_PATTERNS // count
+        return permuted(rng, *self.make(rng, pattern))
 
-    def make(
-        self, rng: np.random.Generator, pattern: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def make(self, rng: np.random.Generator, pattern: int) -> tuple[np.ndarray, ...]:
         """Adjacency bool ``[n, n]``, features ``[n]`` and labels ``[n]`` of a graph.
 
         Args:
@@ -102,15 +95,13 @@ class PatternGraphs(SbmGraphs):
             edges = symmetric(rng, np.full((size, size), 0.5))
             self.patterns.append((edges, rng.integers(0, self.num_symbols, size)))
 
-    def make(
-        self, rng: np.random.Generator, pattern: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def make(self, rng: np.random.Generator, pattern: int) -> tuple[np.ndarray, ...]:
+        """See `SbmGraphs.make`."""
         edges, symbols = self.patterns[pattern]
         community = communities(rng, 5)
         n, m = len(community), len(symbols)
         probability = np.full((n + m, n + m), 0.5)
-        different = community[:, None] != community
-        probability[:n, :n][different] = 0.35
+        probability[:n, :n][community[:, None] != community] = 0.35
         adjacency = symmetric(rng, probability)
         adjacency[n:, n:] = edges
         background = rng.integers(0, self.num_symbols, n)
@@ -121,16 +112,15 @@ class PatternGraphs(SbmGraphs):
 class ClusterGraphs(SbmGraphs):
     """CLUSTER: to which of six communities does a node belong?
 
-    Edges 0.55 within and 0.25 between communities. One node of community ``r`` has
+    Edges 0.55 within and 0.25 between communities. A single node of community ``r`` has
     feature ``r + 1``, all others have 0.
     """
 
     num_symbols = 7
     num_classes = 6
 
-    def make(
-        self, rng: np.random.Generator, pattern: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def make(self, rng: np.random.Generator, pattern: int) -> tuple[np.ndarray, ...]:
+        """See `SbmGraphs.make`."""
         community = communities(rng, self.num_classes)
         same = community[:, None] == community
         adjacency = symmetric(rng, np.where(same, 0.55, 0.25))
@@ -204,47 +194,38 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
     ``--seed``. ``generated:N`` makes N for training and the others in proportion.
     ``generated:N:SEED`` makes the same graphs for every ``--seed``.
     """
-    generator = GENERATORS[options.name]
+    generator, label = GENERATORS[options.name], options.name
     if options.source.startswith("generated"):
-        counts = OFFICIAL_COUNTS[options.name]
         number = int(options.source.partition(":")[2])
+        official = OFFICIAL_COUNTS[label]
         counts = {
-            split: max(1, count * number // counts["train"])
-            for split, count in counts.items()
+            n: max(1, c * number // official["train"]) for n, c in official.items()
         }
-        graphs: Sequence[Any] = generator(counts, options.seed)
-        splits = consecutive_splits(counts)
-        label = f"{options.name} (generated, seed {options.seed})"
+        graphs: Any = generator(counts, options.seed)
+        label += f" (generated, seed {options.seed})"
     else:
-        graphs, splits = _sbm_files(SBM[options.name], options)
-        label = options.name
+        files = SBM[label]
+        try:
+            folder = files.require(options)
+        except DatasetError as error:
+            raise DatasetError(
+                f"{error}; --dataset-source generated makes such graphs without files"
+            ) from None
+        with files.reading(folder):
+            parts = load_torch(folder / files.files[0])
+            graphs = [_graph(data) for part in parts for data in part]
+            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
+        files.check_count(len(graphs))
     return DatasetSource(
         graphs=graphs,
         level="node",
         kind="multiclass",
         num_classes=generator.num_classes,
         node_dims=[generator.num_symbols],
-        splits=splits,
+        splits=consecutive_splits(counts),
         target_names=["class"],
         label=label,
     )
-
-
-def _sbm_files(
-    files: BenchmarkFiles, options: DatasetOptions
-) -> tuple[list[SimpleNamespace], dict[str, np.ndarray]]:
-    try:
-        folder = files.require(options)
-    except DatasetError as error:
-        raise DatasetError(
-            f"{error}; --dataset-source generated makes such graphs without files"
-        ) from None
-    with files.reading(folder):
-        parts = load_torch(folder / files.files[0])
-        graphs = [_graph(data) for part in parts for data in part]
-    files.check_count(len(graphs))
-    names = ("train", "valid", "test")
-    return graphs, consecutive_splits(dict(zip(names, map(len, parts), strict=True)))
 
 
 def _graph(data: dict[str, Any]) -> SimpleNamespace:

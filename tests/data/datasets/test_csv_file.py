@@ -33,32 +33,32 @@ def options(tmp_path):
     return make
 
 
-def table(rows=10, header="smiles,y", value=lambda i: i):
-    lines = [header]
-    lines += [f"{SMILES[i % len(SMILES)]},{value(i)}" for i in range(rows)]
-    return "\n".join(lines) + "\n"
+@pytest.fixture
+def read(options):
+    """The dataset of a CSV with the given text."""
+    return lambda text, **changes: csv_dataset(options(text, **changes))
+
+
+def table(rows=10, value=lambda i: i):
+    lines = [f"{SMILES[i % len(SMILES)]},{value(i)}" for i in range(rows)]
+    return "\n".join(["smiles,y", *lines]) + "\n"
 
 
 class TestCsv:
-    @pytest.mark.parametrize("name", ["DATA.CSV.GZ", "Data.csv.Gz"])
-    def test_capitals(self, options, name):
-        assert len(get_store(options(table(20), name))) == 20
-
-    @pytest.mark.parametrize("name", ["data.csv", "data.csv.gz"])
+    @pytest.mark.parametrize(
+        "name", ["data.csv", "data.csv.gz", "DATA.CSV", "DATA.CSV.GZ", "Data.csv.Gz"]
+    )
     def test_defaults(self, options, name):
         store = get_store(options(table(20), name))
-        assert {split: len(rows) for split, rows in store.splits.items()} == {
-            "train": 16,
-            "valid": 2,
-            "test": 2,
-        }
+        sizes = {name: len(rows) for name, rows in store.splits.items()}
+        assert sizes == {"train": 16, "valid": 2, "test": 2}
         assert store.target[:, 0].tolist() == list(range(20))
         assert store.targets.names == ["y"] and store.targets.unit == ""
         train = store.target[store.splits["train"], 0]
         assert store.targets.mean == [pytest.approx(train.mean())]
         assert store.targets.std == [pytest.approx(train.std())]
         assert store.schema.num_bond_types == 60
-        assert store.manifest["dataset"] == "data"
+        assert store.manifest["dataset"].lower() == "data"
 
     def test_columns_missing_labels_and_byte_order_mark(self, options):
         text = "\ufeffid,SMILES,a,b,c\r\n" + "".join(
@@ -69,94 +69,79 @@ class TestCsv:
         assert store.target[3, 0] == 3 and np.isnan(store.target[3, 1])
         assert store.manifest["counts"]["missing_labels"] == 5
 
-    def test_cells_that_a_user_calls_missing(self, options):
+    def test_cells_that_are_words(self, read):
         cells = ["1.5", ">10", "ND", " >2 ", "2.5", ""] * 3
         text = table(18, value=cells.__getitem__)
         message = (
             "row 1 .line 3., column 'y': '>10' is not a number .9 such cells: '>10', "
-            "'ND', '>2'.; correct them, or name missing ones with --missing-labels, such "
+            "'ND', '>2'.; correct them, or name missing ones with --missing-labels"
         )
         for target in ("", "y"):
             with pytest.raises(DatasetError, match=message):
-                csv_dataset(options(text, target_columns=target))
+                read(text, target_columns=target)
         for kind in ("regression", "binary", "multiclass"):
-            few = options(text, missing_labels=">*", target_kind=kind)
-            if kind != "regression":
-                few = options(
-                    text.replace("1.5", "1"), missing_labels=">*", target_kind=kind
-                )
+            few = text if kind == "regression" else text.replace("1.5", "1")
             message = "'ND' is not a number .3 such cells: 'ND'.; .*--missing-labels"
             with pytest.raises(DatasetError, match=message):
-                csv_dataset(few)
+                read(few, missing_labels=">*", target_kind=kind)
         with pytest.raises(DatasetError, match="no column of numbers"):
-            csv_dataset(options(text, target_columns="all"))
+            read(text, target_columns="all")
         for target in ("", "y", "all"):
-            given = options(text, target_columns=target, missing_labels="nd, >*")
-            store = get_store(given)
-            assert store.target[[0, 4], 0].tolist() == [1.5, 2.5]
-            assert np.isnan(store.target[[1, 2, 3, 5], 0]).all()
-        plain = options(text.replace("ND", "").replace(" >2 ", "").replace(">10", ""))
+            labels = read(text, target_columns=target, missing_labels="nd, >*").targets
+            assert labels[[0, 4], 0].tolist() == [1.5, 2.5]
+            assert np.isnan(labels[[1, 2, 3, 5], 0]).all()
+
+    def test_missing_labels_are_recorded(self, options):
+        given, plain = options(table(), missing_labels="nd"), options(table())
         assert locate(given)[1] != locate(plain)[1]
         assert "missing_labels" not in locate(plain)[2]["options"]
         # Numbers were compared as text; tables without such labels stay prepared.
-        assert [locate(one)[2]["source"]["rule"] for one in (given, plain)] == [2, 1]
+        rules = [locate(asked)[2]["source"]["rule"] for asked in (given, plain)]
+        assert rules == [2, 1]
 
-    def test_only_the_star_stands_for_other_text(self, options):
-        cells = [
-            "?",
-            "7",
-            "[N]",
-            "N",
-            "-999",
-            "-9990",
-            "12",
-            ".2",
-            "1.2",
-            "a*",
-            "5",
-            "-",
-        ]
-        text = table(12, value=cells.__getitem__)
-        for word, gone in {"?": [0], "[N]": [2], "-999": [4], "12,.2": [6, 7]}.items():
-            rest = ["?", "[N]", "N", "a*", "-", word]
-            store = csv_dataset(options(text, missing_labels=rest + word.split(",")))
-            for row in gone:
-                assert np.isnan(store.targets[row, 0])
-            assert store.targets[[1, 5, 8, 10], 0].tolist() == [7, -9990, 1.2, 5]
+    @pytest.mark.parametrize(
+        "words, missing",
+        [
+            ("?", [0]),
+            ("[N]", [2]),
+            ("12,.2", [6, 7]),
+            # pandas writes a column of whole numbers with a gap as floats.
+            ("-999", [4, 10, 11]),
+            ("-99*", [4, 5, 10]),
+        ],
+    )
+    def test_only_the_star_stands_for_other_text(self, read, words, missing):
+        cells = ["?", "7", "[N]", "N", "-999", "-9990", "12", ".2", "1.2", "5"]
+        cells += ["-999.0", "-9.99e2", "-9.9"]
+        rest = ["?", "[N]", "N", *words.split(",")]
+        labels = read(table(13, value=cells.__getitem__), missing_labels=rest).targets
+        others = {*range(13)} - {0, 2, 3, *missing}
+        assert np.isnan(labels[missing, 0]).all()
+        assert not np.isnan(labels[sorted(others), 0]).any()
 
-    def test_missing_labels_that_are_numbers(self, options):
-        """pandas writes a column of whole numbers with a gap as floats."""
-        cells = ["-999.0", "-999", "-9.99e2", "-9990", "-99.9", "-999_0", "x", "1.2"]
-        text = table(8, value=cells.__getitem__)
-        given = options(text, missing_labels="-999,*_0,x", target_columns="y")
-        assert np.isnan(csv_dataset(given).targets[:, 0]).tolist() == (
-            [True, True, True, False, False, True, True, False]
-        )
-
-    def test_words_of_missing_labels_that_fit_no_cell(self, options, caplog):
+    def test_words_of_missing_labels_that_fit_no_cell(self, read, caplog):
         text = "smiles,y,z\n" + "C,1,\nCO,-999.0,7\nCN,2,ND\n" * 4
-        words = "-998,nd,-999,n/a,7*"
-        given = options(text, missing_labels=words, target_columns="y,z")
-        get_store(given)
-        names = [one.removeprefix(f"{given.name}: ") for one in caplog.messages]
-        assert names == [
-            "--missing-labels '-998' fits no cell of y, z",
-            "--missing-labels 'n/a' fits no cell of y, z",
-        ]
-        caplog.clear()
-        get_store(dataclasses.replace(given, missing_labels=("nd", "-999")))
-        assert not caplog.messages
+        for words, unused in (
+            ("-998,nd,-999,n/a,7*", ["-998", "n/a"]),
+            ("nd,-999", []),
+        ):
+            caplog.clear()
+            read(text, missing_labels=words, target_columns="y,z")
+            expected = [
+                f": --missing-labels {w!r} fits no cell of y, z" for w in unused
+            ]
+            assert [text[text.index(": ") :] for text in caplog.messages] == expected
 
     @pytest.mark.parametrize(
         "header, split",
         [("split", ""), ("split", "column:split"), ("Split", ""), ("SPLIT", "")],
     )
-    def test_split_column(self, options, header, split):
+    def test_split_column(self, read, header, split):
         names = ["train"] * 4 + ["Val", "validation", "test", "train"]
         text = f"smiles,y,{header}\n"
         text += "".join(f"C,{i},{s}\n" for i, s in enumerate(names))
-        store = get_store(options(text, split=split))
-        assert {name: rows.tolist() for name, rows in store.splits.items()} == {
+        splits = read(text, split=split).splits
+        assert {name: rows.tolist() for name, rows in splits.items()} == {
             "train": [0, 1, 2, 3, 7],
             "valid": [4, 5],
             "test": [6],
@@ -175,18 +160,18 @@ class TestCsv:
         other = get_store(options(text, **named, seed=2))
         assert other.fingerprint != store.fingerprint
 
-    def test_two_columns_called_split(self, options):
+    def test_two_columns_called_split(self, read):
         text = "smiles,y,split,Split\nC,1,train,0\nCO,2,train,1\nCN,3,valid,2\n"
         message = "which column has the split, split or Split. Name it with --split col"
         with pytest.raises(DatasetError, match=message):
-            csv_dataset(options(text, target_columns="y"))
-        named = options(text, target_columns="y", weight_column="Split")
-        assert csv_dataset(named).splits["train"].tolist() == [0, 1]
-
-    def test_all_does_not_mean_a_column_called_split(self, options):
-        text = "smiles,y,Split\n" + "".join(f"C,{i / 4},{i % 4}\n" for i in range(20))
-        found = options(text, target_columns="all", split="random")
-        assert get_store(found).targets.names == ["y"]
+            read(text, target_columns="y")
+        source = read(text, target_columns="y", weight_column="Split")
+        assert source.splits["train"].tolist() == [0, 1]
+        assert read(
+            "smiles,y,Split\nC,1.5,0\nCO,2,0\nC,1,3\n",
+            target_columns="all",
+            split="random",
+        ).target_names == ["y"]
 
     def test_scaffold_split(self, options):
         rings = ["c1ccccc1C"] * 16 + ["C1CC1C", "C1CCC1C"] * 2
@@ -199,53 +184,41 @@ class TestCsv:
         }
 
     def test_random_split_depends_on_the_seed_only(self, options):
-        one = get_store(options(table(30), seed=1))
+        first = get_store(options(table(30), seed=1))
         again = get_store(options(table(30), "copy.csv", seed=1))
         other = get_store(options(table(30), seed=2))
-        assert one.fingerprint == again.fingerprint != other.fingerprint
+        assert first.fingerprint == again.fingerprint != other.fingerprint
 
     @pytest.mark.parametrize("name", ["data.csv", "data.parquet"])
     def test_the_seed_does_not_matter_with_a_split_column(self, options, name):
-        text = "smiles,y,split\nCC,1,train\nCO,2,valid\nCN,3,test\n"
-        found = options(text)
+        found = options("smiles,y,split\nCC,1,train\nCO,2,valid\nCN,3,test\n")
         if name != "data.csv":
             table = Path(found.name).with_name(name)
             pandas.read_csv(found.name).to_parquet(table)
             found = dataclasses.replace(found, name=str(table))
-        one, other = (
-            locate(dataclasses.replace(found, seed=seed))[1:] for seed in (1, 2)
-        )
-        assert one == other
+        places = [locate(dataclasses.replace(found, seed=seed))[1:] for seed in (1, 2)]
+        assert places[0] == places[1]
         random = dataclasses.replace(found, split="random", target_columns=("y",))
         assert locate(random)[1] != locate(dataclasses.replace(random, seed=2))[1]
 
-    def test_all_and_a_number_that_is_none(self, options):
+    def test_all_and_a_number_that_is_none(self, read):
         text = "smiles,a,b,c\n" + "CC,1,inf,1\nCO,3,2,1e50\nCN,2,3,4\n" * 2
-        with pytest.raises(
-            DatasetError, match="column 'b': 'inf' is not a number that fits"
-        ):
-            get_store(options(text, target_columns="all"))
+        message = "column 'b': 'inf' is not a number that fits"
+        with pytest.raises(DatasetError, match=message):
+            read(text, target_columns="all")
 
-    def test_binary_and_multiclass(self, options):
-        text = table(20, value=lambda i: i % 2)
-        store = get_store(options(text, target_kind="binary"))
+    def test_kinds(self, options):
+        store = get_store(options(table(20, lambda i: i % 2), target_kind="binary"))
         assert store.targets.kind == "binary" and store.targets.mean == []
-        text = table(20, value=lambda i: i % 3)
-        store = get_store(options(text, target_kind="multiclass"))
+        store = get_store(options(table(20, lambda i: i % 3), target_kind="multiclass"))
         assert store.targets.num_classes == 3
-
-    def test_constant_target(self, options):
         store = get_store(options(table(value=lambda i: 7)))
         assert store.targets.mean == [7.0] and store.targets.std == [1.0]
 
-    def test_quoted_cells(self, options):
-        text = "smiles,y,note\n" + 'C,1,"a, ""b""\nc"\n' * 5
-        store = get_store(options(text, target_columns="y"))
-        assert len(store) == 5
-
-    def test_a_cell_of_any_length(self, options):
-        text = "smiles,y,note\n" + f"C,1,{'x' * 200_000}\n" * 5
-        assert len(get_store(options(text, target_columns="y"))) == 5
+    @pytest.mark.parametrize("cell", ['"a, ""b""\nc"', "x" * 200_000])
+    def test_quoted_and_long_cells(self, read, cell):
+        text = "smiles,y,note\n" + f"C,1,{cell}\n" * 5
+        assert len(read(text, target_columns="y").smiles) == 5
 
     @pytest.mark.parametrize(
         ("text", "changes", "message"),
@@ -315,32 +288,25 @@ class TestCsv:
     def test_damaged_archive(self, options, tmp_path):
         asked = options(table(500), "data.csv.gz")
         path = tmp_path / "data.csv.gz"
-        path.write_bytes(path.read_bytes()[:-10])
-        with pytest.raises(DatasetError, match="gzip file is damaged or incomplete"):
-            get_store(asked)
-        path.write_bytes(b"smiles,y\nC,1\n")
-        with pytest.raises(DatasetError, match="gzip file is damaged or incomplete"):
-            get_store(asked)
+        for content in (path.read_bytes()[:-10], b"smiles,y\nC,1\n"):
+            path.write_bytes(content)
+            with pytest.raises(
+                DatasetError, match="gzip file is damaged or incomplete"
+            ):
+                get_store(asked)
 
-    def test_upper_case_suffix(self, options):
-        assert len(get_store(options(table(30), "DATA.CSV"))) == 30
-
-    def test_file_of_another_name(self, options):
+    def test_names_of_files(self, options, tmp_path):
         with pytest.raises(DatasetError, match="give --dataset-source csv$"):
             get_store(options(table(30), "data.txt"))
         with pytest.raises(DatasetError, match="--dataset-source csv, not 'ogb'"):
             get_store(options(table(30), source="ogb"))
+        with pytest.raises(DatasetError, match="none.csv: No such file"):
+            get_store(DatasetOptions(str(tmp_path / "none.csv")))
 
     def test_scaffold_split_of_one_scaffold(self, options):
         text = "smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 20))
         with pytest.raises(DatasetError, match="no rows in split train .*--split$"):
             get_store(options(text, split="scaffold"))
-
-    def test_missing_file(self, tmp_path):
-        with pytest.raises(DatasetError, match="none.csv: No such file"):
-            get_store(
-                DatasetOptions(str(tmp_path / "none.csv"), data_root=str(tmp_path))
-            )
 
     def test_unparsable_molecules(self, options, tmp_path):
         text = "smiles,y\n" + "".join(
