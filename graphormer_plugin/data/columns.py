@@ -20,7 +20,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     """Flat columns that ``cython_ext.build_batch`` reads.
 
     Args:
-        chunk: At least one graph; each has at least one node.
+        chunk: Some graphs, with some nodes each.
         schema: Vocabularies that the features must keep to.
 
     Returns:

@@ -84,23 +84,13 @@ def chunks_of_graphs(
                     )
             parts.append(part)
         edge_kind.settle(block[0][0], parts)
-        joined = {
-            name: np.concatenate([part[name] for part in parts if name in part])
-            for name in ("x", "edge_attr", "target", "pos")
-            if any(name in part for part in parts)
-        }
-        chunk = GraphChunk(
-            num_nodes=np.array([len(part["x"]) for part in parts]),
-            num_edges=np.array([part["edge_index"].shape[1] for part in parts]),
-            edge_index=np.concatenate([part["edge_index"] for part in parts], axis=1),
-            **joined,
-        )
+        chunk = GraphChunk.joined([GraphChunk(**part) for part in parts])
         chunk.check(first=block[0][0])
         yield chunk
 
 
 def _columns(array: np.ndarray | None, name: str) -> str:
-    """What graphs must have in common, for messages."""
+    """Describes columns that graphs have in common."""
     if array is None:
         return "no values"
     kind = " of floats" if name == "x" and array.dtype.kind == "f" else ""
@@ -112,7 +102,7 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
 
-    def require(is_right: bool, name: str, expected: str) -> None:
+    def _require(is_right: bool, name: str, expected: str) -> None:
         if not is_right:
             array = arrays[name]
             raise DatasetError(
@@ -131,38 +121,41 @@ def _arrays(
             continue
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         arrays[name] = np.asarray(value)
-        require(arrays[name].dtype.kind in "iubf", name, "numbers")
+        _require(arrays[name].dtype.kind in "iubf", name, "numbers")
     x, edge_index = arrays["x"], arrays["edge_index"]
     x = x[:, None] if x.ndim == 1 else x
-    require(x.ndim == 2 and len(x) > 0, "x", "[nodes >= 1, features]")
+    _require(x.ndim == 2 and len(x) > 0, "x", "[nodes >= 1, features]")
     if edge_index.size == 0:
         edge_index = np.zeros((2, 0), dtype=np.int64)
     is_index = edge_index.ndim == 2 and len(edge_index) == 2
-    require(is_index and edge_index.dtype.kind in "iu", "edge_index", "[2, E] integers")
+    _require(
+        is_index and edge_index.dtype.kind in "iu", "edge_index", "[2, E] integers"
+    )
     edges = edge_index.shape[1]
-    result = {"x": x, "edge_index": edge_index}
+    result = {"num_nodes": np.array([len(x)]), "num_edges": np.array([edges])}
+    result |= {"x": x, "edge_index": edge_index}
     if "edge_attr" in arrays and (edges or len(arrays["edge_attr"])):
         attr = arrays["edge_attr"]
         attr = attr[:, None] if attr.ndim == 1 else attr
-        require(
+        _require(
             attr.ndim == 2 and len(attr) == edges, "edge_attr", f"[{edges}, columns]"
         )
         result["edge_attr"] = attr
     if "pos" in arrays:
         result["pos"] = arrays["pos"]
-        require(result["pos"].shape == (len(x), 3), "pos", f"[{len(x)}, 3]")
+        _require(result["pos"].shape == (len(x), 3), "pos", f"[{len(x)}, 3]")
     if with_target:
         y = arrays["y"]
         with np.errstate(over="ignore"):
             small = not np.isinf(y.astype(np.float32)).any()
-        require(small, "y", "numbers that fit float32, NaN where missing")
+        _require(small, "y", "numbers that fit float32, NaN where missing")
         if level == "node":
             what = "values" if values else "integer classes"
             right = y.size == len(x) and (values or y.dtype.kind != "f")
-            require(right, "y", f"{len(x)} {what} (one per node)")
+            _require(right, "y", f"{len(x)} {what} (one per node)")
             result["target"] = y.reshape(-1).astype(np.float32 if values else np.int64)
         else:
-            require(y.ndim < 2 or len(y) == 1, "y", "[C] or [1, C]")
+            _require(y.ndim < 2 or len(y) == 1, "y", "[C] or [1, C]")
             result["target"] = y.reshape(1, -1).astype(np.float64)
     return result
 

@@ -89,17 +89,6 @@ class FeatureSchema:
                 f"{self.num_bond_types} bond types > {MAX_BOND_TYPES}; are the edge "
                 "features continuous? Give them as floats"
             )
-        counts = {
-            len(v) for v in (self.graph_features, self.graph_mean, self.graph_std)
-        }
-        if (
-            len(counts) > 1
-            or not np.isfinite([*self.graph_mean, *self.graph_std]).all()
-        ):
-            raise ValueError(
-                f"{len(self.graph_features)} features of graphs have mean "
-                f"{self.graph_mean} and deviation {self.graph_std}"
-            )
 
     @property
     def num_bond_types(self) -> int:
@@ -184,19 +173,10 @@ class FeatureSchema:
         return np.clip(np.nan_to_num(scaled), -MAX_SCALED, MAX_SCALED)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        values = {
-            "num_node_features": self.num_node_features,
-            "node_dims": self.node_dims,
-            "bond_dims": self.bond_dims,
-            "bond_table": self.bond_table,
-        }
-        if self.num_edge_features:
-            values["num_edge_features"] = self.num_edge_features
-        if self.graph_features:
-            values["graph_features"] = self.graph_features
-            values |= {"graph_mean": self.graph_mean, "graph_std": self.graph_std}
-        return values
+        """Plain JSON values; the later fields only if they are not empty."""
+        first = ("num_node_features", "node_dims", "bond_dims", "bond_table")
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        return {name: v for name, v in fields.items() if v or name in first}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
@@ -259,7 +239,7 @@ class TargetSchema:
 
     @property
     def expected(self) -> str:
-        """What a label is, for messages."""
+        """Describes a right label, for messages."""
         if self.kind == "regression":
             return "a number that fits float32"
         if self.kind == "binary":
@@ -296,16 +276,14 @@ class TargetSchema:
             )
 
     def with_classes(self, names: Sequence[Sequence[str]]) -> "TargetSchema":
-        """These targets with names of classes, at least one.
+        """These targets with names of classes.
 
         Raises:
             ValueError: There are fewer names than classes, or not a list per target.
         """
         most = max(map(len, names))
         if most < self.num_classes:
-            raise ValueError(
-                f"{most} names {list(names[0])} for {self.num_classes} classes"
-            )
+            raise ValueError(f"{most} names for {self.num_classes} classes: {names}")
         return dataclasses.replace(
             self,
             class_names=[list(classes) for classes in names],
@@ -335,16 +313,9 @@ class TargetSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; names of classes only if there are some."""
-        named = {"class_names": self.class_names} if self.class_names else {}
-        return named | {
-            "names": self.names,
-            "unit": self.unit,
-            "kind": self.kind,
-            "level": self.level,
-            "num_classes": self.num_classes,
-            "mean": self.mean,
-            "std": self.std,
-        }
+        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
+        names = fields.pop("class_names")
+        return ({"class_names": names} if names else {}) | fields
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":
@@ -365,8 +336,8 @@ def target_statistics(
 ) -> tuple[list[float], list[float]]:
     """Mean and population standard deviation per column over present labels.
 
-    A column without labels has mean 0 and deviation 1; a constant column, also one
-    whose deviation is rounding noise, has deviation 1.
+    A column without labels has mean 0 and deviation 1; a column that is constant but for
+    rounding noise has deviation 1.
 
     Args:
         target: float32 [G, C], or [sum N, C] of nodes; NaN = missing.

@@ -29,16 +29,11 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
     folder = home_path(folder).resolve()
     if not folder.is_dir():
         raise DatasetError(f"user data folder {folder} does not exist")
-    files = sorted(
-        path
-        for path in folder.glob("*.py")
-        if path.name == "__init__.py" or not path.name.startswith("_")
-    )
+    files = sorted({*folder.glob("[!_]*.py"), *folder.glob("__init__.py")})
     if not files:
         raise DatasetError(f"user data folder {folder} has no .py file")
-    name = (
-        f"graphormer_user_data_{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}"
-    )
+    digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
+    name = f"graphormer_user_data_{digest}"
     code = _folder_hash(folder)
     if getattr(sys.modules.get(name), "graphormer_code_hash", None) == code:
         return
@@ -53,12 +48,9 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
         with _names_of_v2():
             for file in files:
                 _import_file(name, file, package)
-    except DatasetError:
-        _forget(name)
-        raise
     except BaseException as error:
         _forget(name)
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, DatasetError | KeyboardInterrupt):
             raise
         raise DatasetError(
             f"user data folder {folder}: import failed {place_of(error, str(folder))}"

@@ -231,7 +231,7 @@ class TestBadGraphs:
             (dict(kind="multiclass"), "label 0 of gap is .*, expected a class number"),
             (
                 dict(kind="multiclass", target=TRIPLE, class_names=[["a", "b"]]),
-                r"2 names \['a', 'b'\] for 3 classes",
+                r"2 names for 3 classes",
             ),
             (
                 dict(kind="multiclass", target=TRIPLE, class_names=[["a"] * 3, ["u"]]),

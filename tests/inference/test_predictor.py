@@ -206,7 +206,7 @@ def test_positions(rng):
         ({"x": None}, "graph 1: Data has no x"),
         ({"edge_attr": torch.full((4, 3), 7)}, "graph 1: edge_attr column 0 is 7, exp"),
         ({"edge_index": torch.full((2, 4), 3)}, "graph 1: edge_index names node 3"),
-        ({"x": torch.zeros(3, 9)}, "graph 1: x has dtype float32, but that of graph 0"),
+        ({"x": torch.zeros(3, 9)}, "graph 1: x has 9 columns of floats, but graph 0"),
     ],
 )
 def test_wrong_graphs_are_named(change, message):

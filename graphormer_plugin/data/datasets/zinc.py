@@ -216,6 +216,7 @@ class _Unpickler(pickle.Unpickler):
     """Reads containers, numbers and tensors; refuses all other classes."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """See `pickle.Unpickler`."""
         allowed = {
             "collections.OrderedDict": collections.OrderedDict,
             "torch._utils._rebuild_tensor": torch._utils._rebuild_tensor,
