@@ -18,7 +18,7 @@ from graphormer_plugin.data.store_shards import open_stores
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Arguments of the command; options of the dataset are those of the tasks."""
+    """Arguments of the command; the dataset has the options of the tasks."""
     result = CommandParser(
         prog="graphormer-preprocess",
         description="Prepare a dataset once; training opens the store.",
@@ -63,13 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     store = open_stores(options)
     if arguments.verify:
-        for one in store.stores:
-            GraphStore.open(one.path, verify=True)
+        for part in store.stores:
+            GraphStore.open(part.path, verify=True)
     say(describe(store))
     for text in store.warnings:
         warn(text)
-    for one in store.stores:
-        say(str(one.path))
+    for part in store.stores:
+        say(str(part.path))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Cells of tables: which are missing, their numbers, and columns of them."""
+"""Cells of tables: missing cells, numbers, and columns of cells."""
 
 import array
 import functools

@@ -1,4 +1,4 @@
-"""Words in place of class numbers: which class is which."""
+"""Classes that words name, and their order."""
 
 import re
 from collections.abc import Collection, Sequence

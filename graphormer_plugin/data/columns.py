@@ -38,7 +38,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     try:
         bond = check_features(chunk.x, chunk.edge_attr, edge_offset[-1], schema)
     except ValueError:
-        for graph in range(len(chunk)):  # find the one to name
+        for graph in range(len(chunk)):  # find its number
             nodes = slice(*node_offset[graph : graph + 2])
             edges = slice(*edge_offset[graph : graph + 2])
             attr = None if chunk.edge_attr is None else chunk.edge_attr[edges]
@@ -73,7 +73,7 @@ def check_features(
     num_edges: int,
     schema: FeatureSchema,
 ) -> np.ndarray:
-    """Checks features against vocabularies and joins those of edges.
+    """Checks features against vocabularies and joins features of edges.
 
     Args:
         x: Features of nodes ``[n, F]``.
@@ -143,10 +143,10 @@ def columns_of_graphs(
 
 
 def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Flat columns of the graphs of several parts, one part after another.
+    """Flat columns of the graphs of several parts, part after part.
 
     Args:
-        parts: Columns, of the same names; at least one part.
+        parts: Columns, of the same names; not empty.
     """
     if len(parts) == 1:
         return dict(parts[0])
@@ -182,7 +182,7 @@ def _kind_of_row(name: str, column: np.ndarray) -> str:
 
 
 def _ranges(offset: np.ndarray, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Offsets of some ranges one after another, and the rows that they hold."""
+    """Offsets of consecutive ranges, and the rows that they hold."""
     start = np.asarray(offset[ids])
     count = offset[ids + 1] - start
     return np.concatenate([[0], np.cumsum(count)]), ranges(start, count)
@@ -192,7 +192,7 @@ class ShardColumns:
     """Columns of several stores, from which batches take graphs.
 
     Args:
-        shards: Columns of each store; those of its labels, ``target``, among them. The
+        shards: Columns of each store, with its labels as ``target``. The
             rows of its source are left out: `StoreShards.rows` joins them.
         first: Number of the first graph of each store, and of all graphs.
     """

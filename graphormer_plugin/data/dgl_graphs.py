@@ -24,8 +24,8 @@ def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
 
     Returns:
         ``x``, ``edge_index``, ``y``, and ``edge_attr`` if edges have features. Features
-        are side by side, in the order of their names. Nodes without features have one
-        that is 0.
+        are side by side, in the order of their names. Nodes without features get
+        the feature 0.
     """
     x = _features(graph.ndata, graph.num_nodes())
     if x is None:

@@ -57,7 +57,7 @@ def place_of(error: BaseException, inside: str) -> str:
 def one_line_of(what: str) -> Iterator[None]:
     """One line with the place, for what goes wrong in code of users that runs late.
 
-    This package's own errors, and those of the machine, stay as they are.
+    This package's own errors, and errors of the machine, stay as they are.
 
     Args:
         what: Is called within: "the parser".
@@ -73,7 +73,7 @@ def one_line_of(what: str) -> Iterator[None]:
         files = [f.filename for f in traceback.extract_tb(error.__traceback__)]
         if isinstance(error, ValueError) and files[-1].startswith(PACKAGE):
             raise
-        # The user's file is the first one that is not ours, a progress bar's or Python's.
+        # The user's file is the first that is not ours, a progress bar's or Python's.
         ours = (PACKAGE, tqdm.__path__[0], contextlib.__file__)
         inside = next((file for file in files if not file.startswith(ours)), "")
         raise DatasetError(f"{what} failed {place_of(error, inside)}") from error

@@ -20,7 +20,7 @@ def invalid_file(path: Path) -> Path:
 def report_invalid(
     path: Path, failures: Sequence[tuple[int, str, str]], skip: bool
 ) -> None:
-    """Write `invalid_file`, or remove an earlier one if there are no failures.
+    """Write `invalid_file`, or remove an earlier file if there are no failures.
 
     Args:
         path: of the store.
@@ -52,8 +52,8 @@ def invalid_error(count: int, path: Path) -> DatasetError:
         with open(file, newline="", encoding="utf-8") as handle:
             lines = itertools.islice(csv.DictReader(handle), 5)
             rows = ", ".join(line["row"] for line in lines)
-        more = ", ..." if count > 5 else ""
-        where = f"row{plural} {rows}{more}; reasons in {file}"
+        dots = ", ..." if count > 5 else ""
+        where = f"row{plural} {rows}{dots}; reasons in {file}"
     except FileNotFoundError:  # somebody has removed the file
         where = "--skip-invalid --rebuild lists them"
     return DatasetError(

@@ -58,7 +58,7 @@ def describe_targets(
     Args:
         values: labels of graphs, float32 [G, C] with NaN where missing, or of nodes,
             float32 or int [sum N]; None without labels.
-        names: one per target column.
+        names: of the target columns.
         unit: of a regression target.
         kind: ``regression``, ``binary`` or ``multiclass``.
         num_classes: of a multiclass target; 0 takes the largest label + 1.

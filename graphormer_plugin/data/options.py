@@ -89,7 +89,7 @@ class TableOptions(CheckedOptions):
     target_columns: Sequence[str] = option(
         (),
         "target columns, comma-separated; a pattern such as 'NR-*' stands for the "
-        "columns that it fits, all for those of numbers (default: the only column that "
+        "columns that it fits, all for the columns of numbers (default: the only column that "
         "is left, unless it is called id or the like); an empty cell is a missing target",
         always=True,
     )
@@ -156,9 +156,9 @@ class TableOptions(CheckedOptions):
 
 
 _FIELDS = dataclasses.fields(TableOptions)
-# Those that datasets which are no tables, and prepared stores, refuse.
+# Options that prepared stores refuse, and datasets that are no tables.
 TABLE_OPTIONS = tuple(one.name for one in _FIELDS if not one.metadata["everywhere"])
-# Those that a table's store records; the seed is among them.
+# Options that a table's store records; the seed is among them.
 RECORDED = tuple(n.name for n in _FIELDS if n.name not in ("skip_invalid", "max_atoms"))
 # Recorded only where they are given.
 LATER = frozenset(n.name for n in _FIELDS if not n.metadata["always"])
@@ -210,7 +210,7 @@ _TableFlags: Any = dataclasses.make_dataclass(
 class DatasetConfig(_TableFlags):
     """Flags that say which data to use, of the tasks and of ``graphormer-preprocess``.
 
-    The names are Graphormer v2's where it has one. Those of tables are the fields of
+    The names are Graphormer v2's where it has such a flag. Flags of tables are the fields of
     `TableOptions`.
     """
 
@@ -299,7 +299,7 @@ def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
 
     Args:
         parser: Of argparse.
-        one: Made by `option`, or a field of `DatasetConfig`.
+        one: A field made by `option`, or a field of `DatasetConfig`.
         name: Of the flag; empty: the name of the field.
     """
     kind: dict[str, Any] = {"action": "store_true"}

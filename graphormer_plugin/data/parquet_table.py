@@ -52,14 +52,17 @@ class ParquetTable(Table):
             )
 
     def count(self) -> int:
+        """Number of rows."""
         return sum(footer.num_rows for footer in self.footers)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
         return self.rows_between(columns, 0, None)
 
     def rows_between(
         self, columns: Sequence[str], first: int, end: int | None
     ) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows_between`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
@@ -167,7 +170,7 @@ def parquet_errors(path: Path) -> Iterator[None]:
 
 
 def array_of(cells: Sequence[str], is_number: bool) -> Any:
-    """Predicted cells as an array of pyarrow; an empty one is null."""
+    """Predicted cells as an array of pyarrow; an empty cell is null."""
     import pyarrow
 
     if is_number:
@@ -201,7 +204,7 @@ def write_parquet(
             ]
         )
 
-        def pieces() -> Iterator[tuple[list[Any], list[list[str]]]]:
+        def _pieces() -> Iterator[tuple[list[Any], list[list[str]]]]:
             if typed:
                 for _, batch in table.batches(table.schema.names, first, end):
                     yield batch.columns, list(itertools.islice(lines, batch.num_rows))
@@ -211,7 +214,7 @@ def write_parquet(
                 yield [pyarrow.array(c, pyarrow.string()) for c in columns], cells
 
         with atomic_write(output) as out, parquet.ParquetWriter(out, schema) as writer:
-            for old, cells in pieces():
+            for old, cells in _pieces():
                 columns = list(zip(*cells))[width:]
                 arrays = [
                     array_of(column, is_number)

@@ -30,26 +30,26 @@ from graphormer_plugin.data.options import DatasetOptions
 
 @dataclass
 class DatasetSource:
-    """What a registered function returns: either ``graphs`` or ``smiles``.
+    """The result of a registered function: either ``graphs`` or ``smiles``.
 
     Attributes:
         graphs: Iterable of PyG ``Data``; see `pyg_graphs.chunks_of_graphs`.
-        smiles: Sequence of SMILES, one per row.
-        parser: Function of one SMILES; None selects OGB's features.
+        smiles: SMILES of each row.
+        parser: Function of a SMILES; None selects OGB's features.
         targets: Float [rows, C] with NaN for missing labels, or a function of the
             parser's extras and the splits (both per graph) that returns [G, C]. Not
             for graphs, which carry ``y``.
         splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
             out. None selects the split that the options name, random by default.
-        target_names: One per target.
-        unit: Of a regression target; empty selects that of the options.
-        kind: ``regression``, ``binary`` or ``multiclass``; empty selects that of the
-            options.
+        target_names: Of the targets.
+        unit: Of a regression target; empty selects the options' unit.
+        kind: ``regression``, ``binary`` or ``multiclass``; empty selects the
+            options' kind.
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target; 0 takes the number from the labels.
         class_names: Names of the classes of each target; empty for numbers.
         weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
-            more; None for equal ones.
+            more; None for equal weights.
         graph_features: Names of K numbers of each row or graph that join the output
             layer.
         graph_values: Float [rows, K] or [graphs, K], NaN where missing.
@@ -175,7 +175,7 @@ def register_dataset(
         DatasetError: The name is taken.
     """
 
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+    def _register(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in DATASETS:
             taken = inspect.getsourcefile(DATASETS[name].function)
             raise DatasetError(f"dataset {name!r} is registered already, in {taken}")
@@ -190,11 +190,11 @@ def register_dataset(
         )
         return function
 
-    return register
+    return _register
 
 
 def _as_source(result: Any, name: str) -> DatasetSource:
-    """What a dataset's function returned, a `DatasetSource` or the dictionary of v2."""
+    """A `DatasetSource` of the result of a dataset's function, which may be v2's dictionary."""
     if isinstance(result, Mapping):
         kind = result.get("source", "pyg")
         if "dataset" not in result or kind not in ("pyg", "ogb", "dgl"):

@@ -1,6 +1,6 @@
 """Index spaces: what the columns of nodes, edges and targets mean.
 
-Node columns keep their own ranges. Bond columns are joined into one bond type per edge,
+Node columns keep their own ranges. Bond columns become a single bond type per edge,
 so that a pair of nodes carries one small integer.
 """
 
@@ -33,7 +33,7 @@ class FeatureSchema:
     254 (OGB's bonds: 5 x 6 x 2 = 60), the type is the mixed-radix number of the
     columns, first column most significant: it depends on no data set, and a checkpoint
     meets no unknown type. Otherwise the combinations that occur at preparation are
-    numbered in lexicographic order, and one last type, UNKNOWN, takes all others.
+    numbered in lexicographic order, and a last type, UNKNOWN, takes all others.
     Without edge features every edge has type 1.
 
     Attributes:
@@ -47,7 +47,7 @@ class FeatureSchema:
         graph_features: Names of K real numbers per graph, columns of a table or RDKit's
             descriptors (`graph_features.PREFIX`).
         graph_mean: Of these over the training split [K].
-        graph_std: Population standard deviation, in the same way; 1 for a constant one.
+        graph_std: Population standard deviation, in the same way; 1 for a constant feature.
 
     Example:
         >>> schema = FeatureSchema(2, [119, 5], [5, 6, 2])
@@ -189,7 +189,7 @@ class TargetSchema:
     """What the labels are.
 
     Attributes:
-        names: One per column of a graph-level target [G, C], or one for node labels.
+        names: Of the columns of a graph-level target [G, C], or the name of node labels.
         unit: Of regression targets, for example ``eV``; empty for classes.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
         level: ``graph`` or ``node``.

@@ -22,7 +22,7 @@ RATIOS: Ratios = (0.8, 0.1, 0.1)  # train, valid, test
 def random_split(
     rows: int, seed: int, ratios: Ratios = RATIOS
 ) -> dict[str, np.ndarray]:
-    """Random rows for valid and test, at least one for each, the rest for train.
+    """Random rows for valid and test, one row at least for each, the rest for train.
 
     Args:
         rows: At least 3.
@@ -51,7 +51,7 @@ def random_split_of_rows(
     """Random split of some rows of a table, each row on its own.
 
     A row's split depends on its number and the seed, not on the number of rows, so that
-    shards can be split without each other. The shares are those of `ratios` up to chance.
+    shards can be split without each other. The shares are `ratios` up to chance.
 
     Args:
         first: Number of the first row.
@@ -73,7 +73,7 @@ def scaffold_split(
 ) -> dict[str, np.ndarray]:
     """Split by Bemis-Murcko scaffold, no scaffold in two splits.
 
-    Groups of equal scaffold, one after another, fill train up to its share, then valid
+    Groups of equal scaffold, in their order, fill train up to its share, then valid
     up to its own; the rest is test.
 
     Without a seed, the groups are sorted by size and then by first molecule, both
@@ -83,7 +83,7 @@ def scaffold_split(
     large group that comes late would make a large test set).
 
     Args:
-        scaffolds: One per molecule.
+        scaffolds: Of the molecules.
         ratios: Shares of train, valid and test; their sum is 1.
         seed: Of the order; 0 or more. Equal seeds give equal splits.
 
@@ -121,14 +121,14 @@ def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
 def folds(
     rows: int, count: int, seed: int, scaffolds: Sequence[str] | None = None
 ) -> list[dict[str, np.ndarray]]:
-    """Splits of a cross-validation: each fold is test once, the next one valid.
+    """Splits of a cross-validation: each fold is test once, and the next fold valid.
 
     Args:
         rows: Number of molecules.
         count: Number of folds, 3 or more.
         seed: Of the random order; 0 or more.
-        scaffolds: One per molecule: no scaffold is in two folds. Each group, the largest
-            first and groups of one size in random order, joins the smallest fold.
+        scaffolds: Of the molecules: no scaffold is in two folds. Each group, the largest
+            first and groups of a size in random order, joins the smallest fold.
 
     Raises:
         DatasetError: There are fewer rows or scaffolds than folds.
@@ -155,7 +155,7 @@ def folds(
 
 
 def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
-    """Splits of graphs that come one split after another.
+    """Splits of graphs that come split by split.
 
     Args:
         counts: Number of graphs of each split, in their order.
@@ -170,7 +170,7 @@ def consecutive_splits(counts: Mapping[str, int]) -> dict[str, np.ndarray]:
 def splits_of_graphs(
     splits: Mapping[str, Any], graph_of_row: np.ndarray, label: str
 ) -> dict[str, np.ndarray]:
-    """Splits of a store from those of its source; warns of graphs in two of train, valid
+    """Splits of a store from the splits of its source; warns of graphs in two of train, valid
     and test.
 
     Args:

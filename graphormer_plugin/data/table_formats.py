@@ -65,7 +65,7 @@ def stem(path: Path) -> str:
 def open_table(path: Path) -> Table:
     """The table in a file, of the format that its name says; CSV by default.
 
-    A folder is one of Parquet files, as Spark, Dask and shards of predictions have them.
+    A folder holds Parquet files, as Spark, Dask and shards of predictions have them.
 
     Raises:
         DatasetError: It cannot be read.
@@ -87,7 +87,7 @@ def open_table(path: Path) -> Table:
 
 
 class SdfTable(Table):
-    """An SDF file: a column of SMILES, one of titles if there are some, and its data items.
+    """An SDF file: columns of SMILES, of titles if there are some, and of data items.
 
     RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
     record that has no such item is an empty cell.
@@ -119,6 +119,7 @@ class SdfTable(Table):
         super().__init__(path, [*made, *self._columns.values()])
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
         for row, (line, record) in enumerate(self.records()):
             cells = {self._columns[n]: cell for n, cell in items(record).items()}
             if "smiles" in columns:
@@ -128,7 +129,7 @@ class SdfTable(Table):
             yield row, line, [cells.get(name, "") for name in columns]
 
     def records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yields (line of the file from 1, lines without the last one)."""
+        """Yields (line of the file from 1, lines but the last)."""
         record: list[str] = []
         number = start = 1
         with open_text(self.path, WINDOWS_1252) as lines:
@@ -166,6 +167,7 @@ class SmilesTable(Table):
         super().__init__(path, ["smiles", *(["name"] if has_names else [])])
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
         for row, (line, smiles, name) in enumerate(self._lines()):
             cells = {"smiles": smiles, "name": name}
             yield row, line, [cells[column] for column in columns]
@@ -193,7 +195,7 @@ def title(record: Sequence[str]) -> str:
 
 def items(record: Sequence[str]) -> dict[str, str]:
     """Data items of a record; the lines of a value are joined by blanks, and so are the
-    values of items of one name, but for equal ones."""
+    different values of items that have the same name."""
     values: dict[str, dict[str, None]] = {}
     lines = iter(record)
     for line in lines:
@@ -232,13 +234,13 @@ def write_table(
     of a Parquet input; columns of other inputs are text, and an empty new cell is null.
 
     Args:
-        source: CSV with the columns of ``table``, then new ones.
+        source: CSV with the columns of ``table``, then new columns.
         output: The file to write.
         table: The input of the predictions.
         column: Its column of SMILES.
         numbers: New columns that are numbers, for Parquet.
-        first: Row of the table that is the first one in ``source``.
-        end: Row after the last one.
+        first: Row of the table that comes first in ``source``.
+        end: Row after the last row.
     """
     suffix = output.suffix.lower()
     if suffix == ".parquet":

@@ -95,12 +95,12 @@ def _import_file(package_name: str, file: Path, package: types.ModuleType) -> No
 
 
 def _forget(package_name: str) -> None:
-    def inside(module: str) -> bool:
+    def _inside(module: str) -> bool:
         return module == package_name or module.startswith(f"{package_name}.")
 
-    for module in [module for module in sys.modules if inside(module)]:
+    for module in [module for module in sys.modules if _inside(module)]:
         del sys.modules[module]
-    for name in [n for n, d in DATASETS.items() if inside(d.function.__module__)]:
+    for name in [n for n, d in DATASETS.items() if _inside(d.function.__module__)]:
         del DATASETS[name]
 
 

@@ -160,7 +160,7 @@ class Roles:
         """The only column that can be the target if none is named.
 
         Raises:
-            DatasetError: There is no single candidate, or its name is that of an
+            DatasetError: There is no single candidate, or it has the name of an
                 identifier (id, name, index).
         """
         if len(self.free) != 1:
@@ -297,7 +297,7 @@ class Labels:
 
     Attributes:
         source: Molecules, targets, weights, extra columns and splits.
-        warnings: Options that leave something out, or have no effect, one line each.
+        warnings: Options that leave something out, or have no effect, a line each.
         others: Names of the columns that no option uses.
         cells: Their cells, a list per row; empty if they are not asked for.
     """
@@ -345,7 +345,7 @@ def read_labels(
         find_kind: Find the kind of the targets, in place of the kind of the options.
 
     Raises:
-        DatasetError: The file cannot be read, or a header, row or cell is wrong; one
+        DatasetError: The file cannot be read, or a header, row or cell is wrong; a
             line that names file, row and column.
     """
     path, whole = table.path, options.shard.is_whole
@@ -363,9 +363,9 @@ def read_labels(
     kind = _found_kind(path, columns, options) if find_kind else options.target_kind
     if kind == "multiclass" and len(names) != 1:
         raise DatasetError(f"{path}: a multiclass target is one column, got {names}")
-    found = [rows.classes(name, kind, options.class_names) for name in names]
-    target = np.stack([values for values, _ in found], axis=1)
-    words = [classes for _, classes in found]
+    read = [rows.classes(name, kind, options.class_names) for name in names]
+    target = np.stack([values for values, _ in read], axis=1)
+    words = [classes for _, classes in read]
     if np.isnan(target).all():
         raise DatasetError(f"{path}: columns {names} have no label at all")
     if options.class_names and not any(words):
@@ -499,7 +499,7 @@ def _splits(
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
-    """Columns of SMILES and, if there is one, of names, and their cells by row.
+    """Columns of SMILES and, if there are some, of names, and their cells by row.
 
     Raises:
         DatasetError: see `csv_dataset`.

@@ -43,7 +43,7 @@ def nci() -> DatasetSource:
     Crippen's, SA the synthetic accessibility of Ertl & Schuffenhauer 2009
     (doi:10.1186/1758-2946-1-8), and cyc = max(0, `longest_cycle` - 6). As in Jin et al.
     2018 (arXiv:1802.04364), the source of ZINC's target, each term is standardised: z
-    subtracts the mean and divides by the population standard deviation, here those of
+    subtracts the mean and divides by the population standard deviation of
     this dataset's training split.
 
     RDKit refuses 8 of the 4,999 rows (`NCI_REFUSED`), which are left out. Of the others,
@@ -96,7 +96,7 @@ def longest_cycle(mol: Any) -> int:
 
     Paton 1969 (doi:10.1145/363219.363232): a spanning tree is grown depth-first from
     the lowest atom of each fragment, neighbours visited in ascending order; each
-    further bond closes one cycle. The basis, and so the length, depends on that order
+    further bond closes a cycle. The basis, and so the length, depends on that order
     and on the numbering of the atoms.
 
     Args:

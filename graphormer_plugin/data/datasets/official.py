@@ -41,7 +41,7 @@ class BenchmarkFiles:
         url: Of the archive; its last part is the archive's name.
         inside: Folder within the archive that becomes ``folder``; empty selects all.
         md5: Of the archive, in hexadecimal; empty if none is published.
-        more: Files that the archive lacks, with their addresses.
+        apart: Files that the archive lacks, with their addresses.
         graphs: Number of them in the official release.
     """
 
@@ -51,7 +51,7 @@ class BenchmarkFiles:
     url: str
     inside: str = ""
     md5: str = ""
-    more: tuple[tuple[str, str], ...] = ()
+    apart: tuple[tuple[str, str], ...] = ()
     graphs: int = 0
 
     @property
@@ -151,7 +151,7 @@ class BenchmarkFiles:
                     f"{source}: the archive is damaged, incomplete or of another version "
                     f"({error}); {remedy}"
                 ) from None
-            for file, url in self.more:
+            for file, url in self.apart:
                 self._download(url, files / file, root)
             if lacking := [file for file in self.files if not (files / file).is_file()]:
                 raise DatasetError(

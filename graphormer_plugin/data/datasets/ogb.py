@@ -91,7 +91,7 @@ def pcqm4mv2_graphgps(options: DatasetOptions) -> DatasetSource:
 def pcqm4mv2_subset(options: DatasetOptions) -> DatasetSource:
     """A tenth of PCQM4Mv2, for the ablations of Menegaux et al. 2023, section 4.1.
 
-    The tenth is that of the released code: 322,860 molecules of train of
+    The tenth is the tenth of the released code: 322,860 molecules of train of
     `pcqm4mv2_graphgps`, 50,000 of its valid, and its test.
     """
     return _held_out(pcqm4mv2(options), subset=True)
@@ -102,7 +102,7 @@ def held_out_splits(train: np.ndarray, subset: bool) -> dict[str, np.ndarray]:
 
     ``default_rng(42)`` permutes the rows. The first 150,000 choose the epoch, and the
     others train. The subset trains on the first tenth of these others and chooses by
-    the first 50,000. A file of fewer rows than the official one has the same shares.
+    the first 50,000. A file of fewer rows than the official file has the same shares.
 
     Args:
         train: Rows of the official training split.
@@ -139,8 +139,8 @@ def _pcqm(
     with files.reading(folder):
         table = pandas.read_csv(folder / files.files[0], dtype={"homolumogap": float})
         smiles = table["smiles"].fillna("").tolist()
-        found = load_torch(folder / files.files[1])
-        splits = {name: found[name] for name in split_names}
+        saved = load_torch(folder / files.files[1])
+        splits = {name: saved[name] for name in split_names}
         splits = checked_splits(splits, len(smiles), "row")
     files.check_count(len(smiles))
     return DatasetSource(
@@ -181,7 +181,7 @@ class MoleculeBenchmark:
 
     Attributes:
         graphs: Files with graphs, which are downloaded if all files are missing.
-        smiles: Files with SMILES, which are read if those with graphs are missing.
+        smiles: Files with SMILES, which are read if the files with graphs are missing.
         tasks: Number of binary tasks.
     """
 
@@ -272,7 +272,7 @@ def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:
     if sizes != expected:
         raise ValueError(f"rows and tasks {sizes}, expected {expected}")
 
-    def graph(number: int) -> SimpleNamespace:
+    def _graph(number: int) -> SimpleNamespace:
         of_nodes = slice(node_ends[number] - nodes[number, 0], node_ends[number])
         of_bonds = slice(bond_ends[number] - bonds[number, 0], bond_ends[number])
         one_way = edges[of_bonds].T
@@ -283,4 +283,4 @@ def _raw_graphs(folder: Path, tasks: int) -> MappedGraphs:
             y=labels[number],
         )
 
-    return MappedGraphs(range(len(nodes)), graph)
+    return MappedGraphs(range(len(nodes)), _graph)

@@ -41,7 +41,7 @@ def feature_dims() -> tuple[list[int], list[int]]:
 def graph_of_mol(mol: Any) -> MoleculeGraph:
     """Nodes and edges of an RDKit molecule as ``ogb.utils.smiles2graph`` makes them.
 
-    Reads RDKit's binary form of the molecule in one call, which takes a tenth of the
+    Reads RDKit's binary form of the molecule in a single call, which takes a tenth of the
     time of `graph_atom_by_atom`. Falls back to that function for what the call refuses.
 
     Args:
@@ -54,8 +54,8 @@ def graph_of_mol(mol: Any) -> MoleculeGraph:
     Raises:
         ValueError: A bond has a kind of stereo that OGB's list lacks.
     """
-    found = read_molecule(mol.ToBinary(0), *_ogb_codes())
-    return graph_atom_by_atom(mol) if found is None else MoleculeGraph(*found)
+    arrays = read_molecule(mol.ToBinary(0), *_ogb_codes())
+    return graph_atom_by_atom(mol) if arrays is None else MoleculeGraph(*arrays)
 
 
 def graph_atom_by_atom(mol: Any) -> MoleculeGraph:
@@ -76,27 +76,27 @@ def _ogb_codes() -> tuple[np.ndarray, np.ndarray]:
     lists = _ogb_features().allowable_features
     values = [*range(CODES // 2), *range(-CODES // 2, 0)]  # of a signed byte
 
-    def row(name: str, kind: Any = None) -> list[int]:
+    def _row(name: str, kind: Any = None) -> list[int]:
         known = lists[f"possible_{name}_list"]
         names = values if kind is None else [str(kind.values.get(i)) for i in values]
         other = len(known) - 1 if "misc" in known else -1
         return [known.index(name) if name in known else other for name in names]
 
     atoms = [
-        row("atomic_num"),
-        row("chirality", Chem.ChiralType),
-        row("degree"),
-        row("formal_charge"),
-        row("numH"),
-        row("number_radical_e"),
-        row("hybridization", Chem.HybridizationType),
-        row("is_aromatic"),
-        row("is_in_ring"),
+        _row("atomic_num"),
+        _row("chirality", Chem.ChiralType),
+        _row("degree"),
+        _row("formal_charge"),
+        _row("numH"),
+        _row("number_radical_e"),
+        _row("hybridization", Chem.HybridizationType),
+        _row("is_aromatic"),
+        _row("is_in_ring"),
     ]
     bonds = [
-        row("bond_type", Chem.BondType),
-        row("bond_stereo", Chem.BondStereo),
-        row("is_conjugated"),
+        _row("bond_type", Chem.BondType),
+        _row("bond_stereo", Chem.BondStereo),
+        _row("is_conjugated"),
     ]
     return np.array(atoms, np.int64), np.array(bonds, np.int64)
 
@@ -117,10 +117,10 @@ def parse_smiles(
     """Graph of a SMILES with OGB's features; see `graph_of_mol`.
 
     Args:
-        smiles: One molecule; several fragments make one disconnected graph.
+        smiles: A molecule; several fragments make a disconnected graph.
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Also put `molecule_key` into ``extras["identity"]``.
-        largest_fragment: Leave out all fragments but one, see `choose_fragment`.
+        largest_fragment: Keep only the fragment of `choose_fragment`.
 
     Raises:
         ValueError: RDKit refuses it.
@@ -182,16 +182,16 @@ def mol_of_largest_fragment(smiles: str) -> Any:
 def choose_fragment(mol: Any) -> Any:
     """The largest organic fragment, without salts and solvents; atoms keep their order.
 
-    RDKit's choice: the organic one with most atoms, then the heaviest; only without an
-    organic one an inorganic one. Charges stay as they are.
+    RDKit's choice: the organic fragment with most atoms, then the heaviest; an inorganic
+    fragment only if none is organic. Charges stay as they are.
     """
     if len(Chem.GetMolFrags(mol)) == 1:
         return mol
     parameters = rdMolStandardize.CleanupParameters()
     parameters.preferOrganic = True
-    found = rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
-    Chem.GetSymmSSSR(found)  # rings are not known yet; scaffolds need them
-    return found
+    parent = rdMolStandardize.FragmentParent(mol, parameters, skipStandardize=True)
+    Chem.GetSymmSSSR(parent)  # rings are not known yet; scaffolds need them
+    return parent
 
 
 def smiles_parser(scaffold: bool = False, largest_fragment: bool = False) -> Parser:

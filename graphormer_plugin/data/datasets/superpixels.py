@@ -1,6 +1,6 @@
 """MNIST and CIFAR10 as graphs of superpixels (Dwivedi et al. 2020, arXiv:2003.00982).
 
-The files are those of PyG's `GNNBenchmarkDataset`. Nodes are superpixels, with their mean
+The files come from PyG's `GNNBenchmarkDataset`. Nodes are superpixels, with their mean
 intensities and position; edges join near ones, with a real weight. The datasets
 ``mnist-tenths`` and ``cifar10-tenths`` have the weights as the released code of GRPE
 (grpe/dataset/gnnbenchmark.py): tenths, rounded down, which are categories.
@@ -42,7 +42,7 @@ def superpixels(data: Mapping[str, Any], tenths: bool) -> SimpleNamespace:
 
 
 def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
-    def load(options: DatasetOptions) -> DatasetSource:
+    def _load(options: DatasetOptions) -> DatasetSource:
         folder = files.require(options)
         with files.reading(folder):
             parts = load_torch(folder / files.files[0])
@@ -57,10 +57,10 @@ def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
             target_names=["class"],
         )
 
-    def content(options: DatasetOptions) -> dict[str, Any]:
+    def _content(options: DatasetOptions) -> dict[str, Any]:
         return {"files": files.content(options), "tenths": tenths, "rule": 1}
 
-    register_dataset(name, source="pyg", options=(), content=content)(load)
+    register_dataset(name, source="pyg", options=(), content=_content)(_load)
 
 
 SUPERPIXELS = {

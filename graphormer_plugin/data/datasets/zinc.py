@@ -43,7 +43,7 @@ ZINC = BenchmarkFiles(
     ),
     url="https://www.dropbox.com/s/feo9qle74kg48gy/molecules.zip?dl=1",
     inside="molecules",
-    more=tuple(
+    apart=tuple(
         (f"{split}.index", f"{_INDEX}/data/molecules/{split}.index")
         for split in _ZINC_SPLITS
     ),
@@ -83,7 +83,7 @@ def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
 def zinc(options: DatasetOptions) -> DatasetSource:
     """ZINC, the benchmark of 12,000 molecules: 10,000 / 1,000 / 1,000.
 
-    Target: penalised logP, standardised, dimensionless. Nodes have one of 28 atom
+    Target: penalised logP, standardised, dimensionless. Nodes have 28 atom
     types, edges a bond type 1 to 3 (see `ZINC_ATOM_TYPES`). With ``--dataset-source
     smiles`` the graphs are made from ``ZINC/zinc12k.csv.gz`` (columns split, smiles, y
     in official order), in the same vocabulary.
@@ -172,7 +172,7 @@ def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
 def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
     """Graph of a SMILES in the vocabulary of the ZINC benchmark.
 
-    Bonds are those of a Kekule structure: single, double, triple are 1, 2, 3. An atom
+    Bonds are the bonds of a Kekule structure: single, double, triple are 1, 2, 3. An atom
     counts its hydrogens only where Kekule SMILES writes it in brackets, which depends
     on charge and chirality: ``[C@H]`` is ``C H1``, ``[NH+]`` is ``N H1 +``, but the
     nitrogen of pyrrole is plain ``N``.

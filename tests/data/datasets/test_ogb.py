@@ -355,7 +355,7 @@ def test_a_download_that_breaks_off(tmp_path, options, monkeypatch, server):
     url, prepare = download(b"<html>")
     with pytest.raises(DatasetError) as error:
         prepare()
-    assert str(error.value).startswith(f"{url}: the archive is damaged or incomplete")
+    assert str(error.value).startswith(f"{url}: the archive is damaged, incomplete")
     assert f"put hiv.zip into {tmp_path} by hand" in str(error.value)
     assert not (tmp_path / "ogbg_molhiv").exists()
     assert not list(tmp_path.glob(".fetch-*"))
@@ -371,7 +371,7 @@ def test_a_half_written_archive(tmp_path, options, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(keep * len(content))])
     with pytest.raises(
-        DatasetError, match="hiv.zip: the archive is damaged or incompl"
+        DatasetError, match="hiv.zip: the archive is damaged, incompl"
     ):
         get_store(options("ogbg-molhiv"))
     assert not (tmp_path / "ogbg_molhiv").exists()

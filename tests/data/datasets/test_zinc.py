@@ -198,10 +198,10 @@ def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
     with pytest.raises(DatasetError, match="cannot be downloaded"):
         get_store(options("zinc"))
     assert not (tmp_path / "ZINC" / "raw").exists()
-    more = tuple((path.name, path.as_uri()) for path in moved.iterdir())
+    apart = tuple((path.name, path.as_uri()) for path in moved.iterdir())
     import dataclasses
 
-    monkeypatch.setattr(zinc, "ZINC", dataclasses.replace(zinc.ZINC, more=more))
+    monkeypatch.setattr(zinc, "ZINC", dataclasses.replace(zinc.ZINC, apart=apart))
     assert len(get_store(options("zinc")).splits["train"]) == 30
 
 
