@@ -148,30 +148,32 @@ def test_models(options, arch, rng):
     assert model.joined.weight.grad[0, 0] != 0
 
 
+SCHEMA = FeatureSchema(
+    1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]
+)
+SIZES = {"encoder_layers": 1, "encoder_embed_dim": 16}
+
+
+def batch_of(numbers, nodes):
+    """Graphs without edges that have these numbers."""
+    size = len(numbers)
+    return {
+        "x": torch.zeros(size, nodes, 1, dtype=torch.long),
+        "node_mask": torch.ones(size, nodes, dtype=torch.bool),
+        "edge_index": torch.zeros(2, 0, dtype=torch.long),
+        "node_graph": torch.arange(size).repeat_interleave(nodes),
+        "graph_features": torch.tensor(numbers).double()[:, None],
+    }
+
+
 @torch.no_grad()
 def test_each_node_has_the_numbers_of_its_graph():
-    schema = FeatureSchema(
-        1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]
-    )
     targets = TargetSchema(["y"], kind="multiclass", level="node", num_classes=2)
-    model = build_model("gcn", schema, targets, encoder_layers=1, encoder_embed_dim=16)
+    model = build_model("gcn", SCHEMA, targets, **SIZES).eval()
     torch.nn.init.constant_(model.joined.weight, 1.0)
-    model.eval()
-
-    def outputs(numbers):
-        size = len(numbers)
-        batch = {
-            "x": torch.zeros(size, 3, 1, dtype=torch.long),
-            "node_mask": torch.ones(size, 3, dtype=torch.bool),
-            "edge_index": torch.zeros(2, 0, dtype=torch.long),
-            "node_graph": torch.arange(size).repeat_interleave(3),
-            "graph_features": torch.tensor(numbers).double()[:, None],
-        }
-        return model(batch)
-
-    zero = outputs([0.0])
+    zero = model(batch_of([0.0], 3))
     for numbers in ([1.0, 2.0, 3.0], [5.0, 6.0]):  # as many graphs as nodes, and fewer
-        added = outputs(numbers) - zero
+        added = model(batch_of(numbers, 3)) - zero
         assert added.shape == (len(numbers), 3, 2)
         wanted = torch.tensor(numbers)[:, None, None].expand_as(added)
         torch.testing.assert_close(added, wanted)
@@ -179,22 +181,12 @@ def test_each_node_has_the_numbers_of_its_graph():
 
 @torch.no_grad()
 def test_clamped_after_they_are_added():
-    schema = FeatureSchema(
-        1, [3], [4], graph_features=["pH"], graph_mean=[0.0], graph_std=[1.0]
-    )
-    sizes = dict(encoder_layers=1, encoder_embed_dim=16)
     for arch in ("gcn", "gin"):  # heads of the last layer and of all layers
-        plain = build_model(arch, schema, TargetSchema(["y"]), **sizes)
-        model = build_model(arch, schema, TargetSchema(["y"]), clamp_max=20.0, **sizes)
+        plain = build_model(arch, SCHEMA, TargetSchema(["y"]), **SIZES)
+        model = build_model(arch, SCHEMA, TargetSchema(["y"]), clamp_max=20.0, **SIZES)
         torch.nn.init.constant_(plain.joined.weight, 5.0)
         model.load_state_dict(plain.state_dict())
-        batch = {
-            "x": torch.zeros(3, 1, 1, dtype=torch.long),
-            "node_mask": torch.ones(3, 1, dtype=torch.bool),
-            "edge_index": torch.zeros(2, 0, dtype=torch.long),
-            "node_graph": torch.arange(3),
-            "graph_features": torch.tensor([[-100.0], [1.0], [100.0]]).double(),
-        }
+        batch = batch_of([-100.0, 1.0, 100.0], 1)
         sums = plain.eval()(batch)
         assert sums[0] < 0 < sums[1] < 20 < sums[2]
         assert model.eval()(batch=batch).equal(sums.clamp(0, 20))

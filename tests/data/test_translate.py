@@ -54,6 +54,9 @@ def labelled(tmp_path, target, **options):
     )
 
 
+CLASSES = {"kind": "multiclass", "num_classes": 3}
+
+
 @pytest.mark.parametrize(
     "target, kind, schema, message",
     [
@@ -66,19 +69,19 @@ def labelled(tmp_path, target, **options):
         (
             [[0.0], [1], [1], [2]],
             "multiclass",
-            {"kind": "multiclass", "num_classes": 3, "level": "node"},
+            {**CLASSES, "level": "node"},
             "d has level of targets graph, .* trained on node",
         ),
         (
             [[0.0], [7], [np.nan], [2]],
             "multiclass",
-            {"kind": "multiclass", "num_classes": 3},
+            CLASSES,
             "d: label 1 of y is 7, expected .* 0..2",
         ),
         (
             [0, 7, -1, 2] * 2,
             "multiclass",
-            {"kind": "multiclass", "num_classes": 3, "level": "node"},
+            {**CLASSES, "level": "node"},
             "d: label 1 of y is 7, expected .* 0..2",
         ),
     ],

@@ -235,6 +235,7 @@ class TestCsv:
             ("smiles;y\nC;1\n", {}, "must be separated by commas"),
             ("smiles,y\nC,1\n", dict(smiles_column="S"), "no column 'S'"),
             ("smiles,y\nC,1\n", dict(target_columns="y,z"), "no column 'z'"),
+            ("smiles,y\nC,1\n", dict(target_columns="N-*"), r"no column 'N-\*'"),
             ("smiles,y\nC,1\n", dict(target_columns="y,y"), "named twice"),
             ("smiles,y\nC,1\n", dict(split="column:fold"), "no column 'fold'"),
             ("smiles,a,b\nC,1,2\n", {}, "Name them with --target-columns.*'a', 'b'"),

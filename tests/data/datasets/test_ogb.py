@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import gzip
 import http.server
-import itertools
 import shutil
 import socket
 import threading
@@ -12,13 +11,11 @@ import threading
 import numpy as np
 import pytest
 import torch
-from rdkit import Chem
 
 from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
 from graphormer_plugin.data import files as data_files
 from graphormer_plugin.data.datasets import ogb
 from graphormer_plugin.data.datasets.smiles import parse_any_smiles, parse_smiles
-from graphormer_plugin.data.featurise import captured_rdkit_log
 from support.benchmark_files import (
     REFUSED,
     REFUSED_ROWS,
@@ -53,12 +50,6 @@ def no_network_and_no_questions(monkeypatch):
     # Not connect: workers talk over sockets, too.
     monkeypatch.setattr("socket.getaddrinfo", refuse)
     monkeypatch.setattr("builtins.input", ask)
-
-
-def labels_of(count, tasks, rng):
-    labels = rng.integers(0, 2, (count, tasks)).astype(float)
-    labels[rng.random(labels.shape) < 0.3] = np.nan
-    return labels
 
 
 def graphs_of(store):
@@ -214,47 +205,14 @@ def test_molhiv_from_graphs_equals_molhiv_from_smiles(tmp_path, options, rng):
 
 def test_molpcba_has_missing_labels(tmp_path, options, rng):
     names = [f"PCBA-{number}" for number in range(128)]
-    labels = labels_of(48, 128, rng)
+    labels = np.where(
+        rng.random((48, 128)) < 0.3, np.nan, rng.integers(0, 2, (48, 128))
+    )
     write_ogbg(tmp_path, "ogbg-molpcba", SMILES, labels, tasks=names)
     store = get_store(options("ogbg-molpcba", source="ogb"))
     assert store.targets.names == names and store.targets.num_outputs == 128
     np.testing.assert_array_equal(store.target, labels)
     assert f"{int(np.isnan(labels).sum()):,} labels missing" in describe(store)
-
-
-@pytest.mark.long
-def test_all_of_molhiv_is_kept(tmp_path, options, shared_data):
-    """Every fortieth graph, and the seven that RDKit refuses; sizes as RDKit counts them.
-
-    All 41,127 take 15 s and have 1,049,163 nodes, 2,259,376 edges and 1,443 active ones,
-    as the README of the data says.
-    """
-    smiles, labels, splits = molhiv(shared_data)
-    kept = np.arange(len(smiles)) % 40 == 0
-    kept[list(REFUSED_ROWS)] = True
-    counts = {split: int(kept[rows].sum()) for split, rows in splits.items()}
-    splits = {
-        split: np.cumsum(kept)[rows[kept[rows]]] - 1 for split, rows in splits.items()
-    }
-    smiles, labels = (list(itertools.compress(part, kept)) for part in (smiles, labels))
-    with captured_rdkit_log():
-        molecules = [
-            Chem.MolFromSmiles(text) or Chem.MolFromSmiles(text, sanitize=False)
-            for text in smiles
-        ]
-    folder = tmp_path / "ogbg_molhiv"
-    rows = [[int(y), s, f"MOL{i}"] for i, (y, s) in enumerate(zip(labels, smiles))]
-    write_csv(folder / "mapping/mol.csv.gz", ["HIV_active", "smiles", "mol_id"], rows)
-    for split, numbers in splits.items():
-        path = folder / "split" / "scaffold" / f"{split}.csv.gz"
-        write_csv(path, None, [[row] for row in numbers.tolist()])
-    store = get_store(options("ogbg-molhiv", workers=2))
-    assert len(store) == len(smiles) == 1_029 + 7
-    found = store.manifest["counts"]
-    assert found["nodes"] == sum(mol.GetNumAtoms() for mol in molecules)
-    assert found["edges"] == 2 * sum(mol.GetNumBonds() for mol in molecules)
-    assert {split: len(rows) for split, rows in store.splits.items()} == counts
-    assert store.target.sum() == sum(labels) > 20
 
 
 def molhiv(shared_data):
@@ -347,9 +305,8 @@ def test_a_download_that_breaks_off(tmp_path, options, monkeypatch, server):
         return url, lambda: get_store(options("ogbg-molhiv"))
 
     _, prepare = download(content[:1000], len(content))
-    with pytest.raises(
-        DatasetError, match=f"the connection ended after 1000 of {len(content)} bytes"
-    ):
+    message = f"the connection ended after 1000 of {len(content)} bytes"
+    with pytest.raises(DatasetError, match=message):
         prepare()
     # somebody's page that says sorry; the message names what the user can reach
     url, prepare = download(b"<html>")
@@ -370,9 +327,7 @@ def test_a_half_written_archive(tmp_path, options, keep):
     archive = pack(folder, tmp_path / "hiv.zip", "hiv")
     content = archive.read_bytes()
     archive.write_bytes(content[: int(keep * len(content))])
-    with pytest.raises(
-        DatasetError, match="hiv.zip: the archive is damaged, incompl"
-    ):
+    with pytest.raises(DatasetError, match="hiv.zip: the archive is damaged, incompl"):
         get_store(options("ogbg-molhiv"))
     assert not (tmp_path / "ogbg_molhiv").exists()
     assert not list(tmp_path.glob(".fetch-*"))

@@ -19,42 +19,15 @@ from graphormer_plugin.data.datasets.smiles import (
 )
 
 # What RDKit's binary form writes in ways of its own.
-UNUSUAL = [
-    "[13CH4]",
-    "[2H]C([2H])O",
-    "[CH3]",
-    "[CH2]",
-    "[O][O]",
-    "*C",
-    "[*:3]C",
-    "[CH3:5]C",
-    "[CH3:500]C",
-    "C* |$_AP1;$|",
-    "[Na]->O",
-    "[Fe+2]",
-    "[U+6]",
-    "[C-]#[O+]",
-    "F[P-](F)(F)(F)(F)F",
-    "FS(F)(F)(F)(F)F",
-    "C/C=C\\C",
-    "F/C=C/F",
-    "CC=CC |w:1.0|",
-    "N[C@H](C)O",
-    "F[Pt@SP1](Cl)(Br)I",
-    "C[As@TB1](F)(Cl)(Br)N",
-    "O=[Os](=O)(=O)=O",
-    "[Co@OH1](F)(Cl)(Br)(I)(C)N",
-    "c1ccc2ccccc2c1",
-    "C[Si]1(C)CCCC1",
-    "[nH]1cccc1",
-    "C1CC2CCC1CC2",
-    "[H][H]",
-    "[H+]",
-    "C" * 255,
-    "C" * 256,
-    "C1CCCCC1" * 50,
-    "C/C=C/" * 90,
-]
+UNUSUAL = (
+    r"[13CH4], [2H]C([2H])O, [CH3], [CH2], [O][O], *C, [*:3]C, [CH3:5]C, "
+    r"[CH3:500]C, C* |$_AP1;$|, [Na]->O, [Fe+2], [U+6], [C-]#[O+], "
+    r"F[P-](F)(F)(F)(F)F, FS(F)(F)(F)(F)F, C/C=C\C, F/C=C/F, CC=CC |w:1.0|, "
+    r"N[C@H](C)O, F[Pt@SP1](Cl)(Br)I, C[As@TB1](F)(Cl)(Br)N, O=[Os](=O)(=O)=O, "
+    r"[Co@OH1](F)(Cl)(Br)(I)(C)N, c1ccc2ccccc2c1, C[Si]1(C)CCCC1, [nH]1cccc1, "
+    r"C1CC2CCC1CC2, [H][H], [H+]"
+).split(", ")
+UNUSUAL += ["C" * 255, "C" * 256, "C1CCCCC1" * 50, "C/C=C/" * 90]
 # A bond whose kind of stereo OGB's list lacks.
 ATROPISOMER = (
     "Cc1cccc(F)c1-c1c(C)cccc1Cl |(-1,1,;-1,0,;-2,-1,;-1,-2,;0,-2,;1,-1,;2,-1,;0,0,;"
