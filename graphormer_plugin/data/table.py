@@ -50,11 +50,12 @@ class Table:
         self.places = {name: place for place, name in enumerate(self.header)}
         if len(self.places) < len(self.header):
             counts = Counter(self.header)
-            repeated = min(name for name in counts if counts[name] > 1)
-            raise DatasetError(
-                f"{path}: column {shown(repeated)} appears twice in the header; rename "
-                "one of them"
-            )
+            twice = shown(min(name for name in counts if counts[name] > 1))
+            raise self.error(f"column {twice} appears twice in the header; rename it")
+
+    def error(self, text: str) -> DatasetError:
+        """An error that names the file."""
+        return DatasetError(f"{self.path}: {text}")
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
@@ -77,7 +78,7 @@ class Table:
     def require(self, name: str) -> str:
         """The name, if it is a column."""
         if name not in self.places:
-            raise DatasetError(f"{self.path}: no column {name!r}, {self._has()}")
+            raise self.error(f"no column {name!r}, {self._has()}")
         return name
 
     def find_smiles(self, asked: str) -> str:
@@ -96,9 +97,8 @@ class Table:
         ):
             if sum(fits) == 1:
                 return self.header[fits.index(True)]
-        raise DatasetError(
-            f"{self.path}: which column has the SMILES? Name it with --smiles-column; "
-            f"{self._has()}"
+        raise self.error(
+            f"which column has the SMILES? Name it with --smiles-column; {self._has()}"
         )
 
     def find_name(self, smiles_column: str) -> list[str]:
@@ -137,7 +137,7 @@ class CsvTable(Table):
         self.delimiter = "\t" if tabs else ","
         _, header = next(self._lines(), (0, None))
         if header is None:
-            raise DatasetError(f"{path}: the file is empty")
+            raise self.error("the file is empty")
         super().__init__(path, header)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
@@ -146,9 +146,9 @@ class CsvTable(Table):
         lines = itertools.islice(self._lines(), 1, None)
         for row, (line, cells) in enumerate(lines):
             if len(cells) != len(self.header):
-                raise DatasetError(
-                    f"{self.path}: row {row} (line {line}) has {len(cells)} cells, "
-                    f"expected {len(self.header)} as the header"
+                raise self.error(
+                    f"row {row} (line {line}) has {len(cells)} cells, expected "
+                    f"{len(self.header)} as the header"
                 )
             yield row, line, [cells[place] for place in places]
 
@@ -161,10 +161,8 @@ class CsvTable(Table):
                     if cells:
                         yield reader.line_num, cells
             except csv.Error as error:
-                raise DatasetError(
-                    f"{self.path}: line {reader.line_num}: {error}; check the quotes "
-                    "there and before"
-                ) from None
+                line = f"line {reader.line_num}: {error}"
+                raise self.error(f"{line}; check the quotes there and before") from None
 
 
 @contextlib.contextmanager

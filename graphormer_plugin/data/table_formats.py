@@ -140,10 +140,8 @@ class SdfTable(Table):
                 else:
                     record.append(line.rstrip("\r\n"))
         if any(line.strip() for line in record):
-            raise DatasetError(
-                f"{self.path}: the record of line {start} does not end "
-                f"({END_OF_RECORD} is missing)"
-            )
+            end = f"does not end ({END_OF_RECORD} is missing)"
+            raise self.error(f"the record of line {start} {end}")
 
 
 class SmilesTable(Table):
@@ -180,9 +178,9 @@ class SmilesTable(Table):
                 smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])
                 heading = smiles.lower() if line == 1 else ""
                 if heading.startswith(("smiles,", "smiles;")):
-                    raise DatasetError(
-                        f"{self.path}: a table with the heading {shown(text.strip())}; "
-                        "save it with commas, with a name that ends in .csv"
+                    raise self.error(
+                        f"a table with the heading {shown(text.strip())}; save it with "
+                        "commas, with a name that ends in .csv"
                     )
                 if (smiles or name) and heading != "smiles":
                     yield line, smiles, name

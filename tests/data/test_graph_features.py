@@ -105,7 +105,7 @@ def test_descriptors_of_a_killed_preparation(options, monkeypatch, tmp_path, cap
     [
         ({"extra_columns": "none"}, "no column 'none'"),
         ({"extra_columns": "split"}, "row 0 .*'train' is not a number"),
-        ({"extra_columns": "y"}, "'y' is a target and in --extra-columns"),
+        ({"extra_columns": "y"}, "'y' is named twice, or in --extra-columns"),
     ],
 )
 def test_refused(options, more, message):

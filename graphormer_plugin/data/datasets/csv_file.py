@@ -3,9 +3,9 @@
 import array
 import fnmatch
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,9 +89,9 @@ def find_split(table: Table, options: DatasetOptions) -> str | None:
     if options.split or not names:
         return None
     if len(names) > 1:
-        raise DatasetError(
-            f"{table.path}: which column has the split, {' or '.join(names)}? Name it "
-            f"with --split column:{names[0]}"
+        raise table.error(
+            f"which column has the split, {' or '.join(names)}? Name it with --split "
+            f"column:{names[0]}"
         )
     return names[0]
 
@@ -146,13 +146,10 @@ class Roles:
             fits = fnmatch.filter(self.free, asked) or [asked]
             fits = all_numbers if asked == ALL else map(self.table.require, fits)
             names += [name for name in fits if name not in names]
-        if len({*names}) < len(names):
-            raise DatasetError(
-                f"{self.table.path}: a target column is named twice: {names}"
-            )
-        if both := {*names} & {*self.extras}:
-            raise DatasetError(
-                f"{self.table.path}: {min(both)!r} is a target and in --extra-columns"
+        twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
+        if twice:
+            raise self.table.error(
+                f"target column {twice[0]!r} is named twice, or in --extra-columns"
             )
         return names
 
@@ -164,16 +161,15 @@ class Roles:
                 identifier (id, name, index).
         """
         if len(self.free) != 1:
-            raise DatasetError(
-                f"{self.table.path}: which columns are targets? Name them with "
-                f"--target-columns; there are {listed_columns(self.free)}"
+            raise self.table.error(
+                "which columns are targets? Name them with --target-columns; there are "
+                f"{listed_columns(self.free)}"
             )
         name = self.free[0]
         if name.lower() in NAMES or is_index(name):
-            raise DatasetError(
-                f"{self.table.path}: the only other column, {name!r}, is called as names "
-                "or numbers of molecules are; if it is the target, name it with "
-                "--target-columns"
+            raise self.table.error(
+                f"the only other column, {name!r}, is called as names or numbers of "
+                "molecules are; if it is the target, name it with --target-columns"
             )
         return self.free
 
@@ -236,7 +232,7 @@ class Rows:
                 if part == (0, None)
                 else "there are no rows in this shard"
             )
-            raise DatasetError(f"{table.path}: {text}")
+            raise table.error(text)
 
     def error(self, row: int, column: str, text: object) -> DatasetError:
         """Error of a cell.
@@ -247,7 +243,7 @@ class Rows:
             text: Of the error.
         """
         where = f"row {self.first + row} (line {self.lines[row]}), column {column!r}"
-        return DatasetError(f"{self.table.path}: {where}: {text}")
+        return self.table.error(f"{where}: {text}")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
         """Numbers of a column, float [rows].
@@ -284,7 +280,7 @@ class Rows:
         try:
             names = class_order(column.words, kind, asked)
         except ValueError as error:
-            raise DatasetError(f"{self.table.path}: column {name!r}: {error}") from None
+            raise self.table.error(f"column {name!r}: {error}") from None
         values = np.array(column.values)
         for number, word in enumerate(names):
             values[column.words.get(word, [])] = number
@@ -348,9 +344,9 @@ def read_labels(
         DatasetError: The file cannot be read, or a header, row or cell is wrong; a
             line that names file, row and column.
     """
-    path, whole = table.path, options.shard.is_whole
+    whole = options.shard.is_whole
     if table.no_labels:
-        raise DatasetError(f"{path}: {table.no_labels}")
+        raise table.error(table.no_labels)
     roles = Roles(table, options, explore)
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
@@ -360,16 +356,16 @@ def read_labels(
         judged = Rows(table, roles, options)
     names, counting = _choose_targets(roles, judged)
     columns = [rows.columns[name] for name in names]
-    kind = _found_kind(path, columns, options) if find_kind else options.target_kind
+    kind = _found_kind(table, columns, options) if find_kind else options.target_kind
     if kind == "multiclass" and len(names) != 1:
-        raise DatasetError(f"{path}: a multiclass target is one column, got {names}")
+        raise table.error(f"a multiclass target is one column, got {names}")
     read = [rows.classes(name, kind, options.class_names) for name in names]
     target = np.stack([values for values, _ in read], axis=1)
     words = [classes for _, classes in read]
     if np.isnan(target).all():
-        raise DatasetError(f"{path}: columns {names} have no label at all")
+        raise table.error(f"columns {names} have no label at all")
     if options.class_names and not any(words):
-        raise DatasetError(f"{path}: --class-names is for targets that are words")
+        raise table.error("--class-names is for targets that are words")
     schema = TargetSchema(names, kind=kind)
     if (wrong := schema.first_wrong(target)) is not None:
         row, column = wrong
@@ -387,7 +383,7 @@ def read_labels(
         weights=_weights(rows, roles.weight[0], whole) if roles.weight else None,
         graph_features=roles.extras,
         graph_values=np.array(extras).T.reshape(len(target), len(extras)),
-        label=stem(path),
+        label=stem(table.path),
         first_row=rows.first,
     )
     warnings = [
@@ -418,9 +414,7 @@ def _choose_targets(roles: Roles, rows: Rows) -> tuple[list[str], list[str]]:
         free = [column.name for column in left if column.name in roles.free]
         if not free:
             but = f" but {listed_columns(counting)}, which only numbers the rows"
-            raise DatasetError(
-                f"{rows.table.path}: no column of numbers{but if counting else ''}"
-            )
+            raise rows.table.error(f"no column of numbers{but if counting else ''}")
         return roles.targets(free), [n for n in counting if n not in roles.asked]
     if roles.open:
         names = [column.name for column in left if column.has_numbers]
@@ -428,7 +422,9 @@ def _choose_targets(roles: Roles, rows: Rows) -> tuple[list[str], list[str]]:
     return roles.candidates, []
 
 
-def _found_kind(path: Path, columns: Sequence[Column], options: DatasetOptions) -> str:
+def _found_kind(
+    table: Table, columns: Sequence[Column], options: DatasetOptions
+) -> str:
     """Kind of targets: binary for 0 and 1 and for two words, multiclass for as many words
     as ``--class-names`` has, else regression.
 
@@ -442,8 +438,8 @@ def _found_kind(path: Path, columns: Sequence[Column], options: DatasetOptions) 
         cells = sum(map(len, column.words.values()))
         several = 2 < len(column.words) <= cells / 2 and not column.has_numbers
         if several and not asked:
-            raise DatasetError(
-                f"{path}: column {column.name!r} has {len(column.words)} words "
+            raise table.error(
+                f"column {column.name!r} has {len(column.words)} words "
                 f"({listed(sorted(column.words))}); for classes give --target-kind "
                 "multiclass, and name missing labels with --missing-labels"
             )
@@ -457,8 +453,8 @@ def _found_kind(path: Path, columns: Sequence[Column], options: DatasetOptions) 
         values = {*np.unique(column.values).tolist()}
         truths[{x for x in values if x == x} <= {0.0, 1.0}].append(column.name)
     if all(truths.values()):
-        raise DatasetError(
-            f"{path}: only 0 and 1 in {listed(truths[True])}, other numbers in "
+        raise table.error(
+            f"only 0 and 1 in {listed(truths[True])}, other numbers in "
             f"{listed(truths[False])}: train them apart, or give --target-kind regression"
         )
     return "binary" if truths[True] else "regression"
@@ -470,7 +466,7 @@ def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
     if (wrong := np.flatnonzero(~(weights >= 0))).size:
         raise rows.error(wrong[0], name, "a weight is a number, 0 or more")
     if whole and not weights.any():
-        raise DatasetError(f"{rows.table.path}: all weights in column {name!r} are 0")
+        raise rows.table.error(f"all weights in column {name!r} are 0")
     return weights
 
 
@@ -478,13 +474,13 @@ def _splits(
     rows: Rows, roles: Roles, options: DatasetOptions
 ) -> dict[str, np.ndarray] | None:
     """Rows by split; None for a split that needs the molecules."""
-    path, whole, count = rows.table.path, options.shard.is_whole, len(rows.smiles)
+    whole, count = options.shard.is_whole, len(rows.smiles)
     if roles.split:
         for name in ("train", "valid"):
             if whole and name not in rows.splits:
-                raise DatasetError(
-                    f"{path}: no rows in split {name} (column {roles.split!r}); mark them "
-                    f"with the word {name}, or give --split random or scaffold"
+                raise rows.table.error(
+                    f"no rows in split {name} (column {roles.split!r}); mark them with "
+                    f"the word {name}, or give --split random or scaffold"
                 )
         splits = {**rows.splits, "train": rows.splits.get("train", [])}
         return {name: np.array(numbers, np.int64) for name, numbers in splits.items()}
@@ -495,7 +491,7 @@ def _splits(
     try:
         return random_split(count, options.seed)
     except DatasetError as error:
-        raise DatasetError(f"{path}: {error}") from None
+        raise rows.table.error(str(error)) from None
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:

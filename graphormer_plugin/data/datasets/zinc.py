@@ -184,8 +184,6 @@ def parse_zinc_smiles(smiles: str) -> MoleculeGraph:
         ValueError: RDKit refuses it, or an atom or bond is not in the vocabulary.
     """
     mol = mol_of_smiles(smiles)
-    if not mol.GetNumAtoms():
-        raise ValueError("no atoms")
     Chem.Kekulize(mol, clearAromaticFlags=True)
     # RDKit decides about brackets when it writes; the atoms come back in this order.
     written = Chem.MolToSmiles(mol, kekuleSmiles=True, canonical=False)
