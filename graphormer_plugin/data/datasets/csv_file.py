@@ -4,7 +4,7 @@ import array
 import fnmatch
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -351,9 +351,9 @@ def read_labels(
     part = (0, None) if whole else options.shard.rows(table.count())
     others = [n for n in table.header if n not in (roles.smiles, roles.split)]
     rows = Rows(table, roles, options, part, others if explore else ())
-    judged = rows
+    judged = rows.columns
     if roles.names_all and not whole:
-        judged = Rows(table, roles, options)
+        judged = _columns_of_whole(table, roles.candidates, options.missing_labels)
     names, counting = _choose_targets(roles, judged)
     columns = [rows.columns[name] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
@@ -404,9 +404,23 @@ def read_labels(
     )
 
 
-def _choose_targets(roles: Roles, rows: Rows) -> tuple[list[str], list[str]]:
+def _columns_of_whole(
+    table: Table, names: Sequence[str], patterns: Sequence[str]
+) -> dict[str, Column]:
+    """Columns of a table, read to their first word, so that few words are kept."""
+    columns = [Column(name, patterns) for name in names]
+    for _, _, cells in table.rows(names):
+        for column, cell in zip(columns, cells, strict=True):
+            if column.is_numeric:
+                column.add(cell)
+    return {column.name: column for column in columns}
+
+
+def _choose_targets(
+    roles: Roles, read: Mapping[str, Column]
+) -> tuple[list[str], list[str]]:
     """Names of the targets, and of columns that ``all`` leaves out."""
-    columns = [rows.columns[n] for n in roles.candidates if n.lower() not in NAMES]
+    columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
     numeric = [column for column in columns if column.is_numeric]
     counting = [column.name for column in numeric if column.numbers_rows]
     left = [column for column in numeric if column.name not in counting]
@@ -414,7 +428,7 @@ def _choose_targets(roles: Roles, rows: Rows) -> tuple[list[str], list[str]]:
         free = [column.name for column in left if column.name in roles.free]
         if not free:
             but = f" but {listed_columns(counting)}, which only numbers the rows"
-            raise rows.table.error(f"no column of numbers{but if counting else ''}")
+            raise roles.table.error(f"no column of numbers{but if counting else ''}")
         return roles.targets(free), [n for n in counting if n not in roles.asked]
     if roles.open:
         names = [column.name for column in left if column.has_numbers]

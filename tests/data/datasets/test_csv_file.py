@@ -14,6 +14,7 @@ import pytest
 from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.locate import locate
+from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.table import CsvTable
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
@@ -206,6 +207,14 @@ class TestCsv:
         message = "column 'b': 'inf' is not a number that fits"
         with pytest.raises(DatasetError, match=message):
             read(text, target_columns="all")
+
+    def test_all_is_the_same_in_every_shard(self, read):
+        """A word in the other half, or numbers of rows, are no target in either."""
+        text = "smiles,n,y,z\n" + "".join(f"C,{n},{n % 3},{n / 2}\n" for n in range(9))
+        text += "C,9,1,word\n"
+        for number in (1, 2):
+            source = read(text, target_columns="all", shard=Shard(number, 2))
+            assert source.target_names == ["y"] and len(source.smiles) == 5
 
     def test_kinds(self, options):
         store = get_store(options(table(20, lambda i: i % 2), target_kind="binary"))
