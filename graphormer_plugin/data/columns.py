@@ -87,13 +87,14 @@ def check_features(
     Raises:
         ValueError: A value is outside its vocabulary, or the number of columns differs.
     """
-    if x.ndim != 2 or x.shape[1] != schema.num_node_features:
+    kinds = "iub" if schema.categorical else "iubf"
+    width = schema.num_node_features
+    if x.ndim != 2 or x.shape[1] != width or x.dtype.kind not in kinds:
         raise ValueError(
-            f"x has shape {list(x.shape)}, expected [nodes, {schema.num_node_features}]"
+            f"x has shape {list(x.shape)} and dtype {x.dtype}, expected [nodes, {width}] "
+            f"of {'integers' if schema.categorical else 'numbers'}"
         )
     if schema.categorical:
-        if x.dtype.kind not in "iub":
-            raise ValueError(f"x has dtype {x.dtype}, expected integers")
         dims = np.array(schema.node_dims)
         outside = (x < 0) | (x >= dims)
         if outside.any():

@@ -55,7 +55,7 @@ class CheckedOptions:
         for one in dataclasses.fields(self):  # type: ignore[arg-type]
             value, marks = getattr(self, one.name), one.metadata
             if one.default == () and isinstance(value, str):
-                value = names_of(value, one.name)
+                value = names_of(value)
             if one.default in ("", ()):
                 value = value or one.default
             if one.default == ():
@@ -264,18 +264,9 @@ class DatasetOptions(TableOptions):
         return cls(**more)
 
 
-def names_of(text: str, option: str) -> tuple[str, ...]:
-    """The names that an option lists, separated by commas; none in an empty text.
-
-    Raises:
-        DatasetError: There are commas only.
-    """
-    names = tuple(part.strip() for part in text.split(",") if part.strip())
-    if text and not names:
-        raise DatasetError(
-            f"{flag_of(option)} {text!r}: expected names, separated by commas"
-        )
-    return names
+def names_of(text: str) -> tuple[str, ...]:
+    """The names that an option lists, separated by commas."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
 def data_root_folder(options: DatasetOptions) -> Path:

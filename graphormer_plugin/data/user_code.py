@@ -27,11 +27,9 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
             names file and line.
     """
     folder = home_path(folder).resolve()
-    if not folder.is_dir():
-        raise DatasetError(f"user data folder {folder} does not exist")
     files = sorted({*folder.glob("[!_]*.py"), *folder.glob("__init__.py")})
     if not files:
-        raise DatasetError(f"user data folder {folder} has no .py file")
+        raise DatasetError(f"user data folder {folder}: no such folder with .py files")
     digest = hashlib.sha256(str(folder).encode()).hexdigest()[:8]
     name = f"graphormer_user_data_{digest}"
     code = _folder_hash(folder)

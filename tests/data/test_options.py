@@ -41,7 +41,6 @@ def test_none_and_text_become_values():
         ({"target_kind": "text"}, "--target-kind text: .*multiclass"),
         ({"max_atoms": 0}, "--max-atoms 0: .*1 or more"),
         ({"seed": -1}, "--seed -1: .*0 or more"),
-        ({"class_names": ",,"}, "--class-names ',,': .*commas"),
         ({"name": ""}, "no dataset name"),
     ],
 )

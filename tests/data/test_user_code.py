@@ -62,12 +62,9 @@ def test_errors_name_file_and_line(rings):
 
 
 def test_folder(tmp_path):
-    options = DatasetOptions("x", user_data_dir=str(tmp_path / "none"))
-    with pytest.raises(DatasetError, match="does not exist"):
-        get_store(options)
-    options = DatasetOptions("x", user_data_dir=str(tmp_path))
-    with pytest.raises(DatasetError, match="has no .py file"):
-        get_store(options)
+    for folder in (tmp_path / "none", tmp_path):
+        with pytest.raises(DatasetError, match=f"{folder}: no such folder with .py"):
+            get_store(DatasetOptions("x", user_data_dir=str(folder)))
 
 
 def test_taken_name(rings):

@@ -99,7 +99,7 @@ def test_names_that_look_like_flags_or_lists(line, tmp_path):
         parser.add_argument(flag)
     parsed, _ = parser.parse_known_args(training.words_of(found))
     assert parsed.target_unit == "-x"
-    asked = names_of(parsed.target_columns, "target_columns")
+    asked = names_of(parsed.target_columns)
     assert open_table(path).select(asked, ["smiles", "split1"]) == names
 
 

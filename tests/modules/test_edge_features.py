@@ -213,8 +213,6 @@ def test_features_that_are_infinite_in_half_precision(arch):
 def test_what_cannot_be_is_said():
     with pytest.raises(ValueError, match="edge_type aggregation needs bond types"):
         tiny("graphormer_slim", REAL, edge_type="aggregation")
-    with pytest.raises(ValueError, match="3 real features and bond columns"):
-        FeatureSchema(1, [5], [4], num_edge_features=3)
 
 
 def test_pairs_of_a_full_graph_have_no_features():

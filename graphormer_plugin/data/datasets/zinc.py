@@ -16,7 +16,6 @@ from graphormer_plugin.data.chunk import MoleculeGraph
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.datasets.official import BenchmarkFiles
 from graphormer_plugin.data.datasets.smiles import edges_of_mol, mol_of_smiles
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
@@ -153,11 +152,6 @@ def _graph(molecule: dict[str, torch.Tensor]) -> SimpleNamespace:
 
 
 def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
-    if not path.is_file():
-        raise DatasetError(
-            f"zinc: {path} is missing; put a CSV there with the columns split (train, "
-            "val, test), smiles and y"
-        )
     options = DatasetOptions(
         name=str(path),
         smiles_column="smiles",

@@ -88,7 +88,7 @@ def test_zinc_from_smiles_equals_zinc_from_pickles(tmp_path, options):
     path.unlink()
     assert get_store(options("zinc", source="smiles")).path == smiles.path
     shutil.rmtree(smiles.path)
-    with pytest.raises(DatasetError, match="zinc12k.csv.gz is missing; put a CSV"):
+    with pytest.raises(DatasetError, match="zinc12k.csv.gz: No such file"):
         get_store(options("zinc", source="smiles"))
 
 
