@@ -4,27 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+from graphormer_plugin.data import DatasetError, describe, get_store
 from graphormer_plugin.data.datasets.sbm import (
     OFFICIAL_COUNTS,
     ClusterGraphs,
     PatternGraphs,
 )
 from support.benchmark_files import write_gnn_benchmark
-
-
-@pytest.fixture
-def options(tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr("socket.getaddrinfo", refuse)
-
-    def make(name, source="", **more):
-        values = {"data_root": str(tmp_path), "progress": False, "source": source}
-        return DatasetOptions(name=name, **{**values, **more})
-
-    return make
 
 
 def adjacency(graph):

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, describe, get_store
+from graphormer_plugin.data import DatasetError, describe, get_store
 from graphormer_plugin.data.datasets import zinc
 from graphormer_plugin.data.datasets.zinc import (
     ZINC_ATOM_TYPES,
@@ -22,20 +22,6 @@ PARTS = {
     "test": [(smiles, -2.0) for smiles in SMILES[40:]],
 }
 EXTRA = {"train": [("CCS", 9.0)] * 3, "val": [("CS", 9.0)], "test": []}
-
-
-@pytest.fixture
-def options(tmp_path, monkeypatch):
-    def refuse(*args, **kwargs):
-        raise OSError("no network in tests")
-
-    monkeypatch.setattr("socket.getaddrinfo", refuse)
-
-    def make(name, **more):
-        values = {"data_root": str(tmp_path), "workers": 0, "progress": False}
-        return DatasetOptions(name=name, **{**values, **more})
-
-    return make
 
 
 def write_zinc_csv(root, parts=PARTS):

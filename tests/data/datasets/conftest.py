@@ -1,0 +1,24 @@
+import pytest
+
+from graphormer_plugin.data import DatasetOptions
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    """Options of a benchmark whose files are in a folder; no network, no questions."""
+
+    def refuse(*_, **__):
+        raise OSError("no network in tests")
+
+    def ask(*_):
+        raise AssertionError("asked on standard input")
+
+    # Not connect: workers talk over sockets, too.
+    monkeypatch.setattr("socket.getaddrinfo", refuse)
+    monkeypatch.setattr("builtins.input", ask)
+
+    def make(name, source="", **more):
+        values = {"data_root": str(tmp_path), "workers": 0, "progress": False}
+        return DatasetOptions(name=name, source=source, **{**values, **more})
+
+    return make
