@@ -110,14 +110,14 @@ def _arrays(
                 f"{array.dtype}, expected {expected}"
             )
 
+    needed = ["x", "edge_index", *(["y"] if with_target else [])]
     arrays = {}
-    for name in ("x", "edge_index", "edge_attr", "y", "pos"):
+    for name in (*needed, "edge_attr", "pos"):
         value = getattr(data, name, None)
-        if value is None or name == "y" and not with_target:
-            if name in ("x", "edge_index", "y")[: 2 + with_target]:
-                raise DatasetError(
-                    f"graph {number}: {type(data).__name__} has no {name}"
-                )
+        if value is None:
+            if name in needed:
+                kind = type(data).__name__
+                raise DatasetError(f"graph {number}: {kind} has no {name}")
             continue
         value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
         arrays[name] = np.asarray(value)
