@@ -80,7 +80,7 @@ def translate_columns(
         )
     if schema.unscaled() == given.unscaled():
         return columns
-    for what in ("num_node_features", "node_dims", "num_edge_features"):
+    for what in ("node_dims", "num_node_features", "num_edge_features"):
         _require_same(name, what, getattr(given, what), getattr(schema, what))
     return columns | translate_bonds(columns, given, schema)
 

@@ -9,8 +9,9 @@ import sys
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.options import names_of
+from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.table_formats import open_table
 from graphormer_plugin.experiment import training
@@ -92,15 +93,17 @@ def test_names_that_look_like_flags_or_lists(line, tmp_path):
     """The line means the column, and no other."""
     names = ["-logKow", "logS, [mol/L]"]
     path = tmp_path / "molecules.csv"
-    path.write_text('smiles,-logKow,logS; m,"logS, [mol/L]",split1\nC,1,2,3,train\n')
+    path.write_text(
+        'smiles,-logKow,logS; m,"logS, [mol/L]",split1\n' + "C,1,2,3,train\n" * 3
+    )
     found = line(targets=TargetSchema(names), settings={"target_unit": "-x"})
     parser = argparse.ArgumentParser()
     for flag in ("--target-columns", "--target-unit"):
         parser.add_argument(flag)
     parsed, _ = parser.parse_known_args(training.words_of(found))
     assert parsed.target_unit == "-x"
-    asked = names_of(parsed.target_columns)
-    assert open_table(path).select(asked, ["smiles", "split1"]) == names
+    options = DatasetOptions(str(path), target_columns=parsed.target_columns)
+    assert read_labels(open_table(path), options).source.target_names == names
 
 
 def test_script(line):

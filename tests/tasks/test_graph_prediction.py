@@ -592,7 +592,7 @@ def test_other_node_columns_are_refused(make, tmp_path, error):
         cfg = config(tmp_path, dataset_name="numbered_nodes")
         restored = GraphPredictionTask.setup_task(cfg, from_checkpoint=True)
         restored.load_state_dict(task.state_dict())
-        assert "node columns [4]" in error(restored.load_dataset, "test")
+        assert "node_dims [4]" in error(restored.load_dataset, "test")
     finally:
         DATASETS.pop("numbered_nodes", None)
 
