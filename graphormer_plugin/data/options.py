@@ -53,7 +53,8 @@ class CheckedOptions:
 
     def __post_init__(self) -> None:
         for one in dataclasses.fields(self):  # type: ignore[arg-type]
-            value, marks = getattr(self, one.name), one.metadata
+            given, marks = getattr(self, one.name), one.metadata
+            value = given
             if one.default == () and isinstance(value, str):
                 value = names_of(value)
             if one.default in ("", ()):
@@ -61,15 +62,17 @@ class CheckedOptions:
             if one.default == ():
                 value = tuple(value)
             object.__setattr__(self, one.name, value)
-            if value == one.default:
-                continue
             expected = ""
-            if "choices" in marks and not _is_choice(value, marks["choices"]):
+            if given and not value:
+                expected = "names, separated by commas"
+            elif value == one.default:
+                continue
+            elif "choices" in marks and not _is_choice(value, marks["choices"]):
                 expected = "|".join(marks["choices"])
             elif "least" in marks and value < marks["least"]:
                 expected = f"{marks['least']} or more"
             if expected:
-                raise DatasetError(f"{flag_of(one.name)} {value}: expected {expected}")
+                raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
 
 
 @dataclass(frozen=True)

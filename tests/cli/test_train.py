@@ -478,7 +478,7 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
         ("t.csv --weight-column w", "no column 'w'"),
         ("t.csv --class-names no,yes", "--class-names"),
         ("t.csv --extra-columns pH", "no column 'pH'"),
-        ("t.csv --extra-columns ,", "--extra-columns ',': expected names"),
+        ("t.csv --extra-columns ,", "--extra-columns ,: expected names"),
         ("t.csv --class-weights 1,2", "--class-weights 1,2: the targets are"),
         ("t.csv --out /proc/x", "No such file or directory: '/proc/x'"),
     ],

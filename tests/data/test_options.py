@@ -40,6 +40,7 @@ def test_none_and_text_become_values():
         ({"split": "column:"}, "--split column:: .*scaffold"),
         ({"target_kind": "text"}, "--target-kind text: .*multiclass"),
         ({"max_atoms": 0}, "--max-atoms 0: .*1 or more"),
+        ({"class_names": ",,"}, "--class-names ,,: .*commas"),
         ({"seed": -1}, "--seed -1: .*0 or more"),
         ({"name": ""}, "no dataset name"),
     ],
