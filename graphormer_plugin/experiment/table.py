@@ -76,8 +76,8 @@ class Table:
 
 
 def read_table(settings: Settings, progress: bool = True) -> Table:
-    """Read the table once for its labels, after a pass that finds targets and their kind
-    where the settings do not name them.
+    """Read the table once: `read_labels` finds targets and their kind where the settings
+    do not name them.
 
     Raises:
         DatasetError: It cannot be read as asked; one line.
