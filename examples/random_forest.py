@@ -29,10 +29,8 @@ from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.criterions.metrics import mean_of_defined
-from graphormer_plugin.data.build import hash_of_rows
 from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
-from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
@@ -42,8 +40,10 @@ from graphormer_plugin.data.options import (
     add_flag,
 )
 from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.smiles import mol_of_any_smiles, murcko_scaffold
 from graphormer_plugin.data.splits import scaffold_split
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.store.build import hash_of_rows
+from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment.scores import MAIN, METRICS, pairs, score
 
 BENCHMARKS = {"ogbg-molhiv": MOLHIV, "ogbg-molpcba": MOLPCBA}

@@ -13,12 +13,12 @@ from fairseq.file_io import PathManager
 
 from graphormer_plugin.cli.predict import ResumableWriter
 from graphormer_plugin.cli.preprocess import main as preprocess
-from graphormer_plugin.data.build import get_store
-from graphormer_plugin.data.column_file import ColumnFile
-from graphormer_plugin.data.field_cache import load_or_compute
 from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.files import is_full
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.store.build import get_store
+from graphormer_plugin.data.store.column_file import ColumnFile
 from graphormer_plugin.experiment.settings import claim
 from graphormer_plugin.inference.checkpoint import write_file
 from support.training import assert_same_weights

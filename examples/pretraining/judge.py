@@ -26,8 +26,8 @@ from scipy.linalg import cho_factor, cho_solve
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import command
-from graphormer_plugin.finetune import marginal_likelihood
-from graphormer_plugin.inference.kernels import (
+from graphormer_plugin.heads import marginal_likelihood
+from graphormer_plugin.heads.kernels import (
     KERNELS,
     Floats,
     Reference,

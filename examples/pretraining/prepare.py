@@ -47,7 +47,6 @@ import numpy as np
 from rdkit import Chem, RDLogger, rdBase
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.data.datasets.smiles import choose_fragment, mol_of_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
@@ -55,8 +54,9 @@ from graphormer_plugin.data.descriptors import (
     morgan_counts,
 )
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
-from graphormer_plugin.inference.kernels import mid_ranks
+from graphormer_plugin.data.smiles import choose_fragment, mol_of_smiles
+from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.heads.kernels import mid_ranks
 
 MIN_SHARE = 0.001  # of training rows that differ from the commonest value
 MAX_MISSING = 0.05  # share of rows where a descriptor is not finite

@@ -42,7 +42,7 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
     """
     path = args.table.parent / f"{args.table.stem.rpartition('-')[0]}-features.npz"
     if not path.exists():
-        from graphormer_plugin.inference.kernels import raw_features
+        from graphormer_plugin.heads.kernels import raw_features
 
         smiles, before = table.smiles.tolist(), time.process_time()
         blocks = ("fingerprint", "descriptors")

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 from rdkit import Chem
 
-from graphormer_plugin.data.datasets.smiles import murcko_scaffold
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.smiles import murcko_scaffold
 from graphormer_plugin.data.splits import scaffold_split
 
 SPLITS = 5  # of each set, by seeds from 1 on

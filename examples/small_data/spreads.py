@@ -14,8 +14,8 @@ from sklearn.linear_model import QuantileRegressor
 from sklearn.preprocessing import StandardScaler
 
 from graphormer_plugin.experiment.settings import FINETUNE
-from graphormer_plugin.inference.calibration import spread_scale
-from graphormer_plugin.inference.kernels import Floats
+from graphormer_plugin.heads.calibration import spread_scale
+from graphormer_plugin.heads.kernels import Floats
 
 if TYPE_CHECKING:
     from trials import Case

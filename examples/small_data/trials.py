@@ -35,10 +35,11 @@ from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
 from graphormer_plugin.experiment.steps import PREDICTIONS
-from graphormer_plugin.finetune import classes, gaussian_process
-from graphormer_plugin.inference.head import Head
-from graphormer_plugin.inference.kernels import Floats, weighted_sum
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.heads import fit as gaussian_process
+from graphormer_plugin.heads import fixed_kernels as classes
+from graphormer_plugin.heads.head import Head
+from graphormer_plugin.heads.kernels import Floats, weighted_sum
+from graphormer_plugin.heads.prediction import Prediction
 
 COLUMNS = "trial setting set split part metric value commit".split()
 START = "grpe_small_descriptors"

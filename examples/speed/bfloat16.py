@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.models import build_model
 
 

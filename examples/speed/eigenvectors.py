@@ -15,7 +15,8 @@ import numpy as np
 from graph_size import joined_graph
 from path_memory import memory
 
-from graphormer_plugin.data import DatasetOptions, get_store, laplacian
+from graphormer_plugin.data import DatasetOptions, get_store
+from graphormer_plugin.data.fields import laplacian
 
 K = 8
 

@@ -31,7 +31,7 @@ from path_memory import memory
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.models import build_model
 
 matplotlib.use("svg")

@@ -28,7 +28,7 @@ from graphormer_plugin.data.dataset import dataset_of_split
 from graphormer_plugin.data.iterator import batch_iterator
 from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store_shards import StoreShards, open_stores
+from graphormer_plugin.data.store.store_shards import StoreShards, open_stores
 
 REPEATS = 20  # of all molecules in a chunk
 

@@ -15,9 +15,9 @@ import torch
 
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data.chunk import FeaturisedRows
-from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.featurise import featurise
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import compiled_attention

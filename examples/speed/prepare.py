@@ -26,7 +26,7 @@ import torch
 from rdkit import Chem, RDLogger
 
 from graphormer_plugin.data.datasets.nci import nci
-from graphormer_plugin.data.datasets.smiles import parse_any_smiles
+from graphormer_plugin.data.smiles import parse_any_smiles
 from graphormer_plugin.data.store import GraphStore
 
 SHARES = {"train": 3_378_606, "valid": 73_545, "test-dev": 147_037}

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.models import build_model, model_config
 
 PLAIN = "plain Transformer"

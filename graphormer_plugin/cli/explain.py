@@ -17,11 +17,11 @@ from graphormer_plugin.cli import (
     say,
     warn,
 )
-from graphormer_plugin.data.cells import shown
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.table_formats import SmilesTable, is_table, open_table
-from graphormer_plugin.inference.drawing import Section, draw, page
-from graphormer_plugin.inference.explanation import Explainer, NoPredictionError
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.explain.drawing import Section, draw, page
+from graphormer_plugin.explain.explanation import Explainer, NoPredictionError
 from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
 

@@ -28,17 +28,18 @@ from graphormer_plugin.cli import (
 )
 from graphormer_plugin.data.featurise import num_workers
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.parquet_table import pyarrow_parquet
 from graphormer_plugin.data.shards import Shard
-from graphormer_plugin.data.table import Table
-from graphormer_plugin.data.table_formats import (
+from graphormer_plugin.data.tables.formats import (
     WRITABLE,
     SmilesTable,
     open_table,
     write_table,
 )
+from graphormer_plugin.data.tables.parquet import pyarrow_parquet
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.heads.domain import domain_file, unlike_warnings
+from graphormer_plugin.heads.prediction import describe
 from graphormer_plugin.inference.complete_output import check_complete
-from graphormer_plugin.inference.domain import domain_file, unlike_warnings
 from graphormer_plugin.inference.loading import (
     BESIDE,
     head_file,
@@ -54,7 +55,6 @@ from graphormer_plugin.inference.table_run import (
     Vectors,
     rows_in_blocks,
 )
-from graphormer_plugin.inference.values import describe
 
 RECORD_VERSION = 1
 

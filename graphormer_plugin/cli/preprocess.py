@@ -14,7 +14,7 @@ from graphormer_plugin.data.options import (
 )
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.data.store_shards import open_stores
+from graphormer_plugin.data.store.store_shards import open_stores
 
 
 def build_parser() -> argparse.ArgumentParser:

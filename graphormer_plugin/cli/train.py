@@ -18,7 +18,7 @@ from graphormer_plugin.cli import (
     warn,
 )
 from graphormer_plugin.data.options import add_flag
-from graphormer_plugin.data.table_formats import stem
+from graphormer_plugin.data.tables.formats import stem
 from graphormer_plugin.experiment.run import run_experiment
 from graphormer_plugin.experiment.settings import Settings, parse_ratios
 

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
-from graphormer_plugin.data.columns import (
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.graph_columns import (
     ShardColumns,
     columns_of_graphs,
     release_pages,
 )
-from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.schema import MAX_BOND_TYPES
 
 RELEASED_AFTER = 2048  # graphs; each maps about 0.4 MB of a large store

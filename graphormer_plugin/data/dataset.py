@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store_shards import StoreShards
+from graphormer_plugin.data.store.store_shards import StoreShards
 
 logger = logging.getLogger(__name__)
 

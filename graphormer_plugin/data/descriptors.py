@@ -9,7 +9,7 @@ from rdkit.Chem import QED, Descriptors, rdMolDescriptors
 from rdkit.Chem.EState import EState
 from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
 
-from graphormer_plugin.data.datasets.smiles import mol_of_smiles
+from graphormer_plugin.data.smiles import mol_of_smiles
 
 MORGAN_BITS = 2048
 MORGAN_RADIUS = 2

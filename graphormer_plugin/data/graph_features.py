@@ -8,10 +8,6 @@ import numpy as np
 from rdkit import Chem
 from tqdm import tqdm
 
-from graphormer_plugin.data.datasets.smiles import (
-    mol_of_largest_fragment,
-    mol_of_smiles,
-)
 from graphormer_plugin.data.descriptors import (
     BLOCK,
     DESCRIPTORS,
@@ -27,6 +23,10 @@ from graphormer_plugin.data.labels import as_float32
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
+from graphormer_plugin.data.smiles import (
+    mol_of_largest_fragment,
+    mol_of_smiles,
+)
 
 logger = logging.getLogger(__name__)
 

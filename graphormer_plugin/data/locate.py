@@ -16,7 +16,7 @@ from graphormer_plugin.data.options import (
     data_root_folder,
 )
 from graphormer_plugin.data.registry import DATASETS, RegisteredDataset
-from graphormer_plugin.data.table_formats import is_table
+from graphormer_plugin.data.tables.formats import is_table
 from graphormer_plugin.data.user_code import import_user_data
 
 

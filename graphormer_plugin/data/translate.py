@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, edge_order
-from graphormer_plugin.data.columns import ShardColumns
+from graphormer_plugin.data.graph_columns import ShardColumns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore
-from graphormer_plugin.data.store_shards import StoreShards
+from graphormer_plugin.data.store.store_shards import StoreShards
 
 logger = logging.getLogger(__name__)
 

@@ -9,18 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
+from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, score, spread
-from graphormer_plugin.experiment.splits import scored_labels
-from graphormer_plugin.experiment.table import Table
+from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
-from graphormer_plugin.inference.calibration import (
+from graphormer_plugin.heads.calibration import (
     MOST_TARGETS,
     calibration_figure,
     panels,
 )
-from graphormer_plugin.inference.columns import class_labels
+from graphormer_plugin.inference.prediction_columns import class_labels
 
 # File and title of the figure of the test molecules.
 TEST_FIGURES = {

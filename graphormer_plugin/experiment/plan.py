@@ -16,6 +16,7 @@ from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric
 from graphormer_plugin.experiment.settings import (
@@ -29,8 +30,11 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.splits import FITTED, scored_labels, trained_labels
-from graphormer_plugin.experiment.table import Split, Table
+from graphormer_plugin.experiment.split_tables import (
+    FITTED,
+    scored_labels,
+    trained_labels,
+)
 from graphormer_plugin.experiment.training import (
     BEST,
     Start,
@@ -39,11 +43,11 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     table_flags,
 )
-from graphormer_plugin.finetune.gaussian_process import MAX_ROWS, unfit_targets
 from graphormer_plugin.finetune.transfer import preset_options
-from graphormer_plugin.inference.domain import domain_file
-from graphormer_plugin.inference.head import HEAD_FILE
-from graphormer_plugin.inference.kernels import raw_features
+from graphormer_plugin.heads.domain import domain_file
+from graphormer_plugin.heads.fit import MAX_ROWS, unfit_targets
+from graphormer_plugin.heads.head import HEAD_FILE
+from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import smiles_of
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.plan import TITLES, Experiment
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import METRICS, spread
 from graphormer_plugin.experiment.settings import HEAD, Settings
-from graphormer_plugin.experiment.splits import SPLITS
-from graphormer_plugin.experiment.table import Split, Table
+from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.versions import versions
 
 STYLE = """

@@ -9,16 +9,20 @@ from zipfile import BadZipFile
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
-from graphormer_plugin.data.csv_lines import write_csv
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import scores
-from graphormer_plugin.experiment.splits import SPLITS, scored_labels
-from graphormer_plugin.experiment.table import Split, Table
-from graphormer_plugin.inference.calibration import spread_scale
-from graphormer_plugin.inference.columns import COMPARED, free_names, prediction_columns
+from graphormer_plugin.experiment.split_tables import SPLITS, scored_labels
+from graphormer_plugin.heads.calibration import spread_scale
+from graphormer_plugin.heads.prediction import Prediction, SpreadScale
 from graphormer_plugin.inference.model_folder import write_folder
-from graphormer_plugin.inference.values import Prediction, SpreadScale
+from graphormer_plugin.inference.prediction_columns import (
+    COMPARED,
+    free_names,
+    prediction_columns,
+)
 
 RESULTS_FILE = "results.csv"
 

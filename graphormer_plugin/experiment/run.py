@@ -16,6 +16,7 @@ from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
+from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
@@ -23,7 +24,7 @@ from graphormer_plugin.experiment.results import Run, write_text
 from graphormer_plugin.experiment.scores import METRICS, text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import HEAD, Settings, claim
-from graphormer_plugin.experiment.splits import (
+from graphormer_plugin.experiment.split_tables import (
     INVALID_FILE,
     MOLECULES_FILE,
     SPLITS,
@@ -32,11 +33,10 @@ from graphormer_plugin.experiment.splits import (
     write_molecules,
 )
 from graphormer_plugin.experiment.starts import find_start
-from graphormer_plugin.experiment.table import read_table
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
+from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
-from graphormer_plugin.inference.values import Prediction
 
 REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"

@@ -10,7 +10,7 @@ from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import Run, kept_arrays, write_text
 from graphormer_plugin.experiment.scores import MAIN, main_score, spread
 from graphormer_plugin.experiment.settings import HEAD
-from graphormer_plugin.experiment.splits import scored_labels
+from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, LAST, shell_lines
 from graphormer_plugin.finetune.fit_head import (
@@ -19,10 +19,10 @@ from graphormer_plugin.finetune.fit_head import (
     save_training_domain,
     training_sample,
 )
-from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.heads.array_file import weights_digest
+from graphormer_plugin.heads.head import HEAD_FILE, Head
+from graphormer_plugin.heads.prediction import Prediction, combined
 from graphormer_plugin.inference.checkpoint import write_file
-from graphormer_plugin.inference.head import HEAD_FILE, Head
-from graphormer_plugin.inference.values import Prediction, combined
 
 PREDICTIONS = "predictions.npz"
 

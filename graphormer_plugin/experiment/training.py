@@ -21,7 +21,7 @@ from graphormer_plugin.data.options import TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.experiment.splits import SMILES_COLUMN
+from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
 
 LOG_FILE = "train.log"

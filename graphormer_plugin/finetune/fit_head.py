@@ -9,20 +9,20 @@ import torch
 from numpy.typing import ArrayLike
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.finetune.gaussian_process import (
+from graphormer_plugin.heads.array_file import weights_digest
+from graphormer_plugin.heads.domain import Domain, domain_file, save_domain
+from graphormer_plugin.heads.fit import (
     BLOCKS,
     MAX_ROWS,
     check,
     fit_on_features,
     training_sample,
 )
-from graphormer_plugin.finetune.solver import sample
-from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.heads.head import Head
+from graphormer_plugin.heads.kernels import Floats, raw_features
+from graphormer_plugin.heads.solver import sample
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.inference.domain import Domain, domain_file, save_domain
 from graphormer_plugin.inference.extra_columns import extra_values
-from graphormer_plugin.inference.head import Head
-from graphormer_plugin.inference.kernels import Floats, raw_features
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.inference.predictor import Predictor
 

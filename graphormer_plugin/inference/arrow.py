@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas
 
-from graphormer_plugin.data.parquet_table import array_of, cell, pyarrow_parquet
-from graphormer_plugin.data.table import Table
+from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
+from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.inference.loading import BESIDE, load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from numpy.lib.format import open_memmap
 
-from graphormer_plugin.data.cells import shown
-from graphormer_plugin.data.table import Table
-from graphormer_plugin.data.table_formats import SdfTable, open_table
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.formats import SdfTable, open_table
+from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.inference.resumable_writer import Arrays
 
 

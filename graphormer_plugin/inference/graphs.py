@@ -8,9 +8,9 @@ from fairseq.models import BaseFairseqModel
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import columns_of_chunk
 from graphormer_plugin.data.dataset import cut_batches
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields.field_cache import compute_columns
+from graphormer_plugin.data.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
 
 # [G, C] with a row per graph, or an array [N, C] per graph.

@@ -11,14 +11,14 @@ from torch.overrides import TorchFunctionMode
 
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.user_code import import_user_data
-from graphormer_plugin.inference.array_file import weights_digest
+from graphormer_plugin.heads.array_file import weights_digest
+from graphormer_plugin.heads.domain import domain_file, read_domain
+from graphormer_plugin.heads.head import HEAD_FILE, read_head
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
     invalid_checkpoint_errors,
     read_checkpoint,
 )
-from graphormer_plugin.inference.domain import domain_file, read_domain
-from graphormer_plugin.inference.head import HEAD_FILE, read_head
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import (

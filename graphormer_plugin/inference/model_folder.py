@@ -12,11 +12,11 @@ import numpy as np
 
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.prediction import SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,
     invalid_checkpoint_errors,
 )
-from graphormer_plugin.inference.values import SpreadScale
 
 MODELS_FILE = "models.json"
 

@@ -11,16 +11,7 @@ from numpy.typing import NDArray
 from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph, Parser
-from graphormer_plugin.data.columns import check_features
 from graphormer_plugin.data.datasets import FEATURISERS
-from graphormer_plugin.data.datasets.smiles import (
-    choose_fragment,
-    feature_dims,
-    graph_of_mol,
-    mol_of_any_smiles,
-    mol_of_largest_fragment,
-    mol_of_smiles,
-)
 from graphormer_plugin.data.errors import one_line_of
 from graphormer_plugin.data.featurise import (
     LimitedParser,
@@ -28,9 +19,18 @@ from graphormer_plugin.data.featurise import (
     joined_graphs,
     parse,
 )
+from graphormer_plugin.data.graph_columns import check_features
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
-from graphormer_plugin.inference.kernels import raw_features
+from graphormer_plugin.data.smiles import (
+    choose_fragment,
+    feature_dims,
+    graph_of_mol,
+    mol_of_any_smiles,
+    mol_of_largest_fragment,
+    mol_of_smiles,
+)
+from graphormer_plugin.heads.kernels import raw_features
 
 
 @dataclass

@@ -10,26 +10,26 @@ import torch
 from fairseq.models import BaseFairseqModel
 
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.columns import graph_digest
+from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
-from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
-from graphormer_plugin.inference.domain import Domain
-from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
-from graphormer_plugin.inference.extra_columns import Extra, extra_values
-from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
-from graphormer_plugin.inference.head import Head
-from graphormer_plugin.inference.kernels import as_mol
-from graphormer_plugin.inference.molecules import Molecules, read
-from graphormer_plugin.inference.values import (
+from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.head import Head
+from graphormer_plugin.heads.kernels import as_mol
+from graphormer_plugin.heads.prediction import (
     Prediction,
     SpreadScale,
     combined,
     describe,
     values_of,
 )
+from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
+from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
+from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
+from graphormer_plugin.inference.extra_columns import Extra, extra_values
+from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
+from graphormer_plugin.inference.molecules import Molecules, read
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.

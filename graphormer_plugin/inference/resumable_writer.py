@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.column_file import npy_header
-from graphormer_plugin.data.csv_lines import write_lines
 from graphormer_plugin.data.files import atomic_write, lock
+from graphormer_plugin.data.store.column_file import npy_header
+from graphormer_plugin.data.tables.csv_lines import write_lines
 
 # Type, and shape without the first dimension, of each array by its path.
 Arrays = Mapping[Path, tuple[Any, tuple[int, ...]]]

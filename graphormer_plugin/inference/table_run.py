@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from graphormer_plugin.data.cells import number_in
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.table import Table
-from graphormer_plugin.inference.columns import free_names, prediction_columns
-from graphormer_plugin.inference.domain import unlike_training
+from graphormer_plugin.data.tables.cells import number_in
+from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.heads.domain import unlike_training
+from graphormer_plugin.heads.prediction import Prediction, mean_and_variance
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import (
     Molecules,
@@ -22,9 +22,12 @@ from graphormer_plugin.inference.molecules import (
     parser_of,
     read_rows,
 )
+from graphormer_plugin.inference.prediction_columns import (
+    free_names,
+    prediction_columns,
+)
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.resumable_writer import Arrays
-from graphormer_plugin.inference.values import Prediction, mean_and_variance
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 BLOCK_ROWS = 512  # rows that are predicted together, at least

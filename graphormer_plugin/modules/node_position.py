@@ -100,7 +100,7 @@ class WLEncoding(nn.Module):
         embed_dim: width D.
         rounds: 1: a role is a degree, as in the released code, and higher degrees share
             the last row. 2: a degree with the degrees of the neighbours; role r has row
-            r mod `num_rows` (see `graphormer_plugin.data.weisfeiler_lehman`).
+            r mod `num_rows` (see `graphormer_plugin.data.fields.weisfeiler_lehman`).
 
     Raises:
         ValueError: no row, or another number of rounds.

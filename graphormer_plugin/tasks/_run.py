@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.finetune.transfer import Pretrained
-from graphormer_plugin.inference.results import check_results_path
+from graphormer_plugin.inference.split_predictions import check_results_path
 from graphormer_plugin.processes import is_first_process
 
 logger = logging.getLogger(__name__)

@@ -16,13 +16,17 @@ from graphormer_plugin.criterions.evaluation import Evaluation
 from graphormer_plugin.criterions.graph_criterion import GraphCriterion
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import BUCKET_RATIO, GraphDataset, dataset_of_split
-from graphormer_plugin.data.degrees import mean_log_degree
-from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.fields.degrees import mean_log_degree
+from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store import GraphStore, describe
-from graphormer_plugin.data.store_shards import StoreShards, identities, open_stores
+from graphormer_plugin.data.store.store_shards import (
+    StoreShards,
+    identities,
+    open_stores,
+)
 from graphormer_plugin.data.translate import translate_stores, translated_labels
 from graphormer_plugin.finetune.layerwise import check_optimizer, scaled_learning_rates
 from graphormer_plugin.finetune.start import (
@@ -32,7 +36,7 @@ from graphormer_plugin.finetune.start import (
     training_identity,
 )
 from graphormer_plugin.finetune.transfer import settle_options
-from graphormer_plugin.inference.results import write_predictions
+from graphormer_plugin.inference.split_predictions import write_predictions
 from graphormer_plugin.models import (
     GraphModel,
     apply_layerwise_options,

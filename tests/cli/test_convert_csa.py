@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
-from graphormer_plugin.data.datasets.smiles import feature_dims
+from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.modules import PairVectors
 from graphormer_plugin.modules.attn_bias import FORBIDDEN
 from support.golden import load_golden

@@ -10,8 +10,8 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain
 from graphormer_plugin.cli.explain import MAX_MOLECULES, main
-from graphormer_plugin.data import rings as rings_module
-from graphormer_plugin.inference import drawing
+from graphormer_plugin.data.fields import rings as rings_module
+from graphormer_plugin.explain import drawing
 from graphormer_plugin.inference.model_folder import write_folder
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
@@ -311,7 +311,7 @@ def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
     names = dict(rings_module.SUBSTRUCTURES)
     monkeypatch.setattr(rings_module, "SUBSTRUCTURES", names)
     text = rings_module.__doc__.split("names:\n")[1]
-    lines = ["from graphormer_plugin.data.rings import register_substructures"]
+    lines = ["from graphormer_plugin.data.fields.rings import register_substructures"]
     lines += [line[4:] for line in text.splitlines()]
     folders = [tmp_path / name for name in ("training", "later")]
     for folder in folders:

@@ -8,8 +8,8 @@ import pytest
 from graphormer_plugin import hub
 from graphormer_plugin.cli import explain, preprocess
 from graphormer_plugin.cli.predict import main
-from graphormer_plugin.data.datasets.smiles import smiles_parser
 from graphormer_plugin.data.featurise import LimitedParser
+from graphormer_plugin.data.smiles import smiles_parser
 from support.tables import rows
 from support.training import forked
 

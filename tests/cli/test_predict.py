@@ -10,10 +10,10 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.table_formats import open_table, write_table
+from graphormer_plugin.data.tables.formats import open_table, write_table
+from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.table_run import TableRun
-from graphormer_plugin.inference.values import Prediction
 from support.tables import rows
 from support.training import forked
 

@@ -14,11 +14,12 @@ from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
-from graphormer_plugin.inference import head as head_file
-from graphormer_plugin.inference import kernels, model_folder
-from graphormer_plugin.inference.domain import domain_file, read_domain, save_domain
-from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.kernels import Reference, raw_features
+from graphormer_plugin.heads import head as head_file
+from graphormer_plugin.heads import kernels
+from graphormer_plugin.heads.domain import domain_file, read_domain, save_domain
+from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.kernels import Reference, raw_features
+from graphormer_plugin.inference import model_folder
 from graphormer_plugin.inference.model_folder import write_folder
 from support.tables import rows
 

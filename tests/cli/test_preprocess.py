@@ -41,7 +41,7 @@ def test_debug_shows_the_traceback(csv):
 
 
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
-    from graphormer_plugin.data.datasets import smiles
+    from graphormer_plugin.data import smiles
 
     def interrupted(smiles, **_):
         raise KeyboardInterrupt

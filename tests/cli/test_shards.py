@@ -11,9 +11,9 @@ import pytest
 from graphormer_plugin.cli import predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.parquet_table import ParquetTable
 from graphormer_plugin.data.shards import Shard
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.parquet import ParquetTable
 
 ROWS = 1000
 SMILES = [

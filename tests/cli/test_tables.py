@@ -12,7 +12,7 @@ from fairseq_cli import validate as fairseq_validate
 from graphormer_plugin import hub
 from graphormer_plugin.cli.explain import main as explain
 from graphormer_plugin.cli.predict import main as predict
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.tables.formats import open_table
 from support.training import TINY, USER_DIR
 
 SALTS = ["[Na+].CC(=O)[O-]", "CC(=O)[O-]"]

@@ -23,10 +23,10 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import plan, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.finetune import gaussian_process
 from graphormer_plugin.finetune.transfer import read_pretrained
+from graphormer_plugin.heads import fit as gaussian_process
+from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
-from graphormer_plugin.inference.head import read_head
 from graphormer_plugin.inference.model_folder import read_folder, write_folder
 from support.published_weights import random_state
 from support.tables import rows

@@ -8,7 +8,6 @@ from rdkit import Chem
 from rdkit.Chem import Descriptors
 
 from graphormer_plugin.data.datasets.nci import nci_file
-from graphormer_plugin.data.datasets.smiles import mol_of_any_smiles
 from graphormer_plugin.data.descriptors import (
     DESCRIPTORS,
     LEFT_OUT,
@@ -16,6 +15,7 @@ from graphormer_plugin.data.descriptors import (
     morgan_counts,
     rdkit_descriptors,
 )
+from graphormer_plugin.data.smiles import mol_of_any_smiles
 
 
 def test_fingerprints_count_environments():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.featurise import captured_rdkit_log, featurise, num_workers
+from graphormer_plugin.data.smiles import parse_smiles
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
 

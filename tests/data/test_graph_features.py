@@ -9,13 +9,13 @@ import pytest
 import torch
 
 from graphormer_plugin.data import graph_features
-from graphormer_plugin.data.build import get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.graph_features import PREFIX
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.translate import translate_columns
 from graphormer_plugin.inference.embedding import output_and_vectors
 from graphormer_plugin.models import build_model

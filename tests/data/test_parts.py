@@ -16,11 +16,11 @@ from graphormer_plugin.data import (
     featurise,
     get_store,
 )
-from graphormer_plugin.data.build import _kept_if_killed, hash_of_rows
 from graphormer_plugin.data.chunk import FeaturisedRows
-from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.errors import WorkerError
 from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.smiles import parse_smiles
+from graphormer_plugin.data.store.build import _kept_if_killed, hash_of_rows
 from support.training import forked
 
 ROWS = 100  # in parts of 8
@@ -30,7 +30,7 @@ MODULE = """
 import os, pathlib, signal
 import numpy as np
 from graphormer_plugin.data import DatasetSource, register_dataset
-from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
+from graphormer_plugin.data.smiles import feature_dims, parse_smiles
 
 HERE = pathlib.Path(__file__).parent
 

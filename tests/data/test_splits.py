@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from rdkit import Chem
 
-from graphormer_plugin.data.datasets.smiles import murcko_scaffold
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.featurise import captured_rdkit_log
+from graphormer_plugin.data.smiles import murcko_scaffold
 from graphormer_plugin.data.splits import (
     folds,
     random_split,
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.table import CsvTable
+from graphormer_plugin.data.tables.table import CsvTable
 from support.benchmark_files import REFUSED_ROWS
 from support.golden import GOLDEN
 

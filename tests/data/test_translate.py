@@ -7,12 +7,12 @@ import pytest
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store.writer import write_store
 from graphormer_plugin.data.translate import (
     translate_bonds,
     translate_stores,
     translate_target,
 )
-from graphormer_plugin.data.writer import write_store
 
 
 def test_bond_types_of_tables_are_translated():

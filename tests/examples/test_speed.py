@@ -14,7 +14,7 @@ from ogb.utils import smiles2graph
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.store_shards import open_stores
+from graphormer_plugin.data.store.store_shards import open_stores
 from graphormer_plugin.models import build_model
 from support.golden import golden_state, load_golden
 from support.training import SMILES

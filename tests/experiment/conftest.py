@@ -12,7 +12,7 @@ from graphormer_plugin.experiment import steps
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, Settings
 from graphormer_plugin.experiment.training import Start
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.heads.prediction import Prediction
 from support.labelled_molecules import write_table
 
 LABELS = np.arange(12.0)[:, None]

@@ -13,7 +13,7 @@ from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.table_formats import open_table
+from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.experiment import training
 from graphormer_plugin.experiment.plan import Member
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, TRAININGS, Settings

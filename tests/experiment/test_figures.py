@@ -9,7 +9,7 @@ from matplotlib.text import Text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import figures
 from graphormer_plugin.experiment.results import Run
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.heads.prediction import Prediction
 
 
 def test_targets_with_a_metric_come_first():

@@ -23,7 +23,7 @@ from graphormer_plugin.experiment.results import (
     write_results,
 )
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.inference.values import Prediction
+from graphormer_plugin.heads.prediction import Prediction
 from support.tables import rows
 
 LABELS = np.arange(60.0)[:, None]

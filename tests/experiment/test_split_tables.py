@@ -8,8 +8,9 @@ import pytest
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.table import CsvTable
-from graphormer_plugin.experiment.splits import (
+from graphormer_plugin.data.tables.table import CsvTable
+from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     SPLITS,
     make_splits,
@@ -17,7 +18,6 @@ from graphormer_plugin.experiment.splits import (
     warnings_of,
     write_molecules,
 )
-from graphormer_plugin.experiment.table import read_table
 from support.labelled_molecules import HEADER, ROWS, settings
 
 PARTS = ["train", "train", "valid", "valid", "test", "test"]

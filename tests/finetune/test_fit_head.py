@@ -7,15 +7,15 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.finetune import classes, marginal_likelihood, solver
-from graphormer_plugin.finetune import gaussian_process as module
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.finetune.gaussian_process import fit_on_features, training_sample
-from graphormer_plugin.finetune.marginal_likelihood import Hyperparameters
-from graphormer_plugin.inference import calibration
-from graphormer_plugin.inference.domain import Domain
-from graphormer_plugin.inference.head import read_head
-from graphormer_plugin.inference.kernels import Reference, kernel, raw_features
+from graphormer_plugin.heads import calibration, marginal_likelihood, solver
+from graphormer_plugin.heads import fit as module
+from graphormer_plugin.heads import fixed_kernels as classes
+from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.fit import fit_on_features, training_sample
+from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.kernels import Reference, kernel, raw_features
+from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 
 ALL = module.BLOCKS
 WIDTH = 6

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.finetune.layerwise import scaled_learning_rates
 from graphormer_plugin.finetune.transfer import Pretrained, settle_options, translate

@@ -6,8 +6,8 @@ import torch
 from torch import nn
 
 from graphormer_plugin import hub
-from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.models import build_model
 

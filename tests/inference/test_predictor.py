@@ -14,16 +14,16 @@ from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
-from graphormer_plugin.data.datasets.smiles import feature_dims, parse_smiles
-from graphormer_plugin.data.field_cache import load_or_compute
+from graphormer_plugin.data.fields.field_cache import load_or_compute
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.inference import graphs
-from graphormer_plugin.inference import predictor as predictor_module
-from graphormer_plugin.inference.domain import (
+from graphormer_plugin.data.smiles import feature_dims, parse_smiles
+from graphormer_plugin.heads.domain import (
     Domain,
     unlike_training,
     unlike_warnings,
 )
+from graphormer_plugin.inference import graphs
+from graphormer_plugin.inference import predictor as predictor_module
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc

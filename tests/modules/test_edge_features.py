@@ -10,8 +10,8 @@ import torch
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.columns import columns_of_chunk
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields.field_cache import compute_columns
+from graphormer_plugin.data.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules.bond_encoder import EdgeEncoder, FeatureMap

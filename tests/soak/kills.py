@@ -38,7 +38,8 @@ import torch
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin.cli import predict, train
-from graphormer_plugin.data import DatasetOptions, build, featurise, graph_features
+from graphormer_plugin.data import DatasetOptions, featurise, graph_features
+from graphormer_plugin.data.store import build
 from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.inference.resumable_writer import is_interrupted
 from support.training import logged, train_arguments, write_molecules

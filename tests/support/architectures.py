@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
-from graphormer_plugin.data.field_cache import compute_columns
+from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.store import MANIFEST, fingerprint_of, manifest_checksum
-from graphormer_plugin.data.writer import GraphChunk, write_store
+from graphormer_plugin.data.store.writer import GraphChunk, write_store
 
 SPLITS = {"train": [0, 1, 2, 3], "valid": [4], "test": [5]}
 

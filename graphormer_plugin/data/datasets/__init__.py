@@ -3,8 +3,8 @@
 import sys
 
 from graphormer_plugin.components import import_modules
-from graphormer_plugin.data.datasets.smiles import parse_largest_fragment, parse_smiles
 from graphormer_plugin.data.datasets.zinc import parse_zinc_smiles
+from graphormer_plugin.data.smiles import parse_largest_fragment, parse_smiles
 
 import_modules(sys.modules[__name__])
 

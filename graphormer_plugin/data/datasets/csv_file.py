@@ -1,42 +1,34 @@
 """Molecules and targets from any table with a column of SMILES, and from SDF files."""
 
-import array
-import fnmatch
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.cells import (
-    Column,
-    is_index,
-    is_number,
-    matches,
-    number_in,
-    shown,
-)
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.classes import class_order
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.table import NAMES, SPLIT, Table, listed_columns, readable
-from graphormer_plugin.data.table_formats import open_table, stem
+from graphormer_plugin.data.tables.cells import (
+    Column,
+    matches,
+)
+from graphormer_plugin.data.tables.formats import open_table, stem
+from graphormer_plugin.data.tables.roles import Roles, find_split
+from graphormer_plugin.data.tables.rows import Rows
+from graphormer_plugin.data.tables.table import (
+    NAMES,
+    Table,
+    listed_columns,
+    readable,
+)
 
 logger = logging.getLogger(__name__)
-
-ALL = "all"  # in --target-columns: all columns of numbers
-_SPLIT_NAMES = {
-    **dict.fromkeys(("train", "training"), "train"),
-    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
-    "test": "test",
-}
 
 
 def _csv_content(options: DatasetOptions) -> dict[str, Any]:
@@ -71,220 +63,6 @@ def has_split_column(options: DatasetOptions) -> bool:
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
     return find_split(open_table(path), options) is not None
-
-
-def find_split(table: Table, options: DatasetOptions) -> str | None:
-    """The column of the split, or None: the column that ``--split column:NAME`` names; by
-    default the column called split in any case, unless an option names it as something
-    else.
-
-    Raises:
-        DatasetError: There is no such column, or more than one.
-    """
-    if options.split.startswith("column:"):
-        return table.require(options.split.removeprefix("column:"))
-    named = {options.smiles_column, options.weight_column}
-    named |= {*options.target_columns, *options.extra_columns}
-    names = [n for n in table.header if n.lower() == SPLIT and n not in named]
-    if options.split or not names:
-        return None
-    if len(names) > 1:
-        raise table.error(
-            f"which column has the split, {' or '.join(names)}? Name it with --split "
-            f"column:{names[0]}"
-        )
-    return names[0]
-
-
-class Roles:
-    """Which column of a table is what.
-
-    Attributes:
-        smiles: Column of the SMILES.
-        split: Column of the split, or None.
-        extras: Columns of numbers that models read beside the molecule.
-        weight: Column of the weights in a list, which is empty without weights.
-        free: Columns that can be targets without being named.
-        candidates: Targets, and columns that may turn out to be targets when they are
-            read: all columns for ``all``, and where ``explore`` leaves the choice open.
-
-    Raises:
-        DatasetError: There is no such column, or more than one; or a target is named
-            twice.
-    """
-
-    def __init__(self, table: Table, options: DatasetOptions, explore: bool) -> None:
-        self.table, self.asked = table, options.target_columns
-        self.smiles = table.find_smiles(options.smiles_column)
-        self.split = find_split(table, options)
-        self.extras = [table.require(name) for name in options.extra_columns]
-        self.weight = [table.require(n) for n in [options.weight_column] if n]
-        taken = {self.smiles, self.split, *self.extras, *self.weight}
-        self.free = [n for n in table.header if n not in taken and n.lower() != SPLIT]
-        self.names_all = ALL in self.asked and ALL not in table.places
-        self.open = explore and not self.asked
-        if self.asked:
-            unnamed = [name for name in self.free if name.lower() not in NAMES]
-            self.candidates = self.targets(unnamed)
-        else:
-            self.candidates = self.free if explore else self.only()
-
-    def targets(self, all_numbers: Sequence[str]) -> list[str]:
-        """Columns that the names, patterns such as ``NR-*``, and ``all`` stand for.
-
-        Args:
-            all_numbers: Columns that ``all`` stands for.
-
-        Raises:
-            DatasetError: There is no such column, or it is named twice.
-        """
-        names: list[str] = []
-        for asked in self.asked:
-            if asked in self.table.places:
-                names.append(asked)
-                continue
-            fits = fnmatch.filter(self.free, asked) or [asked]
-            fits = all_numbers if asked == ALL else map(self.table.require, fits)
-            names += [name for name in fits if name not in names]
-        twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
-        if twice:
-            raise self.table.error(
-                f"target column {twice[0]!r} is named twice, or in --extra-columns"
-            )
-        return names
-
-    def only(self) -> list[str]:
-        """The only column that can be the target if none is named.
-
-        Raises:
-            DatasetError: There is no single candidate, or it has the name of an
-                identifier (id, name, index).
-        """
-        if len(self.free) != 1:
-            raise self.table.error(
-                "which columns are targets? Name them with --target-columns; there are "
-                f"{listed_columns(self.free)}"
-            )
-        name = self.free[0]
-        if name.lower() in NAMES or is_index(name):
-            raise self.table.error(
-                f"the only other column, {name!r}, is called as names or numbers of "
-                "molecules are; if it is the target, name it with --target-columns"
-            )
-        return self.free
-
-
-class Rows:
-    """Cells of a table, read once.
-
-    Args:
-        table: An open table.
-        roles: Which column is what.
-        options: Of the table.
-        part: First row, and the row after the last; None: all rows.
-        others: Columns whose cells are kept as they are.
-
-    Raises:
-        DatasetError: There are no rows, or a row has no SMILES or no split.
-    """
-
-    def __init__(
-        self,
-        table: Table,
-        roles: Roles,
-        options: DatasetOptions,
-        part: tuple[int, int | None] = (0, None),
-        others: Sequence[str] = (),
-    ) -> None:
-        self.table, self.first = table, part[0]
-        self.smiles: list[str] = []
-        self.cells: list[list[str]] = []
-        self.splits: dict[str, list[int]] = {}
-        self.lines = array.array("q")
-        columns = [Column(name) for name in (*roles.extras, *roles.weight)]
-        columns += [Column(name, options.missing_labels) for name in roles.candidates]
-        self.columns = {column.name: column for column in columns}
-        split = [roles.split] if roles.split else []
-        names = [roles.smiles, *(column.name for column in columns), *split]
-        for row, line, cells in table.rows_between([*names, *others], *part):
-            self.lines.append(line)
-            self.smiles.append(cells[0].strip())
-            if not self.smiles[-1] and not options.skip_invalid:
-                text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
-                raise self.error(row - self.first, roles.smiles, text)
-            for column, cell in zip(columns, cells[1:]):
-                column.add(cell)
-            if roles.split:
-                word = cells[len(names) - 1]
-                name = _SPLIT_NAMES.get(word.strip().lower(), "")
-                self.splits.setdefault(name, []).append(row - self.first)
-                if not name:
-                    text = (
-                        f"{shown(word)} is not a split, expected train|valid|test; "
-                        "--split random and scaffold do not read it"
-                    )
-                    raise self.error(row - self.first, roles.split, text)
-            if others:
-                self.cells.append(cells[len(names) :])
-        if not self.smiles:
-            text = (
-                table.no_rows
-                if part == (0, None)
-                else "there are no rows in this shard"
-            )
-            raise table.error(text)
-
-    def error(self, row: int, column: str, text: object) -> DatasetError:
-        """Error of a cell.
-
-        Args:
-            row: From 0, the first row that was read.
-            column: Name of the column.
-            text: Of the error.
-        """
-        where = f"row {self.first + row} (line {self.lines[row]}), column {column!r}"
-        return self.table.error(f"{where}: {text}")
-
-    def numbers(self, name: str, advice: str = "") -> np.ndarray:
-        """Numbers of a column, float [rows].
-
-        Args:
-            name: Of the column.
-            advice: Added to an error.
-
-        Raises:
-            DatasetError: A cell is not a number.
-        """
-        column = self.columns[name]
-        for text, rows in column.words.items():
-            try:
-                number_in(text)
-            except ValueError as error:
-                raise self.error(rows[0], name, f"{error}{advice}") from None
-        return np.array(column.values)
-
-    def classes(
-        self, name: str, kind: str, asked: Sequence[str]
-    ) -> tuple[np.ndarray, list[str]]:
-        """Labels of a target [rows], and the names of its classes if it has words.
-
-        Raises:
-            DatasetError: see `class_order`.
-        """
-        column = self.columns[name]
-        # Somebody may mean a number with 1,5 or 1_000.
-        plain = (word.replace(",", ".").replace("_", "") for word in column.words)
-        numeric = column.has_numbers or any(map(is_number, plain))
-        if kind == "regression" or numeric or not column.words:
-            return self.numbers(name, column.advice()), []
-        try:
-            names = class_order(column.words, kind, asked)
-        except ValueError as error:
-            raise self.table.error(f"column {name!r}: {error}") from None
-        values = np.array(column.values)
-        for number, word in enumerate(names):
-            values[column.words.get(word, [])] = number
-        return values, names
 
 
 @dataclass(frozen=True)

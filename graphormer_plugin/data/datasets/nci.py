@@ -11,14 +11,14 @@ from rdkit import Chem, RDConfig
 from rdkit.Chem import Crippen
 
 from graphormer_plugin.data.chunk import MoleculeGraph
-from graphormer_plugin.data.datasets.smiles import (
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.smiles import (
     feature_dims,
     graph_of_mol,
     module_in,
     mol_of_smiles,
 )
-from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.data.registry import DatasetSource, register_dataset
 
 # Rows (from 0) of the file that RDKit's valence rules refuse: oxo-mercury nitrate and
 # aluminium, beryllium, silicon and phosphorus complexes drawn with plain bonds.

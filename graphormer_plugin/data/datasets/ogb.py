@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.datasets.official import BenchmarkFiles, load_torch
-from graphormer_plugin.data.datasets.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
+from graphormer_plugin.data.smiles import feature_dims, parse_any_smiles
 from graphormer_plugin.data.splits import checked_splits
 
 # ------------------------------------------------------------- PCQM4M and PCQM4Mv2

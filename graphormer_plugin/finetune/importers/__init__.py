@@ -11,8 +11,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers._shared import Imported
 from graphormer_plugin.finetune.importers.csa import import_csa
 from graphormer_plugin.finetune.importers.graph_transformer import (

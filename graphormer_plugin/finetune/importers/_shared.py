@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphormer_plugin.data.datasets.smiles import feature_dims
 from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.data.smiles import feature_dims
 
 COLUMN_STRIDE = 512  # rows per feature column in the released codes' tables
 

@@ -15,7 +15,7 @@ from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.shards import Shard
-from graphormer_plugin.data.table import CsvTable
+from graphormer_plugin.data.tables.table import CsvTable
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
 

@@ -6,9 +6,9 @@ from rdkit import Chem
 
 from graphormer_plugin.data.datasets import nci
 from graphormer_plugin.data.datasets.nci import longest_cycle, solubility_terms
-from graphormer_plugin.data.datasets.smiles import parse_smiles
 from graphormer_plugin.data.featurise import featurise
-from graphormer_plugin.data.table import CsvTable
+from graphormer_plugin.data.smiles import parse_smiles
+from graphormer_plugin.data.tables.table import CsvTable
 
 
 class TestSolubility:

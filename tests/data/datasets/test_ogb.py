@@ -16,7 +16,7 @@ import torch
 from graphormer_plugin.data import DatasetError, describe, get_store
 from graphormer_plugin.data import files as data_files
 from graphormer_plugin.data.datasets import ogb
-from graphormer_plugin.data.datasets.smiles import parse_any_smiles, parse_smiles
+from graphormer_plugin.data.smiles import parse_any_smiles, parse_smiles
 from support.benchmark_files import (
     REFUSED,
     REFUSED_ROWS,

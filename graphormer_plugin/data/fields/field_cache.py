@@ -1,0 +1,201 @@
+"""Batch fields that are expensive: computed once per store and kept in a folder beside it.
+
+Each of `CACHED_FIELDS` is a function of the graphs alone. `load_or_compute` keeps its
+arrays beside the store, memory-mapped. `compute_columns` computes them in memory, for
+graphs without a store. Both compute only the fields of a `BatchSpec`.
+"""
+
+import contextlib
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cython_ext.columns import RING_COLUMNS
+from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.fields.laplacian import laplacian_eigenvectors
+from graphormer_plugin.data.fields.rings import substructure_sets, substructures
+from graphormer_plugin.data.fields.weisfeiler_lehman import wl_roles
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    file_sha256,
+    is_read_only,
+)
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.store.column_file import npy_header
+
+logger = logging.getLogger(__name__)
+Columns = Mapping[str, np.ndarray]
+
+_RECORD = "record.json"
+
+
+@dataclass(frozen=True)
+class CachedField:
+    """How the columns of a batch field are computed.
+
+    Attributes:
+        key: spec -> name of their folder: the field and every parameter that they
+            depend on.
+        columns: Names of the columns.
+        compute: columns of a store, spec, label of a progress bar or None -> arrays by
+            column name.
+        version: Of the convention that `compute` follows; columns of another version are
+            computed again.
+    """
+
+    key: Callable[[BatchSpec], str]
+    columns: tuple[str, ...]
+    compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
+    version: int
+
+
+CACHED_FIELDS: dict[str, CachedField] = {
+    "lap_pe": CachedField(
+        key=lambda spec: f"lap_pe{spec.lap_pe_dim}",
+        columns=("lap_pe",),
+        compute=lambda columns, spec, progress: {
+            "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
+        },
+        version=1,
+    ),
+    "ring": CachedField(
+        key=lambda spec: (
+            f"{spec.substructures}.{spec.max_ring_size}"
+            f".v{substructures(spec.substructures).version}"
+        ),
+        columns=RING_COLUMNS,
+        compute=lambda columns, spec, progress: substructure_sets(
+            columns, spec.substructures, spec.max_ring_size, progress
+        ),
+        version=1,
+    ),
+    "wl_role": CachedField(
+        key=lambda spec: "wl_role",
+        columns=("wl_role",),
+        compute=lambda columns, spec, progress: {
+            "wl_role": wl_roles(columns, progress)
+        },
+        version=1,
+    ),
+}
+
+
+def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
+    """Computes in memory the columns that the fields of `spec` need besides `columns`.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset``, ``edge_src``, ``edge_dst`` and other
+            columns of a store.
+        spec: Fields that a model needs.
+
+    Returns:
+        Arrays by column name; none if no field of `spec` is cached.
+    """
+    made = {}
+    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
+        made |= CACHED_FIELDS[field].compute(columns, spec, None)
+    return made
+
+
+def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
+    """`compute_columns` of a store, computed once and memory-mapped afterwards.
+
+    They lie beside the store in ``<store>.<key>/``, one ``.npy`` per column, with a
+    record of the store's fingerprint and of all checksums. If the record does not match,
+    they are computed again. If several processes ask at once, one computes and the
+    others wait. Nothing is written if the record matches. Where this user cannot write,
+    each process computes them in memory, with a warning.
+
+    Returns:
+        Arrays by column name.
+
+    Raises:
+        OSError: The disk is full.
+    """
+    made = {}
+    for field in sorted(spec.fields & CACHED_FIELDS.keys()):
+        cached = CACHED_FIELDS[field]
+        folder = store.path.with_name(f"{store.path.name}.{cached.key(spec)}")
+        # Without the lock, which needs a folder that can be written, and one at a time.
+        kept = _valid_columns(folder, store, cached)
+        made |= _computed(folder, store, field, spec) if kept is None else kept
+    return made
+
+
+def _computed(
+    folder: Path, store: GraphStore, field: str, spec: BatchSpec
+) -> dict[str, np.ndarray]:
+    """The columns of a field, kept in a folder if that can be written."""
+    cached, label = CACHED_FIELDS[field], f"{store.manifest['dataset']}: {field}"
+    arrays = None
+    try:
+        with file_lock(folder):
+            arrays = _valid_columns(folder, store, cached)
+            if arrays is None:
+                arrays = cached.compute(store.columns, spec, label)
+                _write(folder, arrays, store, cached.version)
+                arrays = _mapped(folder, cached)
+    except OSError as error:
+        if not is_read_only(error):
+            raise
+        logger.warning(
+            "cannot keep %s in %s (%s): each start computes it in memory; name another "
+            "folder with --data-root to keep it",
+            field,
+            folder.parent,
+            error.strerror or error,
+        )
+    return cached.compute(store.columns, spec, label) if arrays is None else arrays
+
+
+def _mapped(folder: Path, cached: CachedField) -> dict[str, np.ndarray]:
+    return {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+        for name in cached.columns
+    }
+
+
+def _valid_columns(
+    folder: Path, store: GraphStore, cached: CachedField
+) -> dict[str, np.ndarray] | None:
+    """The columns of a folder; None unless all match the record and the store."""
+    try:
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        expected = {
+            "version": cached.version,
+            "fingerprint": store.fingerprint,
+            "sha256": {n: file_sha256(folder / f"{n}.npy") for n in cached.columns},
+        }
+        return _mapped(folder, cached) if record == expected else None
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> None:
+    """Writes a folder as a whole; the caller holds the lock."""
+    temporary = folder.with_name(f".tmp-{folder.name}")
+    for leftover in (temporary, folder):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(leftover)
+    temporary.mkdir()
+    try:
+        sums = {}
+        for name, array in arrays.items():
+            path = temporary / f"{name}.npy"
+            with atomic_write(path) as file:  # np.save does not say that a disk is full
+                file.write(npy_header(array.dtype, array.shape))
+                file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            sums[name] = file_sha256(path)
+        record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
+        with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:
+            json.dump(record, file)
+        os.replace(temporary, folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)

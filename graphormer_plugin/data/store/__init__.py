@@ -1,0 +1,379 @@
+"""The graph store: a folder of flat columns, memory-mapped, written once.
+
+Nothing quadratic in the number of nodes is stored. A folder holds one ``.npy`` per
+column and split, and a ``manifest.json``:
+
+| file | shape, dtype | meaning |
+|---|---|---|
+| `node_offset` | [G+1] int64 | first row in `x` of each graph |
+| `edge_offset` | [G+1] int64 | first edge of each graph |
+| `x` | [sum N, F] uint8, int16, int32 or float32 | node features |
+| `edge_src` | [sum E] uint8, uint16 or int32 | source, node number within its graph |
+| `edge_dst` | [sum E], as `edge_src` | target, node number within its graph |
+| `edge_bond` | [sum E] uint8 or uint16 | bond type from 1 |
+| `edge_attr` | [sum E, F] float32 | real features of edges, if the source has them |
+| `target` | [G, C] float32 | NaN = missing |
+| | or [sum N] int8, int16 or int32 | classes of nodes, -1 = missing |
+| | or [sum N] float32 | values of nodes, NaN = missing |
+| `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
+| `pos` | [sum N, 3] float32 | coordinates, if the source has them |
+| `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
+| `graph_features` | [G, K] float32 | numbers of each graph, NaN = missing, if there are some |
+| `split_<name>` | [graphs] int64 | graph ids of a split |
+
+Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
+type that fits the whole column.
+
+**Checks.** The manifest holds its own checksum, and the size, sha256, dtype and shape of
+every file. Every open checks the manifest, and the size and `stamp` of every file. This takes
+milliseconds for any number of graphs. Checksums need a read of the whole store, so they are
+computed after a build, and later only if a stamp differs from the record of the last
+verification, ``.<name>.verified.json`` beside the folder: after the store was copied, restored,
+edited or truncated. Then every value is checked as well (`check_content`), because whoever
+changes a column can also write the checksum that fits. ``verify=True``
+(``graphormer-preprocess --verify``) always computes the checksums, and finds damage that the
+file system did not notice.
+
+**Building** uses a temporary folder beside the final one. It is renamed when everything is on
+disk, under a file lock that the kernel releases when its holder dies.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.errors import NewerStoreError, StoreError, counted
+from graphormer_plugin.data.files import atomic_write, file_sha256, stamp
+from graphormer_plugin.data.graph_columns import columns_of_graphs
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.store.content import check_content
+
+logger = logging.getLogger(__name__)
+
+FORMAT = "graphormer_plugin.GraphStore"
+FORMAT_VERSION = 2
+MANIFEST = "manifest.json"
+
+# Types of the manifest's entries, beside those that the store itself reads.
+_KINDS = {
+    "dataset": str,
+    "source": dict,
+    "options": dict,
+    "counts": dict,
+    "featuriser": str,
+}
+_COUNTS = {"skipped", "missing_labels", "graphs_in_no_split"}
+_CLOCK_TICK_NS = 50_000_000  # file times advance in steps of at most this
+
+
+class GraphStore:
+    """A store on disk, opened for reading; see the module's text for its columns.
+
+    Attributes:
+        path: Its folder.
+        columns: Memory-mapped arrays by name, without the splits.
+        schema: Node and bond columns.
+        targets: Names, unit, kind and statistics of the labels.
+        splits: Graph ids, int64 arrays by split name, in the source's order.
+        manifest: As written; ``options``, ``source`` and ``counts`` say where the
+            store comes from.
+        warnings: Probable mistakes in the data, a line each (see
+            `checks.warnings_about`).
+        featuriser: Key of `datasets.FEATURISERS` that makes such graphs of SMILES, for
+            prediction; empty if there is none.
+        fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
+            columns, splits and schemas. Two stores with the same fingerprint hold the
+            same graphs in the same order, wherever they were built.
+
+    A store that is sent to another process is opened again there.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        columns: dict[str, np.ndarray],
+        splits: dict[str, np.ndarray],
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.columns = columns
+        self.splits = splits
+        self.schema = FeatureSchema.from_dict(manifest["schema"])
+        self.targets = TargetSchema.from_dict(manifest["targets"])
+        self.featuriser: str = manifest["featuriser"]
+        self.fingerprint: str = manifest["fingerprint"]
+        self.warnings = [str(text) for text in manifest.get("warnings", [])]
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
+        """Opens a store without reading its columns.
+
+        Args:
+            path: Folder of the store.
+            verify: Compute the checksums of all files even if none has changed since
+                they were last verified.
+
+        Raises:
+            StoreError: The folder is missing, is not a store, or the store has another
+                version, is truncated or damaged.
+        """
+        path = Path(path)
+        with _one_line_errors(path):
+            manifest = _read_manifest(path)
+            stats = check_sizes(path, manifest)
+            verify = verify or not _is_verified(path, manifest, stats)
+            if verify:
+                _verify_checksums(path, manifest)
+            columns: dict[str, np.ndarray] = {}
+            splits: dict[str, np.ndarray] = {}
+            for name in manifest["files"]:
+                array = np.load(path / name, mmap_mode="r", allow_pickle=False)
+                if name.startswith("split_"):
+                    splits[name[len("split_") : -len(".npy")]] = array
+                else:
+                    columns[name[: -len(".npy")]] = array
+            store = cls(path, manifest, columns, splits)
+            if verify:
+                check_content(columns, splits, store.schema, store.targets)
+                remember_verified(path, manifest, stats)
+            return store
+
+    def __len__(self) -> int:
+        return len(self.columns["node_offset"]) - 1
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (GraphStore.open, (str(self.path),))
+
+    def __repr__(self) -> str:
+        return f"GraphStore({str(self.path)!r}, graphs={len(self)})"
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int32 [G] nodes of each graph."""
+        return np.diff(self.columns["node_offset"]).astype(np.int32)
+
+    @property
+    def target(self) -> np.ndarray | None:
+        """Labels [G, C] or [sum N], or None."""
+        return self.columns.get("target")
+
+    @property
+    def stores(self) -> list["GraphStore"]:
+        """This store alone; see `StoreShards`."""
+        return [self]
+
+    def labels(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Labels of graphs [n, C], or of their nodes."""
+        if self.target.ndim == 2:
+            return np.asarray(self.target[graph_ids])
+        return columns_of_graphs(
+            {name: self.columns[name] for name in ("node_offset", "target")}, graph_ids
+        )["target"]
+
+    def rows(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Rows (from 0) of the source that graphs come from.
+
+        They differ from the graph ids if unparsable molecules were left out.
+        """
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
+        if "row" not in self.columns:
+            return graph_ids
+        return self.columns["row"][graph_ids].astype(np.int64)
+
+
+def describe(store: GraphStore) -> str:
+    """One line that shows two people whether they train on the same data.
+
+    Example:
+        ``nci: 3,993 train / 499 valid / 499 test graphs, target penalised_logp
+        (dimensionless), fingerprint 1a2b3c4d5e6f``
+    """
+    order = {"train": 0, "valid": 1, "test": 2}
+    names = sorted(store.splits, key=lambda name: (order.get(name, 3), name))
+    counts = " / ".join(f"{len(store.splits[name]):,} {name}" for name in names)
+    targets = store.targets
+    if len(targets.names) > 3:
+        target = f"{len(targets.names)} targets"
+    else:
+        plural = "s" if len(targets.names) > 1 else ""
+        target = f"target{plural} {', '.join(targets.names)}"
+    kind = {
+        "regression": targets.unit or "unit not given",
+        "multiclass": f"{targets.num_classes} classes",
+    }.get(targets.kind, targets.kind)
+    parts = [f"{counts} graphs", f"{target} ({kind})"]
+    for name, noun, state in (
+        ("missing_labels", "label", "missing"),
+        ("graphs_in_no_split", "graph", "in no split"),
+        ("skipped", "unparsable row", "skipped"),
+    ):
+        if count := store.manifest["counts"][name]:
+            parts.append(f"{counted(count, noun)} {state}")
+    parts.append(f"fingerprint {store.fingerprint[:12]}")
+    return f"{store.manifest['dataset']}: " + ", ".join(parts)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Removes temporary folders of killed builds of ``path``.
+
+    Only the holder of the store's lock may call it, because then no build runs.
+    """
+    leftover = re.compile(rf"\.(tmp|old)-{re.escape(path.name)}\.\d+")
+    for folder in path.parent.iterdir() if path.parent.is_dir() else ():
+        if leftover.fullmatch(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def manifest_checksum(manifest: Mapping[str, Any]) -> str:
+    """sha256 of a manifest without its entry ``checksum``."""
+    content = {key: value for key, value in manifest.items() if key != "checksum"}
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def canonical_json(content: Any) -> bytes:
+    """JSON without blanks, with sorted keys."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+
+
+def fingerprint_of(manifest: Mapping[str, Any]) -> str:
+    """See `GraphStore`."""
+    content = {
+        "schema": manifest["schema"],
+        "targets": manifest["targets"],
+        "files": {name: entry["sha256"] for name, entry in manifest["files"].items()},
+    }
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def refuse_newer(path: Path) -> None:
+    """Raises NewerStoreError if a newer version of this package has written a store."""
+    try:
+        with _one_line_errors(path):
+            _read_manifest(path)
+    except NewerStoreError:
+        raise
+    except (StoreError, OSError):
+        pass  # no store that is worth keeping
+
+
+@contextlib.contextmanager
+def _one_line_errors(path: Path) -> Iterator[None]:
+    """Turns exceptions of wrong content into a StoreError of a single line."""
+    try:
+        yield
+    except (StoreError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200]
+        raise StoreError(
+            f"{path}: wrong content: {type(error).__name__}: {reason}"
+        ) from error
+
+
+def _read_manifest(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise StoreError(f"{path}: no such graph store")
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise StoreError(f"{path}: {MANIFEST} is damaged") from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise StoreError(f"{path}: not a graph store ({MANIFEST} has another format)")
+    version = manifest.get("version")
+    if version > FORMAT_VERSION:
+        raise NewerStoreError(
+            f"{path}: written in format {version} by a newer version of "
+            f"graphormer_plugin, this version reads {FORMAT_VERSION}; install that "
+            "version, or prepare the dataset in another folder (--data-root)"
+        )
+    if version != FORMAT_VERSION:
+        raise StoreError(
+            f"{path}: written in format {version}, this version reads "
+            f"{FORMAT_VERSION}; prepare the dataset again"
+        )
+    sums = manifest["checksum"], manifest["fingerprint"]
+    if sums != (manifest_checksum(manifest), fingerprint_of(manifest)):
+        raise StoreError(f"{path}: {MANIFEST} is damaged (checksum differs)")
+    counts = manifest["counts"]
+    if (
+        not all(isinstance(manifest[name], kind) for name, kind in _KINDS.items())
+        or not _COUNTS <= counts.keys()
+        or {int} != set(map(type, counts.values()))
+    ):
+        raise StoreError(f"{path}: entries of {MANIFEST} are missing or of other types")
+    return manifest
+
+
+def check_sizes(path: Path, manifest: Mapping[str, Any]) -> dict[str, list[int]]:
+    """State of every file, as `remember_verified` records it.
+
+    Raises:
+        StoreError: A file is missing or has another size.
+    """
+    stats = {}
+    for name, entry in manifest["files"].items():
+        try:
+            stat = (path / name).stat()
+        except OSError as error:
+            raise StoreError(f"{path}: {name}: {error.strerror}") from None
+        own = S_ISREG(stat.st_mode) and "/" not in name
+        if not own or stat.st_size != entry["bytes"]:
+            raise StoreError(
+                f"{path}: {name} has {stat.st_size} bytes, expected a file of "
+                f"{entry['bytes']} bytes"
+            )
+        stats[name] = stamp(stat)
+    return stats
+
+
+def _verified_record(path: Path) -> Path:
+    return path.parent / f".{path.name}.verified.json"
+
+
+def _is_verified(
+    path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
+) -> bool:
+    try:
+        record = json.loads(_verified_record(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return record == {"manifest": manifest["checksum"], "files": stats}
+
+
+def remember_verified(
+    path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
+) -> None:
+    """Records the stamps of files whose content is verified."""
+    record = _verified_record(path)
+    newest = max(times[-1] for times in stats.values())
+    if time.time_ns() - newest < _CLOCK_TICK_NS:
+        return  # a change within the same tick of the clock would not be noticed
+    try:
+        with atomic_write(record, "w", encoding="utf-8") as file:
+            json.dump({"manifest": manifest["checksum"], "files": stats}, file)
+    except OSError as error:  # read-only media: verified again at the next open
+        logger.info("%s", error)
+
+
+def _verify_checksums(path: Path, manifest: Mapping[str, Any]) -> None:
+    for name, entry in manifest["files"].items():
+        if file_sha256(path / name) != entry["sha256"]:
+            raise StoreError(
+                f"{path}: {name} is damaged (checksum differs); prepare the dataset "
+                "again (graphormer-preprocess --rebuild)"
+            )

@@ -1,0 +1,390 @@
+"""Opens the store of a dataset, and builds it first where it is missing, stale or damaged."""
+
+import contextlib
+import hashlib
+import logging
+import multiprocessing
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rdkit import rdBase
+
+from graphormer_plugin.data import smiles
+from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.descriptors import rdkit_descriptors
+from graphormer_plugin.data.errors import (
+    DatasetError,
+    NewerStoreError,
+    StoreError,
+    WorkerError,
+    one_line_of,
+)
+from graphormer_plugin.data.featurise import (
+    UNGUARDED,
+    LimitedParser,
+    featurise,
+    part_rows,
+)
+from graphormer_plugin.data.files import file_lock, is_full, is_read_only
+from graphormer_plugin.data.graph_features import (
+    PART_ROWS,
+    given_values,
+    graph_features,
+)
+from graphormer_plugin.data.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+)
+from graphormer_plugin.data.locate import locate
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.parts import SavedParts
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
+from graphormer_plugin.data.splits import (
+    checked_splits,
+    random_split,
+    require_rows,
+    scaffold_split,
+    splits_of_graphs,
+)
+from graphormer_plugin.data.store import GraphStore, refuse_newer
+from graphormer_plugin.data.store.writer import StoreWriter
+from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
+
+logger = logging.getLogger(__name__)
+
+
+def get_store(options: DatasetOptions) -> GraphStore:
+    """Opens the store of a dataset, building it first if missing, stale or damaged.
+
+    If several processes ask at once, the first builds and the others wait.
+
+    Raises:
+        DatasetError: The dataset is unknown or its source cannot be read as asked.
+        StoreError: A newer version of this package has written the store, or it cannot
+            be opened even though it was just built.
+        OSError: The disk is full; nothing is left of the preparation.
+    """
+    dataset, path, identity = locate(options)
+    skip = options.skip_invalid
+    with _kept_in(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    if not options.rebuild:
+        store = _open_if_current(path, identity, skip, announce=False)
+        if store is not None:
+            return store
+
+    def _waiting() -> None:
+        # A worker imports the main script first. If that prepares data at once, it waits
+        # for the lock of the process that waits for the worker.
+        if getattr(multiprocessing.current_process(), "_inheriting", False):
+            raise SystemExit(f"error: a script that {UNGUARDED}")
+        logger.info("another process prepares %s; waiting for it", path.name)
+
+    with contextlib.ExitStack() as held:
+        with _kept_in(path.parent):
+            held.enter_context(file_lock(path, _waiting))
+        if not options.rebuild:
+            store = _open_if_current(path, identity, skip)
+            if store is not None:
+                return store
+        refuse_newer(path)
+        with _kept_in(path.parent, only_there=True):
+            _build(path, dataset, options, identity)
+        return GraphStore.open(path)
+
+
+@contextlib.contextmanager
+def _kept_in(folder: Path, only_there: bool = False) -> Iterator[None]:
+    """Names the remedy where nothing can be written.
+
+    Args:
+        folder: Of prepared data.
+        only_there: Other files are in use, too, and other errors may happen.
+    """
+    try:
+        yield
+    except OSError as error:
+        there = folder in Path(str(error.filename)).parents
+        if only_there and not (there and is_read_only(error)):
+            raise
+        raise DatasetError(
+            f"cannot keep prepared data in {folder} ({error.strerror}): name another "
+            "folder with --data-root"
+        ) from None
+
+
+def _open_if_current(
+    path: Path, identity: Mapping[str, Any], skip_invalid: bool, announce: bool = True
+) -> GraphStore | None:
+    """The store if it is usable; otherwise None, and with `announce` a log line."""
+    if not path.exists():
+        return None
+    try:
+        store = GraphStore.open(path)
+    except NewerStoreError:
+        raise
+    except StoreError as error:
+        if announce:
+            logger.warning("preparing a store again: %s", error)
+        return None
+    for name in ("source", "options"):
+        if not _agree(store.manifest[name], identity[name]):
+            if announce:
+                logger.info("preparing %s again: its %s changed", path, name)
+            return None
+    skipped = store.manifest["counts"]["skipped"]
+    if skipped and not skip_invalid:
+        raise invalid_error(skipped, path)
+    return store
+
+
+def _agree(stored: Mapping[str, Any], asked: Mapping[str, Any]) -> bool:
+    """Whether a store has the requested identity; None agrees with everything."""
+    return stored.keys() == asked.keys() and all(
+        value is None or stored[name] == value for name, value in asked.items()
+    )
+
+
+def _build(
+    path: Path,
+    dataset: RegisteredDataset,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    source = dataset.load(options)
+    if None in identity["source"].values():  # loading has downloaded the files
+        _, _, identity = locate(options)
+    label = source.label or dataset.name
+    try:
+        if source.smiles is not None:
+            _build_from_smiles(path, source, label, options, identity)
+        else:
+            _build_from_graphs(path, source, label, options, identity)
+    except (DatasetError, StoreError):
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{label}: {error}") from error
+
+
+def _build_from_smiles(
+    path: Path,
+    source: DatasetSource,
+    label: str,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    rows = len(source.smiles)
+    by_scaffold = source.splits is None and options.split == "scaffold"
+    parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
+    if parser is None:
+        parser = smiles.smiles_parser(by_scaffold, options.largest_fragment)
+        node_dims, bond_dims = smiles.feature_dims()
+    splits, target, weights = _checked_input(source, label, options, by_scaffold)
+    failures: list[tuple[int, str, str]] = []
+    extras: dict[str, list[Any]] = {}
+    graph_of_row = np.full(rows, -1, dtype=np.int64)
+    parts = _parts(path, source, parser, options, identity)
+    with (
+        _kept_if_killed(parts),
+        StoreWriter(
+            path, node_dims=node_dims, bond_dims=bond_dims, expected=rows
+        ) as writer,
+    ):
+        for piece in featurise(
+            source.smiles,
+            LimitedParser(parser, options.max_atoms),
+            workers=options.workers,
+            progress=options.progress,
+            description=label,
+            exclude=source.exclude,
+            parts=parts,
+            user_data_dir=options.user_data_dir,
+        ):
+            for row, text, reason in piece.failures:
+                failures.append((source.first_row + row, text, reason))
+            if piece.chunk is None or (failures and not options.skip_invalid):
+                continue  # the rest is parsed only to list all failures
+            if by_scaffold and "scaffold" not in piece.extras:
+                raise DatasetError(
+                    f"{label}: --split scaffold, but the dataset's parser gives no "
+                    'extras["scaffold"]'
+                )
+            start = writer.num_graphs
+            graph_of_row[piece.chunk.row] = np.arange(start, start + len(piece.chunk))
+            for name, values in piece.extras.items():
+                extras.setdefault(name, []).extend(values)
+            writer.append(piece.chunk)
+        report_invalid(path, failures, options.skip_invalid)
+        if writer.num_graphs == 0:
+            raise DatasetError(f"{label}: no molecule could be parsed")
+
+        if by_scaffold:
+            splits = scaffold_split(extras["scaffold"])
+        else:
+            splits = splits_of_graphs(splits, graph_of_row, label)
+        when = "after unparsable molecules were left out" if failures else ""
+        if by_scaffold and not len(splits["train"]):
+            when = (
+                "(each scaffold goes to one split, and the largest has more than 80 % "
+                "of the molecules); give another --split"
+            )
+        if options.shard.is_whole:  # a shard may have graphs of one split only
+            require_rows(splits, label, when)
+        kept = np.flatnonzero(graph_of_row >= 0)
+        if callable(target):
+            with one_line_of("the function targets"):
+                target = target(extras, splits)
+        else:
+            target = target[kept]
+        default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
+        writer.finish(
+            splits=splits,
+            target=target,
+            skipped=len(failures),
+            rows=rows,
+            molecules=extras.get("identity"),
+            weights=None if weights is None else weights[kept],
+            featuriser=source.featuriser or ("" if source.parser else default),
+            **graph_features(source, options, kept, rows, label, parts),
+            **_description(source, label, options, target.shape[1]),
+            **identity,
+        )
+
+
+def _checked_input(
+    source: DatasetSource, label: str, options: DatasetOptions, by_scaffold: bool
+) -> tuple[Any, Any, Any]:
+    """Splits, targets and weights of rows, checked before hours of work."""
+    rows, splits, target = len(source.smiles), source.splits, source.targets
+    if splits is None and options.split.startswith("column:"):
+        raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
+    if splits is None and not by_scaffold:
+        splits = random_split(rows, options.seed)
+    if splits is not None:
+        splits = checked_splits(splits, rows, "row")
+    if not callable(target):
+        target = np.asarray(target, dtype=np.float64)
+        target = as_float32(target[:, None] if target.ndim == 1 else target)
+        if len(target) != rows:
+            raise DatasetError(
+                f"{label}: targets have {len(target)} rows, smiles have {rows}"
+            )
+        asked = _description(source, label, options, target.shape[1])
+        names = list(asked["target_names"])
+        kind = asked["unit"], asked["kind"], asked["num_classes"]
+        describe_targets(target, names, *kind, np.arange(rows + 1), {})
+    given_values(source, rows)
+    weights = source.weights
+    return splits, target, None if weights is None else checked_weights(weights, rows)
+
+
+def _parts(
+    path: Path,
+    source: DatasetSource,
+    parser: Parser,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> SavedParts:
+    """Finished parts of the same preparation, if an earlier run was killed."""
+    function = getattr(parser, "func", parser)
+    key = [
+        identity,
+        getattr(function, "__qualname__", repr(function)),
+        code_hash(function),
+        getattr(parser, "keywords", {}),
+        sorted(source.exclude),
+        (part_rows(), rdBase.rdkitVersion, hash_of_rows(source.smiles)),
+    ]
+    if options.descriptors:
+        key.append((code_hash(rdkit_descriptors), PART_ROWS))
+    parts = SavedParts(path.parent / f".parts-{path.name}", key)
+    if options.rebuild:
+        parts.remove()
+    return parts
+
+
+@contextlib.contextmanager
+def _kept_if_killed(parts: SavedParts) -> Iterator[None]:
+    """Keeps the parts only if the process or a worker is stopped from outside."""
+    try:
+        yield
+    except (WorkerError, MemoryError, OSError) as error:
+        if is_full(error):
+            parts.remove()
+        raise
+    except Exception:
+        parts.remove()
+        raise
+    parts.remove()
+
+
+def hash_of_rows(rows: Sequence[str]) -> str:
+    """Hash of a list of strings."""
+    digest = hashlib.sha256()
+    for row in rows:
+        digest.update(row.encode() + b"\n")
+    return digest.hexdigest()
+
+
+def _build_from_graphs(
+    path: Path,
+    source: DatasetSource,
+    label: str,
+    options: DatasetOptions,
+    identity: Mapping[str, Any],
+) -> None:
+    if options.split and source.splits is None and options.split != "random":
+        raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
+    if len(source.exclude):
+        raise DatasetError(
+            f"{label}: exclude is for SMILES; give the other graphs only"
+        )
+    with StoreWriter(
+        path, node_dims=source.node_dims, bond_dims=source.bond_dims
+    ) as writer:
+        width = 1
+        for chunk in chunks_of_graphs(
+            source.graphs,
+            level=source.level,
+            values=source.kind == "regression",
+            progress=options.progress,
+            description=label,
+        ):
+            width = chunk.target.shape[1] if chunk.target.ndim == 2 else 1
+            writer.append(chunk)
+        if writer.num_graphs == 0:
+            raise DatasetError(f"{label}: there are no graphs")
+        splits = source.splits
+        if splits is None:
+            splits = random_split(writer.num_graphs, options.seed)
+        graph_ids = np.arange(writer.num_graphs)
+        splits = splits_of_graphs(splits, graph_ids, label)
+        require_rows(splits, label, "")
+        writer.finish(
+            splits=splits,
+            weights=source.weights,
+            featuriser=source.featuriser,
+            **graph_features(source, options, graph_ids, writer.num_graphs, label),
+            **_description(source, label, options, width),
+            **identity,
+        )
+
+
+def _description(
+    source: DatasetSource, label: str, options: DatasetOptions, width: int
+) -> dict[str, Any]:
+    """Arguments of `StoreWriter.finish` that source and options share."""
+    names = ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+    kind = "multiclass" if source.level == "node" else options.target_kind
+    return {
+        "dataset": label,
+        "target_names": source.target_names or names,
+        "unit": source.unit or options.target_unit,
+        "kind": source.kind or kind,
+        "num_classes": source.num_classes,
+        "class_names": source.class_names,
+    }

@@ -1,0 +1,101 @@
+"""Checks of all values in a store that another program may have changed.
+
+Its graphs and labels pass the checks that they passed when the store was written.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cython_ext import build_batch
+from cython_ext.columns import checked_columns
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.graph_columns import check_features
+from graphormer_plugin.data.labels import (
+    as_float32,
+    checked_weights,
+    describe_targets,
+)
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.splits import checked_splits
+
+_GRAPHS_AT_ONCE = 1 << 16
+_NEEDED = ("node_offset", "edge_offset", "x", "edge_src", "edge_dst", "edge_bond")
+
+
+def check_content(
+    columns: Mapping[str, np.ndarray],
+    splits: Mapping[str, np.ndarray],
+    schema: FeatureSchema,
+    targets: TargetSchema,
+) -> None:
+    """Checks everything that training relies on; reads every column once.
+
+    Args:
+        columns: Of a store, memory-mapped or in memory, without the splits.
+        splits: Graph ids by split name.
+        schema: Expected columns of nodes, edges and graphs.
+        targets: Expected labels.
+
+    Raises:
+        ValueError: Something is missing or wrong.
+    """
+    optional = [name for name in ("pos", "edge_attr") if name in columns]
+    stored = checked_columns(columns, (*_NEEDED, *optional))
+    graphs = len(stored["node_offset"]) - 1
+    checked_splits(splits, graphs)
+    checked_weights(columns.get("weight", np.zeros(graphs)), graphs)
+    names = schema.graph_features
+    values = columns.get("graph_features", np.empty((graphs, 0)))
+    rows = columns.get("row", np.arange(graphs))
+    first = stored["node_offset"][0], stored["edge_offset"][0]
+    if (
+        values.shape != (graphs, len(names))
+        or np.isinf(values).any()
+        or rows.shape != (graphs,)
+        or rows.min(initial=0) < 0
+        or any(first)
+        or schema.categorical == (stored["x"].dtype.kind == "f")
+    ):
+        raise ValueError(
+            f"graph_features {list(values.shape)}, rows {list(rows.shape)}, offsets "
+            f"from {first} and x of {stored['x'].dtype} do not fit {graphs} graphs "
+            f"with {len(names)} numbers and ranges {schema.node_dims}"
+        )
+    for start in range(0, graphs, _GRAPHS_AT_ONCE):
+        stop = min(start + _GRAPHS_AT_ONCE, graphs)
+        # The kernel checks offsets, ends, bond types and the order of edges.
+        types = schema.num_bond_types
+        build_batch(stored, np.arange(start, stop), ["edge_bond"], num_bond_types=types)
+        parts, counts = {}, []
+        for offset, names in (
+            ("node_offset", ("x", "pos")),
+            ("edge_offset", ("edge_src", "edge_dst", "edge_attr")),
+        ):
+            ends = stored[offset][start : stop + 1]
+            counts.append(np.diff(ends))
+            for name in names:
+                parts[name] = (
+                    stored[name][ends[0] : ends[-1]] if name in stored else None
+                )
+        GraphChunk(
+            *counts,
+            parts["x"],
+            np.stack([parts["edge_src"], parts["edge_dst"]]),
+            parts["edge_attr"],
+            pos=parts["pos"],
+        ).check(start)
+        check_features(
+            parts["x"],
+            parts["edge_attr"],
+            counts[1].sum() * (schema.num_edge_features > 0),
+            schema,
+        )
+    target = columns.get("target")
+    if target is not None and target.dtype.kind == "f":
+        as_float32(target.reshape(len(target), -1))
+    offset = stored["node_offset"]
+    asked = (list(targets.names), targets.unit, targets.kind, targets.num_classes)
+    level = describe_targets(target, *asked, offset, {})[0].level
+    if level != targets.level:
+        raise ValueError(f"labels of each {level}, expected of each {targets.level}")

@@ -1,0 +1,259 @@
+"""Several graph stores as a single dataset, and the names that stand for them."""
+
+import dataclasses
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.graph_columns import ShardColumns
+from graphormer_plugin.data.locate import is_known, molecules_of
+from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
+from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.store.build import get_store
+
+# Options whose values are fixed when a store is prepared.
+_SETTLED = ("source", *TABLE_OPTIONS, "shard", "rebuild")
+
+
+class StoreShards:
+    """Stores whose graphs are numbered one store after another.
+
+    Has the attributes of a `GraphStore` that tasks use. Labels are standardised by the mean and the
+    deviation over the training splits of all stores.
+
+    Args:
+        stores: At least one.
+
+    Raises:
+        DatasetError: Two stores have other columns or targets.
+    """
+
+    def __init__(self, stores: Sequence[GraphStore]) -> None:
+        self.stores = list(stores)
+        self.path = self.stores[0].path.parent
+        self.featuriser = self.stores[0].featuriser
+        for store in self.stores[1:]:
+            _check_alike(self.stores[0], store)
+        self.first = np.cumsum([0, *map(len, self.stores)], dtype=np.int64)
+        prints = "".join(store.fingerprint for store in self.stores)
+        self.fingerprint = hashlib.sha256(prints.encode()).hexdigest()
+        self.warnings = [
+            f"{store.path.name}: {text}"
+            for store in self.stores
+            for text in store.warnings
+        ]
+        names = list(dict.fromkeys(s.manifest["dataset"] for s in self.stores))
+        label = ", ".join(names[:3]) + (", ..." if names[3:] else "")
+        counts = Counter[str]()
+        for store in self.stores:
+            counts.update(store.manifest["counts"])
+        self.manifest: dict[str, Any] = {
+            "dataset": f"{label} ({len(self.stores)} stores)",
+            "counts": dict(counts),
+        }
+
+    def __len__(self) -> int:
+        return int(self.first[-1])
+
+    @cached_property
+    def splits(self) -> dict[str, np.ndarray]:
+        """Graph ids by split name, int64."""
+        names = dict.fromkeys(name for store in self.stores for name in store.splits)
+        return {
+            name: np.concatenate(
+                [
+                    np.asarray(store.splits[name]) + first
+                    for store, first in zip(self.stores, self.first)
+                    if name in store.splits
+                ]
+            )
+            for name in names
+        }
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """int32 [G] nodes of each graph."""
+        return np.concatenate([store.sizes for store in self.stores])
+
+    def _training(self) -> Iterator[tuple[GraphStore, np.ndarray]]:
+        """Yields each store and its graphs of the training split."""
+        for store in self.stores:
+            yield store, store.splits.get("train", np.zeros(0, np.int64))
+
+    @cached_property
+    def schema(self) -> FeatureSchema:
+        """Columns of nodes, edges and graphs; graph features are scaled by all stores."""
+        schema = self.stores[0].schema
+        if not schema.graph_features:
+            return schema
+        mean, std = pooled_statistics(
+            len(schema.graph_features),
+            lambda column: (
+                store.columns["graph_features"][ids, column]
+                for store, ids in self._training()
+            ),
+        )
+        return dataclasses.replace(schema, graph_mean=mean, graph_std=std)
+
+    @cached_property
+    def targets(self) -> TargetSchema:
+        """The targets of all stores together."""
+        targets = self.stores[0].targets
+        most = max(store.targets.num_classes for store in self.stores)
+        if targets.kind != "regression" or not targets.names:
+            return dataclasses.replace(targets, num_classes=most)
+
+        def _labels(column: int) -> Iterator[np.ndarray]:
+            for store, ids in self._training():
+                at_nodes = store.target.ndim == 1
+                yield store.labels(ids) if at_nodes else store.target[ids, column]
+
+        mean, std = pooled_statistics(len(targets.names), _labels)
+        return dataclasses.replace(targets, mean=mean, std=std)
+
+    def labels(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Labels of graphs [n, C], or of their nodes."""
+        names = ("node_offset", "target")
+        shards = [{n: store.columns[n] for n in names} for store in self.stores]
+        return ShardColumns(shards, self.first).of_graphs(graph_ids)["target"]
+
+    @cached_property
+    def columns(self) -> ShardColumns:
+        """Columns as they are stored."""
+        return ShardColumns([store.columns for store in self.stores], self.first)
+
+    def rows(self, graph_ids: np.ndarray) -> np.ndarray:
+        """Rows of the concatenated sources.
+
+        For the shards of a table these are its rows.
+        """
+        before = np.cumsum([0, *map(_source_rows, self.stores)])
+        graph_ids = np.asarray(graph_ids, dtype=np.int64)
+        shard = np.searchsorted(self.first, graph_ids, side="right") - 1
+        rows = np.empty_like(graph_ids)
+        for number in np.unique(shard):
+            own = shard == number
+            ids = graph_ids[own] - self.first[number]
+            rows[own] = self.stores[number].rows(ids) + before[number]
+        return rows
+
+
+def _source_rows(store: GraphStore) -> int:
+    """Least number of rows of a store's source; older stores do not count excluded rows."""
+    counts = store.manifest["counts"]
+    if "rows" in counts:
+        return counts["rows"]
+    last = np.array([len(store) - 1])
+    return max(len(store) + counts["skipped"], int(store.rows(last)[0]) + 1)
+
+
+def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
+    """Opens the data of ``--dataset-name``.
+
+    A name is a dataset or table, which is prepared where needed (see `get_store`), the
+    folder of a prepared store, or a folder with such folders; or several of these,
+    separated by commas.
+
+    Raises:
+        DatasetError, StoreError, OSError: See `get_store` and `StoreShards`; or stores
+            are missing.
+    """
+    stores: list[GraphStore] = []
+    for name in names_in(options):
+        folders = prepared_stores(name)
+        if not folders:
+            stores.append(get_store(dataclasses.replace(options, name=name)))
+            continue
+        for option in _SETTLED:
+            if getattr(options, option) != getattr(DatasetOptions, option):
+                flag = option.replace("_", "-").replace("source", "dataset-source")
+                raise DatasetError(f"{name} is prepared already; leave --{flag} out")
+        stores += map(GraphStore.open, folders)
+    return stores[0] if len(stores) == 1 else StoreShards(stores)
+
+
+def names_in(options: DatasetOptions) -> list[str]:
+    """Names of datasets, tables or folders in ``--dataset-name``, which commas separate.
+
+    Raises:
+        DatasetError: A name is empty.
+    """
+    if "," not in options.name or is_known(options):
+        return [options.name]
+    names = [name.strip() for name in options.name.split(",")]
+    if not all(names):
+        raise DatasetError(f"--dataset-name {options.name}: a name is empty")
+    return names
+
+
+def prepared_stores(name: str) -> list[Path]:
+    """Folders of prepared stores: the folder ``name``, or folders in it.
+
+    Raises:
+        DatasetError: Shards of a table are missing.
+    """
+    folder = home_path(name)
+    if not folder.is_dir():
+        return []
+    if (folder / MANIFEST).is_file():
+        return [folder]
+    stores = sorted(
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".") and (path / MANIFEST).is_file()
+    )
+    shards = [re.fullmatch(r"(\d{5,})-of-(\d{5,})", path.name) for path in stores]
+    counts = {int(shard[2]) for shard in shards if shard}
+    if len(counts) > 1:
+        raise DatasetError(f"{folder} has shards of several divisions: {counts}")
+    for count in counts:
+        present = {int(shard[1]) for shard in shards if shard}
+        missing = [number for number in range(1, count + 1) if number not in present]
+        if missing:
+            raise DatasetError(
+                f"{folder}: {len(missing)} of {count} shards are missing "
+                f"({listed(map(str, missing))}); prepare them with "
+                "graphormer-preprocess --shard"
+            )
+    return stores
+
+
+def identities(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
+    """See `molecules_of`; nothing for prepared stores and for several names."""
+    names = names_in(options)
+    if len(names) > 1 or prepared_stores(names[0]):
+        return [], []
+    return molecules_of(options)
+
+
+def _check_alike(store: GraphStore, other: GraphStore) -> None:
+    """Raises DatasetError where two stores differ in a property."""
+    for part, described in _parts_of(store).items():
+        differing = _parts_of(other)[part]
+        if differing != described:
+            texts = (f"{text!s:.120}" for text in (described, differing))
+            raise DatasetError(
+                f"{store.path} and {other.path} have other {part}: {' and '.join(texts)}"
+            )
+
+
+def _parts_of(store: GraphStore) -> dict[str, Any]:
+    """Properties that stores of a dataset share."""
+    targets = store.targets
+    return {
+        "features of nodes and bonds": store.schema.unscaled(),
+        "features": store.featuriser,
+        "targets": (targets.names, targets.unit, targets.kind, targets.level),
+        "classes": targets.class_names,
+        "columns": sorted(store.columns.keys() - {"row"}),
+    }

@@ -1,0 +1,301 @@
+"""Tables of molecules: CSV, TSV, SDF, Parquet and .smi to read; predictions to write."""
+
+import codecs
+import csv
+import itertools
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+from rdkit import Chem, rdBase
+from rdkit.Chem import rdDepictor
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import atomic_write, home_path
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
+from graphormer_plugin.data.tables.table import CsvTable, Table, open_text
+
+END_OF_RECORD = "$$$$"
+END_OF_BLOCK = "M  END"
+MOST_PLACED = 300  # atoms of the largest molecule that is drawn, which takes 20 ms
+# A data item's first line: its name, or the number of a field.
+ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
+
+READABLE = (
+    *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".sdf", ".sdf.gz"),
+    *(".smi", ".smi.gz", ".parquet"),
+)
+WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # tables, but not for us to read
+
+
+def _windows_1252(error: UnicodeError) -> tuple[str, int]:
+    """Handler of bytes that are not UTF-8."""
+    assert isinstance(error, UnicodeDecodeError)
+    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
+
+
+# Formats that state no encoding have the old one of Windows where they are not UTF-8.
+WINDOWS_1252 = f"{__name__}.cp1252"
+codecs.register_error(WINDOWS_1252, _windows_1252)
+
+
+def is_table(name: str) -> bool:
+    """Whether it is the name of a table of molecules, or a folder of Parquet files.
+
+    An empty name, which would be the current folder, is neither.
+    """
+    folder = home_path(name)
+    # A SMILES may be too long for a path, which Path.is_dir raises.
+    return name.lower().endswith(READABLE + SPREADSHEETS) or (
+        name != "" and os.path.isdir(folder) and any(folder.glob("*.parquet"))
+    )
+
+
+def stem(path: Path) -> str:
+    """The file's name without the ending of a table."""
+    ends = [end for end in READABLE if path.name.lower().endswith(end)]
+    return path.name[: -len(max(ends, key=len))] if ends else path.name
+
+
+def open_table(path: Path) -> Table:
+    """The table in a file, of the format that its name says; CSV by default.
+
+    A folder holds Parquet files, as Spark, Dask and shards of predictions have them.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+    name = path.name.lower()
+    if name == "-" and not path.exists():
+        raise DatasetError("-: standard input is not read; save the table in a file")
+    if name.endswith(SPREADSHEETS):
+        raise DatasetError(
+            f"{path}: a spreadsheet; save the table as CSV in UTF-8 (in Excel: CSV UTF-8)"
+        )
+    if name.endswith((".sdf", ".sdf.gz")):
+        return SdfTable(path)
+    if name.endswith((".smi", ".smi.gz")):
+        return SmilesTable(path)
+    if name.endswith(".parquet") or path.is_dir():
+        return ParquetTable(path)
+    return CsvTable(path)
+
+
+class SdfTable(Table):
+    """An SDF file: columns of SMILES, of titles if there are some, and of data items.
+
+    RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
+    record that has no such item is an empty cell.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+
+    no_smiles = "RDKit cannot read the mol block"
+    no_rows = "there are no molecules"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        names: dict[str, None] = {}
+        titles = False
+        for _, record in self.records():
+            titles |= bool(title(record))
+            names |= dict.fromkeys(items(record))
+        made = ["smiles", *(["title"] if titles else [])]
+        self._columns = {name: name for name in names}  # of the items
+        for name in names:
+            if name.lower() in made:
+                free = (f"{name}_{number}" for number in itertools.count(2))
+                self._columns[name] = next(new for new in free if new not in names)
+        self._has_titles = titles
+        super().__init__(path, [*made, *self._columns.values()])
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
+        for row, (line, record) in enumerate(self.records()):
+            cells = {self._columns[n]: cell for n, cell in items(record).items()}
+            if "smiles" in columns:
+                cells["smiles"] = smiles_of_record(record)
+            if self._has_titles:
+                cells["title"] = title(record)
+            yield row, line, [cells.get(name, "") for name in columns]
+
+    def records(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields (line of the file from 1, lines but the last)."""
+        record: list[str] = []
+        number = start = 1
+        with open_text(self.path, WINDOWS_1252) as lines:
+            for number, line in enumerate(lines, 1):
+                if line.startswith(END_OF_RECORD):
+                    yield start, record
+                    record, start = [], number + 1
+                else:
+                    record.append(line.rstrip("\r\n"))
+        if any(line.strip() for line in record):
+            end = f"does not end ({END_OF_RECORD} is missing)"
+            raise self.error(f"the record of line {start} {end}")
+
+
+class SmilesTable(Table):
+    """A file of SMILES: each line has a SMILES, and perhaps a name after it. A first line
+    whose SMILES is the word smiles is a heading; a line that begins with a tab has a name
+    only.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``.
+
+    Raises:
+        DatasetError: It cannot be read.
+    """
+
+    no_rows = "there are no molecules"
+    no_labels = "SMILES and names, no labels; save them as CSV with a header"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        has_names = any(name for _, _, name in self._lines())
+        super().__init__(path, ["smiles", *(["name"] if has_names else [])])
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """See `Table.rows`."""
+        for row, (line, smiles, name) in enumerate(self._lines()):
+            cells = {"smiles": smiles, "name": name}
+            yield row, line, [cells[column] for column in columns]
+
+    def _lines(self) -> Iterator[tuple[int, str, str]]:
+        """Yields (line, SMILES, name) of all lines that are not blank."""
+        with open_text(self.path, WINDOWS_1252) as lines:
+            for line, text in enumerate(lines, 1):
+                cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)
+                smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])
+                heading = smiles.lower() if line == 1 else ""
+                if heading.startswith(("smiles,", "smiles;")):
+                    raise self.error(
+                        f"a table with the heading {shown(text.strip())}; save it with "
+                        "commas, with a name that ends in .csv"
+                    )
+                if (smiles or name) and heading != "smiles":
+                    yield line, smiles, name
+
+
+def title(record: Sequence[str]) -> str:
+    """First line of a record; empty if it has no line."""
+    return record[0].strip() if record else ""
+
+
+def items(record: Sequence[str]) -> dict[str, str]:
+    """Data items of a record; the lines of a value are joined by blanks, and so are the
+    different values of items that have the same name."""
+    values: dict[str, dict[str, None]] = {}
+    lines = iter(record)
+    for line in lines:
+        match = ITEM.match(line)
+        if match:
+            name = (match[1] or match[2]).strip()
+            parts = itertools.takewhile(str.strip, lines)
+            text = " ".join(part.strip() for part in parts)
+            values.setdefault(name, {})[text] = None
+    return {name: " ".join(filter(None, texts)) for name, texts in values.items()}
+
+
+def smiles_of_record(record: Sequence[str]) -> str:
+    """SMILES of a record's mol block; empty if RDKit refuses it."""
+    ends = [at for at, line in enumerate(record) if line.startswith(END_OF_BLOCK)]
+    if not ends:
+        return ""
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromMolBlock("\n".join(record[: ends[0] + 1]) + "\n")
+    return "" if mol is None else Chem.MolToSmiles(mol)
+
+
+def write_table(
+    source: Path,
+    output: Path,
+    table: Table,
+    column: str,
+    numbers: Collection[str],
+    first: int,
+    end: int,
+) -> None:
+    """Write the rows of a CSV file in the format that the name of the output says.
+
+    SDF repeats the records of an SDF input, with the new columns as data items; for other
+    inputs the molecules are drawn anew, with all columns as items. Parquet keeps the types
+    of a Parquet input; columns of other inputs are text, and an empty new cell is null.
+
+    Args:
+        source: CSV with the columns of ``table``, then new columns.
+        output: The file to write.
+        table: The input of the predictions.
+        column: Its column of SMILES.
+        numbers: New columns that are numbers, for Parquet.
+        first: Row of the table that comes first in ``source``.
+        end: Row after the last row.
+    """
+    suffix = output.suffix.lower()
+    if suffix == ".parquet":
+        write_parquet(source, output, table, numbers, first, end)
+        return
+    with open(source, encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        if suffix == ".sdf":
+            with atomic_write(output, "w", encoding="utf-8") as out:
+                _write_sdf(rows, out, table, column, first)
+        else:
+            write_csv(output, rows, delimiter="\t")
+
+
+def _write_sdf(
+    rows: Iterator[list[str]], out: IO[str], table: Table, column: str, first_row: int
+) -> None:
+    header, first = next(rows), 0
+    names = table.find_name(column)
+    records = itertools.repeat(None)
+    if isinstance(table, SdfTable):
+        first = len(table.header)
+        records = itertools.islice(table.records(), first_row, None)
+    for cells, record in zip(rows, records):
+        values = dict(zip(header, cells, strict=True))
+        if record is not None:
+            lines = record[1]
+            while lines and not lines[-1].strip():
+                lines.pop()
+            block = "\n".join(lines) + "\n"
+            if lines and not lines[-1].startswith(END_OF_BLOCK):
+                block += "\n"  # a data item ends with a blank line
+        else:
+            title = values[names[0]] if names else ""
+            block = drawn_block(values[column], title)
+        out.write(block)
+        for name in header[first:]:
+            if text := line_of(values[name]):
+                out.write(f">  <{' '.join(name.split())}>\n{text}\n\n")
+        out.write(END_OF_RECORD + "\n")
+
+
+def line_of(text: str) -> str:
+    """A text as a line of an SDF, where it ends no record (readers leave out the blank)
+    and has no NUL, which would make the file binary."""
+    line = " ".join(text.split()).replace("\0", "\N{SYMBOL FOR NULL}")
+    return " " * line.startswith(END_OF_RECORD) + line
+
+
+def drawn_block(smiles: str, title: str) -> str:
+    """Mol block of a SMILES with places in the plane; without atoms if RDKit refuses it,
+    and without places if it is large: their time grows with the cube of the atoms."""
+    with rdBase.BlockLogs():
+        mol = Chem.MolFromSmiles(smiles) or Chem.Mol()
+    if mol.GetNumAtoms() <= MOST_PLACED:
+        rdDepictor.Compute2DCoords(mol)
+    else:  # all in one place; without, MolToMolBlock would look for some
+        mol.AddConformer(Chem.Conformer(mol.GetNumAtoms()))
+    mol.SetProp("_Name", line_of(title))
+    return Chem.MolToMolBlock(mol)

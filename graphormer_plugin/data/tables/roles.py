@@ -1,0 +1,112 @@
+"""Which column of a table is what: the SMILES, the split, targets, weights and numbers."""
+
+import fnmatch
+from collections import Counter
+from collections.abc import Sequence
+
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.tables.cells import is_index
+from graphormer_plugin.data.tables.table import NAMES, SPLIT, Table, listed_columns
+
+ALL = "all"  # in --target-columns: all columns of numbers
+
+
+def find_split(table: Table, options: DatasetOptions) -> str | None:
+    """The column of the split, or None: the column that ``--split column:NAME`` names; by
+    default the column called split in any case, unless an option names it as something
+    else.
+
+    Raises:
+        DatasetError: There is no such column, or more than one.
+    """
+    if options.split.startswith("column:"):
+        return table.require(options.split.removeprefix("column:"))
+    named = {options.smiles_column, options.weight_column}
+    named |= {*options.target_columns, *options.extra_columns}
+    names = [n for n in table.header if n.lower() == SPLIT and n not in named]
+    if options.split or not names:
+        return None
+    if len(names) > 1:
+        raise table.error(
+            f"which column has the split, {' or '.join(names)}? Name it with --split "
+            f"column:{names[0]}"
+        )
+    return names[0]
+
+
+class Roles:
+    """Which column of a table is what.
+
+    Attributes:
+        smiles: Column of the SMILES.
+        split: Column of the split, or None.
+        extras: Columns of numbers that models read beside the molecule.
+        weight: Column of the weights in a list, which is empty without weights.
+        free: Columns that can be targets without being named.
+        candidates: Targets, and columns that may turn out to be targets when they are
+            read: all columns for ``all``, and where ``explore`` leaves the choice open.
+
+    Raises:
+        DatasetError: There is no such column, or more than one; or a target is named
+            twice.
+    """
+
+    def __init__(self, table: Table, options: DatasetOptions, explore: bool) -> None:
+        self.table, self.asked = table, options.target_columns
+        self.smiles = table.find_smiles(options.smiles_column)
+        self.split = find_split(table, options)
+        self.extras = [table.require(name) for name in options.extra_columns]
+        self.weight = [table.require(n) for n in [options.weight_column] if n]
+        taken = {self.smiles, self.split, *self.extras, *self.weight}
+        self.free = [n for n in table.header if n not in taken and n.lower() != SPLIT]
+        self.names_all = ALL in self.asked and ALL not in table.places
+        self.open = explore and not self.asked
+        if self.asked:
+            unnamed = [name for name in self.free if name.lower() not in NAMES]
+            self.candidates = self.targets(unnamed)
+        else:
+            self.candidates = self.free if explore else self.only()
+
+    def targets(self, all_numbers: Sequence[str]) -> list[str]:
+        """Columns that the names, patterns such as ``NR-*``, and ``all`` stand for.
+
+        Args:
+            all_numbers: Columns that ``all`` stands for.
+
+        Raises:
+            DatasetError: There is no such column, or it is named twice.
+        """
+        names: list[str] = []
+        for asked in self.asked:
+            if asked in self.table.places:
+                names.append(asked)
+                continue
+            fits = fnmatch.filter(self.free, asked) or [asked]
+            fits = all_numbers if asked == ALL else map(self.table.require, fits)
+            names += [name for name in fits if name not in names]
+        twice = [name for name, n in Counter([*names, *self.extras]).items() if n > 1]
+        if twice:
+            raise self.table.error(
+                f"target column {twice[0]!r} is named twice, or in --extra-columns"
+            )
+        return names
+
+    def only(self) -> list[str]:
+        """The only column that can be the target if none is named.
+
+        Raises:
+            DatasetError: There is no single candidate, or it has the name of an
+                identifier (id, name, index).
+        """
+        if len(self.free) != 1:
+            raise self.table.error(
+                "which columns are targets? Name them with --target-columns; there are "
+                f"{listed_columns(self.free)}"
+            )
+        name = self.free[0]
+        if name.lower() in NAMES or is_index(name):
+            raise self.table.error(
+                f"the only other column, {name!r}, is called as names or numbers of "
+                "molecules are; if it is the target, name it with --target-columns"
+            )
+        return self.free

@@ -1,0 +1,132 @@
+"""The cells of a table, read in one pass, as numbers and classes."""
+
+import array
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.tables.cells import Column, is_number, number_in, shown
+from graphormer_plugin.data.tables.class_names import class_order
+from graphormer_plugin.data.tables.roles import Roles
+from graphormer_plugin.data.tables.table import Table
+
+_SPLIT_NAMES = {
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("valid", "validation", "val", "dev"), "valid"),
+    "test": "test",
+}
+
+
+class Rows:
+    """Cells of a table, read once.
+
+    Args:
+        table: An open table.
+        roles: Which column is what.
+        options: Of the table.
+        part: First row, and the row after the last; None: all rows.
+        others: Columns whose cells are kept as they are.
+
+    Raises:
+        DatasetError: There are no rows, or a row has no SMILES or no split.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        roles: Roles,
+        options: DatasetOptions,
+        part: tuple[int, int | None] = (0, None),
+        others: Sequence[str] = (),
+    ) -> None:
+        self.table, self.first = table, part[0]
+        self.smiles: list[str] = []
+        self.cells: list[list[str]] = []
+        self.splits: dict[str, list[int]] = {}
+        self.lines = array.array("q")
+        columns = [Column(name) for name in (*roles.extras, *roles.weight)]
+        columns += [Column(name, options.missing_labels) for name in roles.candidates]
+        self.columns = {column.name: column for column in columns}
+        split = [roles.split] if roles.split else []
+        names = [roles.smiles, *(column.name for column in columns), *split]
+        for row, line, cells in table.rows_between([*names, *others], *part):
+            self.lines.append(line)
+            self.smiles.append(cells[0].strip())
+            if not self.smiles[-1] and not options.skip_invalid:
+                text = f"{table.no_smiles}; --skip-invalid leaves such rows out"
+                raise self.error(row - self.first, roles.smiles, text)
+            for column, cell in zip(columns, cells[1:]):
+                column.add(cell)
+            if roles.split:
+                word = cells[len(names) - 1]
+                name = _SPLIT_NAMES.get(word.strip().lower(), "")
+                self.splits.setdefault(name, []).append(row - self.first)
+                if not name:
+                    text = (
+                        f"{shown(word)} is not a split, expected train|valid|test; "
+                        "--split random and scaffold do not read it"
+                    )
+                    raise self.error(row - self.first, roles.split, text)
+            if others:
+                self.cells.append(cells[len(names) :])
+        if not self.smiles:
+            text = (
+                table.no_rows
+                if part == (0, None)
+                else "there are no rows in this shard"
+            )
+            raise table.error(text)
+
+    def error(self, row: int, column: str, text: object) -> DatasetError:
+        """Error of a cell.
+
+        Args:
+            row: From 0, the first row that was read.
+            column: Name of the column.
+            text: Of the error.
+        """
+        where = f"row {self.first + row} (line {self.lines[row]}), column {column!r}"
+        return self.table.error(f"{where}: {text}")
+
+    def numbers(self, name: str, advice: str = "") -> np.ndarray:
+        """Numbers of a column, float [rows].
+
+        Args:
+            name: Of the column.
+            advice: Added to an error.
+
+        Raises:
+            DatasetError: A cell is not a number.
+        """
+        column = self.columns[name]
+        for text, rows in column.words.items():
+            try:
+                number_in(text)
+            except ValueError as error:
+                raise self.error(rows[0], name, f"{error}{advice}") from None
+        return np.array(column.values)
+
+    def classes(
+        self, name: str, kind: str, asked: Sequence[str]
+    ) -> tuple[np.ndarray, list[str]]:
+        """Labels of a target [rows], and the names of its classes if it has words.
+
+        Raises:
+            DatasetError: see `class_order`.
+        """
+        column = self.columns[name]
+        # Somebody may mean a number with 1,5 or 1_000.
+        plain = (word.replace(",", ".").replace("_", "") for word in column.words)
+        numeric = column.has_numbers or any(map(is_number, plain))
+        if kind == "regression" or numeric or not column.words:
+            return self.numbers(name, column.advice()), []
+        try:
+            names = class_order(column.words, kind, asked)
+        except ValueError as error:
+            raise self.table.error(f"column {name!r}: {error}") from None
+        values = np.array(column.values)
+        for number, word in enumerate(names):
+            values[column.words.get(word, [])] = number
+        return values, names

@@ -1,0 +1,248 @@
+"""Tables of molecules: rows of text cells below a header of column names."""
+
+import contextlib
+import csv
+import functools
+import gzip
+import itertools
+import stat
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.tables.cells import shown
+
+SPLIT = "split"  # in any case; is a target only where it is named
+# Limits that honest tables keep far below; they bound the memory that a file can take.
+LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
+csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
+GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
+GZIP_FREE = 1 << 26  # bytes that any .gz may have
+# Columns with the name of a molecule, in any case; the first that there is counts.
+NAMES = (
+    "name title compound compound_name molecule molecule_name drug drug_name id "
+    "compound_id mol_id molecule_id cas chembl_id"
+).split()
+
+
+class Table:
+    """A file of molecules that is read row by row.
+
+    Args:
+        path: The file.
+        header: Names of its columns.
+
+    Raises:
+        DatasetError: A column is named twice.
+    """
+
+    no_smiles = "no SMILES"  # what an empty cell of SMILES means
+    no_rows = "there are no rows below the header"
+    no_labels = ""  # what is in a file without labels, and what to do
+
+    def __init__(self, path: Path, header: Sequence[str]) -> None:
+        self.path = path
+        self.header = [name.strip() for name in header]
+        self.places = {name: place for place, name in enumerate(self.header)}
+        if len(self.places) < len(self.header):
+            counts = Counter(self.header)
+            twice = shown(min(name for name in counts if counts[name] > 1))
+            raise self.error(f"column {twice} appears twice in the header; rename it")
+
+    def error(self, text: str) -> DatasetError:
+        """An error that names the file."""
+        return DatasetError(f"{self.path}: {text}")
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        raise NotImplementedError
+
+    def rows_between(
+        self, columns: Sequence[str], first: int, end: int | None
+    ) -> Iterator[tuple[int, int, list[str]]]:
+        """The `rows` from ``first`` to before ``end``; None: to the last row."""
+        return itertools.islice(self.rows(columns), first, end)
+
+    def count(self) -> int:
+        """Number of rows. A text is read to its end, which finds all wrong rows."""
+        return sum(1 for _ in self.rows([]))
+
+    def digest(self, first: int, end: int) -> str:
+        """Hash of content that includes the rows from ``first`` to before ``end``."""
+        return file_sha256(self.path)
+
+    def require(self, name: str) -> str:
+        """The name, if it is a column."""
+        if name not in self.places:
+            raise self.error(f"no column {name!r}, {self._has()}")
+        return name
+
+    def find_smiles(self, asked: str) -> str:
+        """The SMILES column.
+
+        Args:
+            asked: Its name; empty selects the column called smiles in any case, else the
+                only column with smiles in its name (canonical_smiles).
+        """
+        if asked:
+            return self.require(asked)
+        lower = [name.lower() for name in self.header]
+        for fits in (
+            [name == "smiles" for name in lower],
+            ["smiles" in name and not {";", "\t"} & {*name} for name in lower],
+        ):
+            if sum(fits) == 1:
+                return self.header[fits.index(True)]
+        raise self.error(
+            f"which column has the SMILES? Name it with --smiles-column; {self._has()}"
+        )
+
+    def find_name(self, smiles_column: str) -> list[str]:
+        """The column that names the molecules, in a list; empty without such a column.
+
+        Args:
+            smiles_column: A column that does not count, whatever its name is.
+        """
+        lower = {name.lower(): name for name in self.header if name != smiles_column}
+        return [lower[name] for name in NAMES if name in lower][:1]
+
+    def _has(self) -> str:
+        hint = ""
+        if len(self.header) == 1 and {";", "\t"} & {*self.header[0]}:
+            hint = " (cells must be separated by commas)"
+        return f"the header has {listed_columns(self.header)}{hint}"
+
+
+class CsvTable(Table):
+    """A CSV or TSV file, read strictly.
+
+    pandas fills short rows with NaN and renames repeated columns without a word, and
+    its errors do not give row and line; a training set should not be mended silently.
+
+    Args:
+        path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
+            that, else with commas.
+
+    Raises:
+        DatasetError: It cannot be read, is empty, or names a column twice.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+        self.delimiter = "\t" if tabs else ","
+        _, header = next(self._lines(), (0, None))
+        if header is None:
+            raise self.error("the file is empty")
+        super().__init__(path, header)
+
+    def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
+        """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
+        places = [self.places[name] for name in columns]
+        lines = itertools.islice(self._lines(), 1, None)
+        for row, (line, cells) in enumerate(lines):
+            if len(cells) != len(self.header):
+                raise self.error(
+                    f"row {row} (line {line}) has {len(cells)} cells, expected "
+                    f"{len(self.header)} as the header"
+                )
+            yield row, line, [cells[place] for place in places]
+
+    def _lines(self) -> Iterator[tuple[int, list[str]]]:
+        """Yields (line, cells) of all lines that are not blank."""
+        with open_text(self.path) as lines:
+            reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
+            try:
+                for cells in reader:
+                    if cells:
+                        yield reader.line_num, cells
+            except csv.Error as error:
+                line = f"line {reader.line_num}: {error}"
+                raise self.error(f"{line}; check the quotes there and before") from None
+
+
+@contextlib.contextmanager
+def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
+    """Lines of a text file in UTF-8, gzipped if it ends in ``.gz``.
+
+    Args:
+        path: Of the file.
+        errors: How bytes that are not UTF-8 are decoded, see `codecs`.
+
+    Raises:
+        DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
+            far more than a table does.
+    """
+    zipped = path.suffix.lower() == ".gz"
+    opener: Any = gzip.open if zipped else open
+    with readable(path):
+        if zipped:
+            stat = path.stat()
+            _check_expansion(path, stat.st_size, stat.st_mtime_ns)
+        try:
+            with opener(
+                path, "rt", encoding="utf-8-sig", errors=errors, newline=""
+            ) as file:
+                yield _lines(path, file)
+        except UnicodeDecodeError:
+            with opener(path, "rb") as file:
+                wrong = (text.decode(errors="ignore").encode() != text for text in file)
+                line = next(n for n, is_wrong in enumerate(wrong, 1) if is_wrong)
+            raise _not_utf8(path, line) from None
+
+
+def _lines(path: Path, file: IO[str]) -> Iterator[str]:
+    lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
+    for number, line in enumerate(lines, 1):
+        if len(line) > LONGEST_ROW:
+            raise DatasetError(
+                f"{path}: line {number}: a row of more than {LONGEST_ROW:,} characters"
+            )
+        if "\0" in line:  # UTF-16 that was decoded with another handler of errors
+            raise _not_utf8(path, number)
+        yield line
+
+
+def _not_utf8(path: Path, line: int) -> DatasetError:
+    return DatasetError(f"{path}: line {line} is not UTF-8 text; save it in UTF-8")
+
+
+@functools.lru_cache(maxsize=64)
+def _check_expansion(path: Path, size: int, changed: int) -> None:
+    """Raises DatasetError for a .gz that expands to far more than a table does; looks once
+    at a file of that size and time of change."""
+    limit = max(GZIP_FREE, GZIP_RATIO * size)
+    with gzip.open(path) as file:
+        while file.read(1 << 20):
+            if file.tell() > limit:
+                raise DatasetError(
+                    f"{path} expands to more than {limit:,} bytes, {GZIP_RATIO} times "
+                    "its size; gunzip it if that is right"
+                )
+
+
+@contextlib.contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """One line for what is not a file (reading a pipe or a device may never end), and
+    for what goes wrong while it is read."""
+    try:
+        kind = path.stat().st_mode
+        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
+            raise DatasetError(f"{path} is not a regular file; save the table in one")
+        yield
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DatasetError(
+            f"{path}: the gzip file is damaged or incomplete: {error}"
+        ) from None
+    except OSError as error:
+        raise DatasetError(f"{path}: {error.strerror}") from None
+
+
+def listed_columns(names: Sequence[str], limit: int = 12) -> str:
+    """Names of columns in a message."""
+    others = f", and {len(names) - limit} more" if len(names) > limit else ""
+    return ", ".join(map(shown, names[:limit])) + others or "no other column"

@@ -1,0 +1,190 @@
+"""The molecules and labels of an experiment, read from its table."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from graphormer_plugin.criterions.class_weights import given_weights
+from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.datasets.csv_file import read_labels
+from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.featurise import LimitedParser, featurise
+from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.options import DatasetOptions, table_options
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.smiles import smiles_parser
+from graphormer_plugin.data.splits import splits_of_graphs
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.class_names import check_numbers
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.roles import find_split
+from graphormer_plugin.data.tables.table import Table as InputTable
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.inference.prediction_columns import class_word
+
+Split = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Molecules that can be trained on, and their labels.
+
+    Attributes:
+        smiles: Of n molecules.
+        smiles_column: Its name in the input.
+        labels: float64 [n, T], NaN where missing; classes by number.
+        targets: The T targets; not standardised.
+        weights: Of the molecules in a loss [n], or None for equal weights.
+        extra: Numbers [n, columns] of ``--extra-columns``, NaN where missing.
+        extra_names: Names of the input columns that no option uses as the SMILES, the
+            targets or the split.
+        extras: Their cells, a row per molecule.
+        scaffolds: Bemis-Murcko scaffold of each molecule.
+        keys: `molecule_key` of each molecule.
+        split: ``scaffold``, ``random`` or ``column:NAME``.
+        given_split: The split of a column of the input, or None.
+        failures: (row, SMILES, reason) of the rows that were left out.
+        warned: Warnings of `read_labels`.
+    """
+
+    smiles: list[str]
+    smiles_column: str
+    labels: np.ndarray
+    targets: TargetSchema
+    weights: np.ndarray | None
+    extra: np.ndarray
+    extra_names: list[str]
+    extras: list[list[str]]
+    scaffolds: list[str]
+    keys: list[int]
+    split: str
+    given_split: Split | None
+    failures: list[tuple[int, str, str]]
+    warned: list[str]
+
+    def __len__(self) -> int:
+        return len(self.smiles)
+
+    def label_cells(self, row: int) -> list[str]:
+        """The labels of a molecule as text, classes by their names."""
+        return [
+            "" if x != x else class_word(self.targets, target, x)
+            for target, x in enumerate(self.labels[row].tolist())
+        ]
+
+
+def read_table(settings: Settings, progress: bool = True) -> Table:
+    """Read the table once: `read_labels` finds targets and their kind where the settings
+    do not name them.
+
+    Raises:
+        DatasetError: It cannot be read as asked; one line.
+    """
+    table = open_table(home_path(settings.table))
+    options = find_options(table, settings)
+    find_kind = not settings.target_kind
+    read = read_labels(table, options, explore=True, find_kind=find_kind)
+    source, kind = read.source, read.source.kind
+    labels = np.asarray(source.targets, np.float64)
+    rows: list[int] = []
+    scaffolds: list[str] = []
+    keys: list[int] = []
+    failures: list[tuple[int, str, str]] = []
+    parser = smiles_parser(True, settings.largest_fragment)
+    for piece in featurise(
+        source.smiles,
+        LimitedParser(parser, settings.max_atoms),
+        progress=progress and len(labels) > 5000,
+        description=Path(settings.table).name,
+    ):
+        failures += piece.failures
+        if piece.chunk is not None:
+            rows += piece.chunk.row.tolist()
+            scaffolds += piece.extras["scaffold"]
+            keys += piece.extras["identity"]
+    if failures and not (settings.skip_invalid and rows):
+        row, smiles, reason = failures[0]
+        count = f"none of {len(failures):,} molecules can"
+        advice = ""
+        if rows:
+            count = f"{counted(len(failures), 'molecule')} cannot"
+            advice = ", or leave them out with --skip-invalid"
+        raise DatasetError(
+            f"{settings.table}: {count} be parsed (first: row {row}, {shown(smiles)}: "
+            f"{reason}); correct the source{advice}"
+        )
+    kept = np.array(rows)
+    given_split = None
+    if options.split.startswith("column:") and source.splits is not None:
+        graph_of_row = np.full(len(labels), -1, np.int64)
+        graph_of_row[kept] = np.arange(len(kept))
+        given_split = splits_of_graphs(source.splits, graph_of_row, options.name)
+    labels = labels[kept]
+    targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
+    if any(source.class_names):
+        targets = targets.with_classes(source.class_names)
+    elif kind == "multiclass":
+        check_numbers(labels)
+        count_of_classes = int(np.nanmax(labels, initial=0)) + 1
+        targets = dataclasses.replace(targets, num_classes=count_of_classes)
+    if settings.class_weights:
+        if kind == "regression":
+            raise DatasetError(
+                f"--class-weights {settings.class_weights}: the targets are numbers"
+            )
+        given_weights(settings.class_weights, targets)
+    if len(equal_labels(labels, targets)) == len(targets.names):
+        raise DatasetError(
+            f"{settings.table}: all labels of {listed(targets.names)} are equal, there "
+            "is nothing to learn"
+        )
+    return Table(
+        smiles=[source.smiles[row] for row in rows],
+        smiles_column=options.smiles_column,
+        labels=labels,
+        targets=targets,
+        weights=None if source.weights is None else np.asarray(source.weights)[kept],
+        extra=np.asarray(source.graph_values)[kept],
+        extra_names=read.others,
+        extras=[read.cells[row] for row in rows],
+        scaffolds=scaffolds,
+        keys=keys,
+        split=options.split,
+        given_split=given_split,
+        failures=failures,
+        warned=read.warnings,
+    )
+
+
+def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
+    """How to read a table: the settings, and where they do not say how to split: a column
+    called split, in any case, unless another option names it; else ``scaffold``.
+
+    Raises:
+        DatasetError: There is no such column, or more than one.
+    """
+    options = DatasetOptions(
+        name=settings.table,
+        **table_options(
+            settings,
+            smiles_column=table.find_smiles(settings.smiles_column),
+            target_kind=settings.target_kind or "regression",
+        ),
+    )
+    column = None
+    if not settings.folds and not settings.ratios:
+        column = find_split(table, options)
+    split = f"column:{column}" if column else settings.split or "scaffold"
+    return dataclasses.replace(options, split=split)
+
+
+def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
+    """Names of the targets that do not have two different labels [n, T]."""
+    return [
+        name
+        for name, column in zip(targets.names, labels.T, strict=True)
+        if len(np.unique(column[~np.isnan(column)])) < 2
+    ]

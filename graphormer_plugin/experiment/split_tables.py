@@ -1,0 +1,191 @@
+"""The splits of an experiment: made, checked, and written for fairseq-train."""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.splits import folds, random_split, scaffold_split
+from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.data.tables.table import SPLIT
+from graphormer_plugin.experiment.labelled_table import Split, Table, equal_labels
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.settings import Settings
+
+MOLECULES_FILE, SMILES_COLUMN = "molecules.csv", "smiles"
+INVALID_FILE = "invalid.csv"
+SPLITS = ("train", "valid", "test")
+FITTED = SPLITS[:2]  # heads and random forests are fitted to both
+
+
+def make_splits(table: Table, settings: Settings) -> list[Split]:
+    """The splits of the experiment, one for each of its runs.
+
+    Raises:
+        DatasetError: A part of a split is empty.
+    """
+    rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
+    scaffolds = table.scaffolds if table.split == "scaffold" else None
+    splits: list[Split]
+    if table.given_split is not None:
+        splits = [table.given_split for _ in seeds]
+    elif settings.folds:
+        try:
+            splits = list(folds(rows, settings.folds, settings.seed, scaffolds))
+        except DatasetError as error:
+            raise DatasetError(
+                f"{settings.table}: {error}; give fewer --folds or --split random"
+            ) from None
+    elif scaffolds is None:
+        splits = [random_split(rows, seed, settings.shares) for seed in seeds]
+    elif settings.runs == 1:
+        splits = [scaffold_split(scaffolds, settings.shares)]
+    else:
+        splits = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
+    some = "" if table.weights is None else " with a weight above 0"
+    for split, name in itertools.product(splits, SPLITS):
+        if not np.isnan(scored_labels(table, split, name)).all():
+            continue
+        advice = "give another --split or other --ratios"
+        if table.split == "scaffold" and len({*table.scaffolds}) == 1:
+            advice = "all molecules have one scaffold, so give --split random"
+        if table.given_split is not None:
+            advice = f"mark labelled rows with the word {name}, or give another --split"
+        where = f"in split {name} of --split {table.split}"
+        lack = f"no label{some} {where}"
+        if name != "train":
+            lack = f"no label {where} for a target with labels{some} in train"
+        raise DatasetError(f"{settings.table}: {lack}; {advice}")
+    return splits
+
+
+def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
+    """Probable mistakes in the data, one line each."""
+    used = (settings.weight_column, *settings.extra_columns)
+    how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
+    lines = table.warned + [
+        f"the column {name} is not used; --split column:{name}{how} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
+    if table.given_split is not None and settings.replicates > 1:
+        lines.append(
+            f"all replicates have the split of {table.split}: they differ in their seeds"
+        )
+    if table.failures:
+        lines.append(
+            f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
+            f"listed in {INVALID_FILE}"
+        )
+    if names := equal_labels(table.labels, table.targets):
+        lines.append(f"all labels of {listed(names)} are equal, or missing")
+    if table.targets.kind == "multiclass" and not any(table.targets.class_names):
+        none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
+        if none:
+            lines.append(f"no molecule has class {listed(map(str, sorted(none)))}")
+    for number, split in enumerate(splits, 1):
+        texts = warnings_about(
+            table.targets, table.labels, split, table.keys, table.extra, FITTED
+        )
+        for text in texts + undefined_metrics(table, split):
+            if number > 1 and text not in lines:
+                text = f"{settings.run_name(number)}: {text}"
+            lines += [text] if text not in lines else []
+    return lines
+
+
+def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
+    """Labels [n, T] of a part of a split that metrics count, NaN where missing. A target
+    without labels in train has none, because no model can learn it."""
+    rows = split.get(part, np.array([], np.int64))
+    return np.where(unlearned(table, split), np.nan, table.labels[rows])
+
+
+def unlearned(table: Table, split: Split) -> np.ndarray:
+    """Whether a target has no label in train that counts, bool [T]."""
+    return np.isnan(trained_labels(table, split)).all(0)
+
+
+def trained_labels(table: Table, split: Split) -> np.ndarray:
+    """Labels [n, T] of train, NaN where missing or of a molecule of weight 0."""
+    labels, rows = table.labels, split["train"]
+    if table.weights is None:
+        return labels[rows]
+    return np.where(table.weights[rows, None] > 0, labels[rows], np.nan)
+
+
+def undefined_metrics(table: Table, split: Split) -> list[str]:
+    """Warnings about targets without a main metric in a part of a split."""
+    metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
+    lines = []
+    unknown = unlearned(table, split)
+    if unknown.any():
+        counts = "" if table.weights is None else " has a weight above 0"
+        lines.append(
+            f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
+            "about it, and metrics leave it out"
+        )
+    for part in ("valid", "test"):
+        labels = scored_labels(table, split, part)
+        defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
+        missing = names[~defined & ~unknown]
+        if not len(missing):
+            continue
+        what = "a class" if metric.name == "roc_auc" else "labels"
+        verb = "lacks" if len(missing) == 1 else "lack"
+        text = f"{listed(missing)} {verb} {what} in {part}"
+        text += f", where {metric.name} has no value"
+        if defined.any():
+            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
+        lines.append(text)
+    return lines
+
+
+def write_molecules(
+    folder: Path, table: Table, splits: Sequence[Split]
+) -> list[tuple[str, str]]:
+    """Write the tables that fairseq-train reads: SMILES, targets, splits, other columns.
+
+    A split has a file of its own where a target has no label in train, without labels of
+    that target: they would select the checkpoint. Words stay, as the names of classes
+    come from them.
+
+    Returns:
+        The file of each split, and the name of its column there.
+    """
+    targets = table.targets
+    taken = {SMILES_COLUMN, *targets.names, *table.extra_names}
+    free = (name for n in itertools.count(1) if (name := f"split{n}") not in taken)
+    columns = list(itertools.islice(free, len(splits)))
+    words = np.full((len(splits), len(table)), "", dtype="<U5")
+    for split, column in zip(splits, words, strict=True):
+        for name in SPLITS:
+            column[split[name]] = name
+    labels = [*zip(*map(table.label_cells, range(len(table))))]
+    extra = dict(zip(table.extra_names, zip(*table.extras)))
+    extra.pop(SMILES_COLUMN, None)
+
+    def write(file: str, known: np.ndarray) -> None:
+        header = [SMILES_COLUMN, *targets.names, *columns, *extra]
+        empty = [""] * len(table)
+        cells = [
+            column if is_known else empty for column, is_known in zip(labels, known)
+        ]
+        rows = zip(table.smiles, *cells, *words, *extra.values(), strict=True)
+        write_csv(folder / file, [header, *rows])
+
+    write(MOLECULES_FILE, np.full(len(targets.names), True))
+    files = []
+    for number, split in enumerate(splits, 1):
+        known = ~unlearned(table, split)
+        alone = not known.all() and not any(targets.class_names)
+        files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
+        if alone:
+            write(files[-1], known)
+    if table.failures:
+        rows = [("row", "smiles", "reason"), *table.failures]
+        write_csv(folder / INVALID_FILE, rows)
+    return list(zip(files, columns, strict=True))

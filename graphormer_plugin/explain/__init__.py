@@ -1,0 +1,1 @@
+"""Explanations of a prediction: contributions of atoms, attention, and their picture."""

@@ -1,0 +1,1 @@
+"""Heads: Gaussian processes on the frozen vectors of a model and on descriptors."""

@@ -1,0 +1,183 @@
+"""Whether molecules resemble the training molecules of a model."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rdkit import Chem
+
+from graphormer_plugin.heads.array_file import Contents, reading, write_arrays
+from graphormer_plugin.heads.kernels import (
+    Floats,
+    Reference,
+    mean_squared_differences,
+)
+from graphormer_plugin.heads.prediction import IN_DOMAIN
+
+VERSION = 1
+CHUNK = 512  # molecules whose distances are in memory at a time
+OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
+FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
+# Distance below which two vectors belong to the same molecule: float32 rounds differently
+# from batch to batch.
+SAME = 1e-4
+
+
+@dataclass
+class Domain:
+    """Distances between training molecules in the model's own space.
+
+    The distance of two molecules is the root of the mean squared difference of their
+    standardised vectors. A molecule's score is the share of training molecules whose
+    nearest neighbour in the training set is at least as far away as its own: 0.5 is as
+    typical as a training molecule, 0 is farther out than any. A molecule may have several
+    rows, which are no neighbours of each other.
+
+    Attributes:
+        vectors: vectors of the training molecules [n, D].
+        nearest: distance of each training molecule to the nearest other molecule,
+            ascending; 0 if there is no other.
+        elements: atomic numbers that occur in training.
+        atoms: heavy atoms of the smallest and of the largest training molecule.
+    """
+
+    vectors: NDArray[np.float32]
+    nearest: Floats
+    elements: list[int]
+    atoms: tuple[int, int]
+    reference: Reference = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.reference = Reference("vectors", self.vectors)
+
+    @classmethod
+    def of(cls, vectors: NDArray, mols: Sequence[Any]) -> "Domain":
+        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D]."""
+        elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
+        sizes = [mol.GetNumHeavyAtoms() for mol in mols]
+        vectors = np.asarray(vectors, np.float32)
+        scaled = Reference("vectors", vectors).scaled
+        nearest = np.sort(nearest_distances(scaled, scaled, others=True))
+        nearest[np.isinf(nearest)] = 0  # all of them
+        return cls(vectors, nearest, sorted(elements), (min(sizes), max(sizes)))
+
+    def score(self, vectors: NDArray) -> Floats:
+        """Scores of molecules [q], by their vectors [q, D]."""
+        scaled = self.reference.scale(np.asarray(vectors, np.float32))
+        return self.share(nearest_distances(scaled, self.reference.scaled))
+
+    def share(self, distances: Floats) -> Floats:
+        """Scores of molecules [q], by their distance to the nearest training molecule."""
+        distances = np.where(distances < SAME, 0.0, distances)
+        below = np.searchsorted(self.nearest, distances, side="left")
+        return 1 - below / len(self.nearest)
+
+    def unseen(self, mol: Any) -> tuple[list[int], bool]:
+        """Elements of a molecule that training lacks, and whether its size is outside of
+        the training molecules' range."""
+        numbers = {atom.GetAtomicNum() for atom in mol.GetAtoms()}
+        low, high = self.atoms
+        outside = not low <= mol.GetNumHeavyAtoms() <= high
+        return sorted(numbers - set(self.elements)), outside
+
+    def contents(self) -> Contents:
+        """JSON values and arrays for a file."""
+        meta = {"elements": self.elements, "atoms": list(self.atoms)}
+        return meta, {"vectors": self.vectors, "nearest": self.nearest}
+
+    @classmethod
+    def from_contents(
+        cls, meta: dict[str, Any], arrays: dict[str, NDArray]
+    ) -> "Domain":
+        """Inverse of `contents`."""
+        low, high = meta["atoms"]
+        return cls(arrays["vectors"], arrays["nearest"], meta["elements"], (low, high))
+
+
+def unlike_training(
+    domains: Sequence[Domain], mols: Sequence[Chem.Mol], in_domain: Floats
+) -> Counter[str]:
+    """Count molecules that are unlike the training molecules.
+
+    Args:
+        domains: domains of the models; an element and a size count if none of the models
+            has seen them.
+        mols: the molecules.
+        in_domain: their scores, mean over the models.
+
+    Returns:
+        Molecules whose score is below `OUTSIDE` (`FAR`), that are smaller or larger than
+        all training molecules (`SIZE`), and that have an unseen element, by its symbol.
+    """
+    symbol = Chem.GetPeriodicTable().GetElementSymbol
+    counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
+    for mol in mols:
+        unseen = [domain.unseen(mol) for domain in domains]
+        elements = set.intersection(*({*numbers} for numbers, _ in unseen))
+        counts.update(symbol(number) for number in sorted(elements))
+        counts[SIZE] += all(outside for _, outside in unseen)
+    return counts
+
+
+def unlike_warnings(counts: Counter[str], domains: Sequence[Domain]) -> list[str]:
+    """One line for each kind of molecules in the counts of `unlike_training`."""
+    lines = []
+    elements = [
+        f"{symbol} (in {_molecules(count)})"
+        for symbol, count in counts.most_common()
+        if symbol not in (FAR, SIZE)
+    ]
+    if elements:
+        lines.append(f"no training molecule has {', '.join(elements)}")
+    if counts[SIZE]:
+        low = min(domain.atoms[0] for domain in domains)
+        high = max(domain.atoms[1] for domain in domains)
+        lines.append(
+            f"{_molecules(counts[SIZE])} smaller or larger than all training molecules, "
+            f"which have {low} to {high} heavy atoms"
+        )
+    if counts[FAR]:
+        lines.append(
+            f"{_molecules(counts[FAR])} with {IN_DOMAIN} < {OUTSIDE}: farther from the "
+            f"training molecules than {1 - OUTSIDE:.0%} of these from each other"
+        )
+    return lines
+
+
+def _molecules(count: int) -> str:
+    return f"{count:,} molecule{'s' * (count > 1)}"
+
+
+def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
+    """Distance of each row of ``a`` to the nearest of ``b``; with ``others`` to the
+    nearest that is not the `SAME`, inf if there is none."""
+    parts = [np.empty(0)]
+    for start in range(0, len(a), CHUNK):
+        squares = mean_squared_differences(a[start : start + CHUNK], b)
+        if others:
+            squares[squares < SAME**2] = np.inf
+        parts.append(squares.min(1))
+    return np.sqrt(np.concatenate(parts))
+
+
+def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
+    """Where the domain of a checkpoint without a head lies."""
+    return Path(checkpoint).with_suffix(".domain.npz")
+
+
+def save_domain(domain: Domain, path: str | os.PathLike[str], checkpoint: str) -> None:
+    """Write the domain of a checkpoint's last layer; ``checkpoint`` is its
+    `weights_digest`."""
+    meta, arrays = domain.contents()
+    write_arrays(path, {"version": VERSION, "checkpoint": checkpoint, **meta}, arrays)
+
+
+def read_domain(path: str | os.PathLike[str], checkpoint: str | None = None) -> Domain:
+    """Read a domain; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "domain of a checkpoint", VERSION, checkpoint) as contents:
+        return Domain.from_contents(*contents)

@@ -1,0 +1,287 @@
+"""A kernel machine on frozen vectors of a checkpoint, as a file of arrays beside it.
+
+For each output (a target, or a class of a multiclass target) the prediction is
+``offset + scale * k(x, X) @ dual``. X are the training molecules, and k is the sum of
+weight x kernel over blocks of features: the checkpoint's vectors, Morgan counts, RDKit's
+descriptors (see `kernels`), and for several targets of classes the scores that a first
+stage of such machines gives to all of them. A Gaussian process gives a variance too, and a
+target of classes a probability.
+
+The file ``head.npz`` holds arrays only, and reading it runs no code. It names the weights
+that its vectors come from; a head beside another checkpoint is refused.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.descriptors import MORGAN_BITS
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.array_file import reading, write_arrays
+from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.kernels import (
+    Floats,
+    Reference,
+    weighted_sum,
+)
+from graphormer_plugin.heads.prediction import Prediction
+
+HEAD_FILE = "head.npz"
+SCORES = "scores"
+VERSION = 2
+QUERY_ROWS = 512  # molecules whose kernels are in memory at a time
+# Gauss-Hermite quadrature over a standard normal variable.
+_NODES, _SHARES = np.polynomial.hermite_e.hermegauss(16)
+_SHARES /= _SHARES.sum()
+_ARRAYS = (
+    *("weights", "lengths", "dual", "spread_of_target"),
+    *("curve_at", "curve"),
+)  # attributes of `Head`
+_NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
+
+
+@dataclass
+class FirstStage:
+    """Kernel machines with the same kernel, whose values for all targets are the features of
+    the block ``scores``.
+
+    Attributes:
+        weights: [B] weight of each other block.
+        lengths: [B] length of its kernel.
+        dual: [n, T], 0 for a molecule without label.
+    """
+
+    weights: Floats
+    lengths: Floats
+    dual: Floats
+
+
+@dataclass
+class Head:
+    """Kernel machines, one per output: a target, or a class of a multiclass target.
+
+    Attributes:
+        targets: predicted targets, with T outputs.
+        checkpoint: `weights_digest` of the checkpoint.
+        layers: last layers whose vectors are concatenated.
+        blocks: B keys of `KERNELS` that the kernel sums over.
+        raw: features of the n training molecules by block, see `raw_features`, but for
+            their vectors.
+        domain: domain of the training molecules, with their vectors.
+        weights: [T, B] weight of each block.
+        lengths: [T, B] length of its kernel.
+        numbers: per target [T]: ``offset`` and ``scale`` of its labels; ``noise``, the
+            variance of the noise over scale^2; ``spread_scale``, the calibration of the
+            spread; ``slope`` and ``intercept`` of the probability's logit.
+        dual: [n, T], 0 for a molecule without label.
+        spread_rows: training molecules that a variance is computed with [m].
+        spread_factor: W [m, r]: the variance is k(x, x) - |k(x, X_m) W|^2.
+        spread_of_target: [T], index into the two lists.
+        curve_at: [T, K] standard deviations of standardised labels, before calibration.
+        curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
+        extra_columns: names of the features of the block ``extra``.
+        first: makes the features of the block ``scores``, if there is such a block.
+    """
+
+    targets: TargetSchema
+    checkpoint: str
+    layers: int
+    blocks: list[str]
+    raw: dict[str, NDArray]
+    domain: Domain
+    weights: Floats
+    lengths: Floats
+    numbers: dict[str, Floats]
+    dual: Floats
+    spread_rows: list[NDArray[np.int64]]
+    spread_factor: list[Floats]
+    spread_of_target: NDArray[np.int64]
+    curve_at: Floats
+    curve: Floats
+    extra_columns: list[str] = field(default_factory=list)
+    first: FirstStage | None = None
+    references: dict[str, Reference] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.references = {name: Reference(name, raw) for name, raw in self.raw.items()}
+        self.references["vectors"] = self.domain.reference
+
+    def __len__(self) -> int:
+        """Number of training molecules."""
+        return len(self.dual)
+
+    def __str__(self) -> str:
+        return (
+            f"Gaussian process on {' + '.join(self.blocks)} of {len(self):,} molecules"
+        )
+
+    @property
+    def molecule_blocks(self) -> list[str]:
+        """Blocks whose features come from molecules: fingerprint, descriptors."""
+        return [name for name in self.read_blocks if name not in ("vectors", "extra")]
+
+    @property
+    def read_blocks(self) -> list[str]:
+        """`blocks` without the scores, which the first stage computes."""
+        return [block for block in self.blocks if block != SCORES]
+
+    def predict_features(self, raw: Mapping[str, NDArray]) -> Prediction:
+        """Predict from features of q molecules by block, see `raw_features`; always with
+        ``vectors``, [q, D] of the checkpoint from its last `layers`."""
+        blocks = {*self.read_blocks, "vectors"}
+        return self._prediction(
+            self._compared({name: raw[name][part] for name in blocks})
+            for part in _parts(len(raw["vectors"]))
+        )
+
+    def sample(self, raw: Mapping[str, NDArray], vectors: NDArray) -> Floats:
+        """Values [S, q, T] for several vectors [S, q, D] of each molecule, whose other
+        features are the same; see `predict_features`."""
+        values = []
+        for part in _parts(vectors.shape[1]):
+            others = {*self.read_blocks} - {"vectors"}
+            compared = self._compared({name: raw[name][part] for name in others})
+            pieces = (
+                compared
+                | self._compared({"vectors": np.asarray(sample[part], np.float32)})
+                for sample in vectors
+            )
+            values.append([self._prediction([piece]).values for piece in pieces])
+        return np.concatenate(values, 1)
+
+    def _prediction(self, compared: Iterable[Mapping[str, Floats]]) -> Prediction:
+        """Prediction from `_compared` of each piece of the molecules."""
+        parts = zip(*map(self._latent, compared), strict=True)
+        mean, variance, in_domain = map(np.concatenate, parts)
+        numbers = self.numbers
+        if self.targets.kind != "regression":
+            spread = np.sqrt(variance) * numbers["spread_scale"]
+            latent = mean[..., None] + spread[..., None] * _NODES
+            samples = _expit(
+                numbers["slope"][:, None] * latent + numbers["intercept"][:, None]
+            )
+            centred = samples - (samples @ _SHARES)[..., None]
+            values = _expit(numbers["slope"] * mean + numbers["intercept"])
+            std = np.sqrt(centred**2 @ _SHARES)
+            if self.targets.kind == "multiclass":  # one class against all others
+                total = values.sum(1, keepdims=True)
+                values, std = values / total, std / total
+            return Prediction(values, std, in_domain)
+        std = np.sqrt(variance + numbers["noise"])
+        factors = [
+            np.interp(column, at, curve)
+            for column, at, curve in zip(std.T, self.curve_at, self.curve, strict=True)
+        ]
+        std = std * numbers["spread_scale"] * np.stack(factors, 1)
+        values = numbers["offset"] + numbers["scale"] * mean
+        return Prediction(values, numbers["scale"] * std, in_domain)
+
+    def _compared(self, raw: Mapping[str, NDArray]) -> dict[str, Floats]:
+        """`Reference.compare` with the training molecules [q, n], by block."""
+        return {block: self.references[block].compare(raw[block]) for block in raw}
+
+    def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
+        """Mean and variance of the standardised latent values [q, T], and the score of
+        the domain [q], from `_compared`."""
+        compared = [of_block[block] for block in self.read_blocks]
+        if self.first is not None:
+            first = self.first
+            similar = weighted_sum(
+                self.read_blocks, compared, first.weights, first.lengths
+            )
+            scores = self.references[SCORES].compare(similar @ first.dual)
+            compared.insert(self.blocks.index(SCORES), scores)
+        squares = of_block["vectors"]
+        mean = np.zeros((len(squares), self.targets.num_outputs))
+        variance = np.zeros_like(mean)
+        kernels = np.concatenate([self.weights, self.lengths], 1)
+        _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
+        for group in range(group_of_target.max() + 1):
+            members = np.flatnonzero(group_of_target.reshape(-1) == group)
+            weights, lengths = self.weights[members[0]], self.lengths[members[0]]
+            similar = weighted_sum(self.blocks, compared, weights, lengths)
+            mean[:, members] = similar @ self.dual[:, members]
+            for spread in np.unique(self.spread_of_target[members]):
+                projected = (
+                    similar[:, self.spread_rows[spread]] @ self.spread_factor[spread]
+                )
+                left = weights.sum() - (projected**2).sum(1)
+                chosen = members[self.spread_of_target[members] == spread]
+                variance[:, chosen] = np.maximum(left, 0)[:, None]
+        return mean, variance, self.domain.share(np.sqrt(squares.min(1)))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the file; a file of that name is replaced."""
+        meta, arrays = self.domain.contents()
+        meta |= {
+            "version": VERSION,
+            "checkpoint": self.checkpoint,
+            "layers": self.layers,
+            "blocks": self.blocks,
+            "targets": self.targets.to_dict(),
+            "extra_columns": self.extra_columns,
+        }
+        arrays |= self.raw | self.numbers
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        for number, rows in enumerate(self.spread_rows):
+            arrays[f"spread_rows_{number}"] = rows
+            arrays[f"spread_factor_{number}"] = self.spread_factor[number]
+        if self.first is not None:
+            arrays |= {f"first_{name}": part for name, part in vars(self.first).items()}
+        if "fingerprint" in arrays:  # most counts are 0
+            counts = arrays.pop("fingerprint").reshape(-1)
+            arrays["bits_at"] = np.flatnonzero(counts)
+            arrays["bits_count"] = counts[arrays["bits_at"]]
+        write_arrays(path, meta, arrays)
+
+
+def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> Head:
+    """Read a head; for ``checkpoint`` and errors see `reading`."""
+    with reading(path, "head", VERSION, checkpoint) as contents:
+        return _head_of(*contents)
+
+
+def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
+    blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
+    stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
+    raw = {name: arrays[name] for name in stored}
+    if "fingerprint" in blocks:
+        counts = np.zeros((len(domain.vectors), MORGAN_BITS), np.uint8)
+        counts.reshape(-1)[arrays["bits_at"]] = arrays["bits_count"]
+        raw["fingerprint"] = counts
+    first = None
+    if SCORES in blocks:
+        first = FirstStage(
+            *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
+        )
+    spreads = range(int(arrays["spread_of_target"].max()) + 1)
+    return Head(
+        TargetSchema.from_dict(meta["targets"]),
+        meta["checkpoint"],
+        meta["layers"],
+        blocks,
+        raw,
+        domain,
+        numbers={name: arrays[name] for name in _NUMBERS},
+        spread_rows=[arrays[f"spread_rows_{number}"] for number in spreads],
+        spread_factor=[arrays[f"spread_factor_{number}"] for number in spreads],
+        extra_columns=meta["extra_columns"],
+        first=first,
+        **{name: arrays[name] for name in _ARRAYS},
+    )
+
+
+def _parts(count: int) -> list[slice]:
+    """Parts of at most `QUERY_ROWS` molecules; an empty part of none."""
+    starts = range(0, max(count, 1), QUERY_ROWS)
+    return [slice(start, start + QUERY_ROWS) for start in starts]
+
+
+def _expit(x: Floats) -> Floats:
+    """1 / (1 + exp(-x)) without overflow."""
+    return torch.special.expit(torch.from_numpy(x)).numpy()

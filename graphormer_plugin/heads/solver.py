@@ -1,0 +1,165 @@
+"""Linear systems of Gaussian processes, for one target after another."""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, eigh, solve_triangular
+
+from graphormer_plugin.heads.head import QUERY_ROWS
+from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
+from graphormer_plugin.heads.marginal_likelihood import JITTER, Hyperparameters
+
+SPREAD_ROWS = 1500  # with more labels, a sample of that size gives the variance
+HELD_OUT = 500  # molecules of the sample that are left out in turn, to calibrate with
+SPREAD_NUMBERS = 16_000_000  # of all targets' factors, 128 MB
+
+
+def sample(
+    rows: NDArray[np.int64], most: int, rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """At most ``most`` of the rows, in their order."""
+    if len(rows) <= most:
+        return rows
+    return np.sort(rng.choice(rows, most, replace=False))
+
+
+def between(reference: Reference, raw: NDArray, rows: NDArray[np.int64]) -> Floats:
+    """`Reference.compare` between some training molecules."""
+    return reference.compare(raw[rows])[:, rows]
+
+
+class Solution(NamedTuple):
+    """Solution of the linear system of a target.
+
+    Attributes:
+        factor: Cholesky factor of its matrix, see `scipy.linalg.cho_factor`.
+        spread: index of the factor of its variance.
+        held_out: places among its rows, and the diagonal of the inverse there.
+    """
+
+    factor: tuple[Floats, bool]
+    spread: int
+    held_out: tuple[NDArray[np.int64], Floats]
+
+
+class Solver:
+    """Solves for one target after another; consecutive targets with equal kernel and rows
+    share their solution.
+
+    Args:
+        references: features of the training molecules by block.
+        raw: the same, as `Reference.compare` takes them.
+        blocks: blocks of the kernel.
+        kernels: kernels of all targets.
+        solutions: number of different solutions.
+
+    Attributes:
+        spread_rows: see `Head`.
+        spread_factor: see `Head`.
+    """
+
+    def __init__(
+        self,
+        references: dict[str, Reference],
+        raw: dict[str, NDArray],
+        blocks: list[str],
+        kernels: Sequence[Hyperparameters],
+        solutions: int,
+    ) -> None:
+        self.references = references
+        self.raw = raw
+        self.blocks = blocks
+        self.most = min(SPREAD_ROWS, math.isqrt(SPREAD_NUMBERS // solutions))
+        self.spread_rows: list[NDArray[np.int64]] = []
+        self.spread_factor: list[Floats] = []
+        self.compared: list[list[Floats]] | None = None
+        if (
+            len({id(kernel) for kernel in kernels}) > 1
+        ):  # compare once, which takes long
+            self.compared = list(self._compare())
+        self.matrix: tuple[Hyperparameters, Floats] | None = None
+        self.solved: tuple[Hyperparameters, bytes, Solution] | None = None
+
+    def __call__(
+        self,
+        rows: NDArray[np.int64],
+        kernel: Hyperparameters,
+        ratio: Floats,
+        rng: np.random.Generator,
+    ) -> Solution:
+        """Solve for a target, by its molecules, its kernel, and the variance of the noise
+        of each label over ``kernel.noise``."""
+        key = rows.tobytes() + ratio.tobytes()
+        if self.solved and self.solved[0] is kernel and self.solved[1] == key:
+            return self.solved[2]
+        self.solved = None  # a factor is large
+        matrix = self.matrix_of(kernel)[np.ix_(rows, rows)]
+        at = sample(np.arange(len(rows)), self.most, rng)
+        exact = len(at) == len(rows)
+        spread = None if exact else spread_of_sample(matrix, at, kernel.noise * ratio)
+        matrix[np.diag_indices(len(rows))] += kernel.noise * ratio + JITTER
+        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+        left = at if exact else at[:: -(-len(at) // HELD_OUT)]
+        columns = np.zeros((len(rows), len(left)))
+        columns[left, np.arange(len(left))] = 1
+        inverse = solve_triangular(
+            factor[0], columns, lower=True, overwrite_b=True, check_finite=False
+        )
+        self.spread_rows.append(rows[at])
+        self.spread_factor.append(inverse.T.copy() if spread is None else spread)
+        solution = Solution(
+            factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
+        )
+        self.solved = (kernel, key, solution)
+        return solution
+
+    def _compare(self) -> Iterator[list[Floats]]:
+        """`Reference.compare` of each block, for some rows at a time."""
+        for start in range(0, len(self.raw["vectors"]), QUERY_ROWS):
+            part = slice(start, start + QUERY_ROWS)
+            yield [
+                self.references[name].compare(self.raw[name][part])
+                for name in self.blocks
+            ]
+
+    def matrix_of(self, kernel: Hyperparameters) -> Floats:
+        """Kernel between all training molecules [n, n]."""
+        if self.matrix is None or self.matrix[0] is not kernel:
+            self.matrix = None
+            count, start = len(self.raw["vectors"]), 0
+            matrix = np.empty((count, count))
+            for compared in self.compared or self._compare():
+                part = weighted_sum(
+                    self.blocks, compared, kernel.weights, kernel.lengths
+                )
+                matrix[start : start + len(part)] = part
+                start += len(part)
+            self.matrix = (kernel, matrix)
+        return self.matrix[1]
+
+
+def spread_of_sample(
+    matrix: Floats, at: NDArray[np.int64], noise: float | Floats
+) -> Floats:
+    """W [m, r] of `Head`, with a sample of molecules as inducing points.
+
+    The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
+    / noise), K between the inducing points Z, and W W^T = A. It is the variance of the
+    Gaussian process itself where Z are all training molecules.
+
+    Args:
+        matrix: kernel between all molecules of the target [n, n].
+        at: inducing points [m].
+        noise: variance of all labels, or of each [n].
+    """
+    own = matrix[np.ix_(at, at)] + 1e-6 * np.eye(len(at))
+    lower = np.linalg.cholesky(own)
+    projected = solve_triangular(lower, matrix[at], lower=True) / np.sqrt(noise)
+    values, vectors = eigh(projected @ projected.T, overwrite_a=True)
+    kept = values > 1e-8
+    values, vectors = values[kept], vectors[:, kept]
+    shrunk = vectors * np.sqrt(values / (1 + values))
+    return solve_triangular(lower, shrunk, lower=True, trans="T")

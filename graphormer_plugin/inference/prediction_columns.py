@@ -1,0 +1,171 @@
+"""Columns of predictions in every table that is written: their names, order and cells."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.prediction import IN_DOMAIN
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        name: its header.
+        cells: text of each row; empty where there is no value.
+        is_number: whether the cells are numbers, not names of classes.
+    """
+
+    name: str
+    cells: list[str]
+    is_number: bool = True
+
+
+class Layout(NamedTuple):
+    """Names and order of the columns in a kind of file.
+
+    Attributes:
+        value: ending of the name of a predicted value, or of the most probable class.
+        probability: text between the names of a target and of a class.
+        order: kinds of columns. Kinds of a group alternate, target by target.
+    """
+
+    value: str
+    probability: str
+    order: Sequence[Sequence[str]]
+
+
+# graphormer-predict: a new table has no measured values, so predictions have their names.
+PREDICTED = Layout(
+    "",
+    "_probability_",
+    [("value", "std"), ("probability",), ("in_domain",), ("class",)],
+)
+# graphormer-train: the measured value stands beside it, as ``<target>``.
+COMPARED = Layout(
+    "_predicted",
+    "_probability_",
+    [("value",), ("class",), ("probability",), ("std",), ("in_domain",)],
+)
+# fairseq-validate: the measured value is ``<target>_target``. Files that were written and
+# programs that read them have these names, and ``<target>_0`` for a class.
+VALIDATED = Layout("", "_", [("value",), ("label",), ("probability",), ("class",)])
+
+
+def prediction_columns(
+    targets: TargetSchema,
+    values: NDArray,
+    std: NDArray | None = None,
+    in_domain: NDArray | None = None,
+    labels: NDArray | None = None,
+    layout: Layout = PREDICTED,
+) -> list[Column]:
+    """Columns of predictions.
+
+    Values are numbers, or the probability of class 1, to which the more probable class
+    is added if it has a name. Of a multiclass target they are the most probable class,
+    with its standard deviation, and the probability of each.
+
+    Args:
+        targets: T targets that are predicted.
+        values: [n, T] in the targets' unit or probabilities; [n, classes] of a
+            multiclass target.
+        std: their standard deviations.
+        in_domain: likeness to the training molecules [n], see `Domain`.
+        labels: measured values [n, T], NaN where missing; -1 for a class of a node.
+        layout: of the file.
+    """
+    names = targets.names
+    columns: dict[str, list[Column]] = {}  # of each target, by kind
+    if targets.kind == "multiclass":
+        classes, best = class_labels(targets), values.argmax(1)
+        if std is not None:
+            std = np.take_along_axis(std, best[:, None], 1)
+        likeliest = [classes[number] for number in best]
+        is_number = not targets.classes_of(0)
+        columns["value"] = [Column(names[0] + layout.value, likeliest, is_number)]
+        columns["probability"] = [
+            Column(f"{names[0]}{layout.probability}{label}", number_cells(column))
+            for label, column in zip(classes, values.T, strict=True)
+        ]
+    else:
+        columns["value"] = [
+            Column(name + layout.value, number_cells(column))
+            for name, column in zip(names, values.T, strict=True)
+        ]
+        columns["class"] = [
+            Column(
+                f"{name}_class", [words[int(p > 0.5)] for p in values[:, target]], False
+            )
+            for target, name in enumerate(names)
+            if (words := targets.classes_of(target))
+        ]
+    if std is not None:
+        columns["std"] = [
+            Column(f"{name}_std", number_cells(column))
+            for name, column in zip(names, std.T, strict=True)
+        ]
+    if labels is not None:
+        columns["label"] = [
+            Column(f"{name}_target", label_cells(column, targets, target))
+            for target, (name, column) in enumerate(zip(names, labels.T, strict=True))
+        ]
+    if in_domain is not None:
+        columns["in_domain"] = [Column(IN_DOMAIN, number_cells(in_domain))]
+    return [
+        column
+        for group in layout.order
+        for of_target in zip(*(columns[kind] for kind in group if kind in columns))
+        for column in of_target
+    ]
+
+
+def free_names(names: Sequence[str], taken: Sequence[str]) -> list[str]:
+    """Names of new columns; a name that the input has already ends in _predicted."""
+    result: list[str] = []
+    for name in names:
+        while name in taken or name in result:
+            name += "_predicted"
+        result.append(name)
+    return result
+
+
+def format_value(value: float) -> str:
+    """A predicted value as it stands in a file, with the 7 digits of a float32.
+
+    >>> format_value(1 / 3), format_value(2.0)
+    ('0.3333333', '2')
+    """
+    return f"{value:.7g}"
+
+
+def number_cells(column: NDArray) -> list[str]:
+    """Numbers [n] as text, NaN as an empty cell."""
+    return ["" if x != x else format_value(x) for x in column.tolist()]
+
+
+def label_cells(labels: ArrayLike, targets: TargetSchema, target: int) -> list[str]:
+    """Labels of a target [n] as text; missing labels, NaN or class -1, are empty."""
+    column, words = np.asarray(labels), targets.classes_of(target)
+    missing = np.isnan(column) if column.dtype.kind == "f" else column < 0
+    # Data are more exact than a float32.
+    return [
+        "" if empty else words[int(label)] if words else f"{label:.8g}"
+        for label, empty in zip(column, missing, strict=True)
+    ]
+
+
+def class_word(targets: TargetSchema, target: int, label: float) -> str:
+    """A label as text: the name or number of its class, or its number in full."""
+    if targets.kind == "regression":
+        return repr(label)
+    words = targets.classes_of(target)
+    return words[int(label)] if words else str(int(label))
+
+
+def class_labels(targets: TargetSchema) -> list[str]:
+    """Names of the classes of a multiclass target, else their numbers."""
+    return targets.classes_of(0) or [str(n) for n in range(targets.num_classes)]

@@ -1,0 +1,138 @@
+"""Predictions of a split as files: a CSV, and OGB's format for hidden labels."""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.store import GraphStore
+from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.heads.prediction import values_of
+from graphormer_plugin.inference.prediction_columns import VALIDATED, prediction_columns
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Submission:
+    """The file that OGB's evaluator writes for a dataset with hidden labels.
+
+    Attributes:
+        file: its name without suffix.
+        graphs: number of graphs in the official split.
+    """
+
+    file: str
+    graphs: int
+
+
+SUBMISSIONS = {
+    ("pcqm4m", "test"): Submission("y_pred_pcqm4m", 377_423),
+    ("pcqm4mv2", "test-dev"): Submission("y_pred_pcqm4m-v2_test-dev", 147_037),
+    ("pcqm4mv2", "test-challenge"): Submission(
+        "y_pred_pcqm4m-v2_test-challenge", 147_432
+    ),
+}
+
+
+def check_results_path(path: str | os.PathLike[str]) -> None:
+    """Raise ValueError before the evaluation if ``--results-path`` is a file."""
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise ValueError(f"--results-path {path} is a file; name a folder")
+
+
+def write_predictions(
+    folder: str | os.PathLike[str],
+    split: str,
+    store: GraphStore,
+    targets: TargetSchema,
+    outputs: dict[int, tuple[NDArray, NDArray]],
+    identity: tuple[Sequence[str], Sequence[Sequence[str]]] = ((), ()),
+) -> list[Path]:
+    """Write the predictions for a split.
+
+    ``predictions_<split>.csv`` has a line for every graph (at node level for every
+    node), in the order of the split. Columns: ``row`` of the source, SMILES and name
+    where the source has them, ``node`` at node level, and `prediction_columns`.
+
+    For a split with hidden labels, also writes the file that OGB's website takes, if
+    every graph of the split was predicted.
+
+    Args:
+        folder: created if missing; files of the same names are replaced.
+        split: name of the split.
+        store: the data.
+        targets: the targets that the model was trained on.
+        outputs: output ``[C]`` or ``[n, C]`` and target ``[C]`` or ``[n]`` by graph.
+        identity: names of the columns that identify a molecule, and their cells by row
+            of the source.
+
+    Returns:
+        Paths of the files.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    graphs = [graph for graph in store.splits[split].tolist() if graph in outputs]
+    rows = store.rows(np.array(graphs, dtype=np.int64)).tolist()
+    path = folder / f"predictions_{split}.csv"
+    columns, known = identity
+    values = [outputs[graph][0].reshape(-1, targets.num_outputs) for graph in graphs]
+    labels = [outputs[graph][1].reshape(-1, len(targets.names)) for graph in graphs]
+    none = np.empty((0, targets.num_outputs))
+    values_of_all = values_of(np.concatenate([none, *values]), targets)
+    predicted = prediction_columns(
+        targets,
+        values_of_all,
+        labels=np.concatenate(labels) if labels else none[:, : len(targets.names)],
+        layout=VALIDATED,
+    )
+    header = ["row", *columns]
+    first = [[row, *(known[row] if columns else [])] for row in rows]
+    if targets.level == "node":
+        header.append("node")
+        first = [
+            [*cells, node]
+            for cells, of_graph in zip(first, values, strict=True)
+            for node in range(len(of_graph))
+        ]
+    cells = zip(*(column.cells for column in predicted), strict=True)
+    lines = ([*left, *right] for left, right in zip(first, cells, strict=True))
+    write_csv(path, [[*header, *(column.name for column in predicted)], *lines])
+    files = [path]
+    submission = SUBMISSIONS.get((store.manifest["dataset"], split))
+    if submission is not None:
+        files += _submit(
+            folder, submission, values_of_all[:, 0], len(store.splits[split])
+        )
+    for file in files:
+        logger.info("predictions written to %s", file)
+    return files
+
+
+def _submit(
+    folder: Path, submission: Submission, values: NDArray, graphs: int
+) -> list[Path]:
+    if len(values) != graphs:
+        logger.warning(
+            "no file for OGB: %s of %s graphs were predicted",
+            f"{len(values):,}",
+            f"{graphs:,}",
+        )
+        return []
+    if graphs != submission.graphs:
+        logger.warning(
+            "OGB will not take %s.npz: %s graphs, the official split has %s",
+            submission.file,
+            f"{graphs:,}",
+            f"{submission.graphs:,}",
+        )
+    path = folder / f"{submission.file}.npz"
+    with atomic_write(path) as file:
+        np.savez_compressed(file, y_pred=values.astype(np.float32))
+    return [path]

@@ -1,0 +1,167 @@
+"""Columns beside a store: made once, checked, made anew when they do not fit."""
+
+import errno
+import os
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import (
+    DATASETS,
+    BatchSpec,
+    DatasetOptions,
+    DatasetSource,
+    GraphStore,
+    get_store,
+    register_dataset,
+)
+from graphormer_plugin.data.fields import field_cache
+from graphormer_plugin.data.fields.field_cache import compute_columns, load_or_compute
+
+LOCKS = {".lock"}  # files that may stay
+
+
+def eigenvectors(k):
+    return BatchSpec(frozenset({"lap_pe"}), lap_pe_dim=k)
+
+
+@pytest.fixture
+def store(tmp_path):
+    @register_dataset("derived-rings")
+    def rings():
+        graphs = []
+        for n in range(3, 13):
+            nodes = torch.arange(n)
+            pairs = torch.stack([nodes, (nodes + 1) % n])
+            edges = torch.cat([pairs, pairs.flip(0)], 1)
+            x, y = torch.zeros(n, 1, dtype=torch.long), torch.tensor([float(n)])
+            graphs.append(Data(x=x, edge_index=edges, y=y))
+        splits = {"train": range(6), "valid": range(6, 8), "test": range(8, 10)}
+        return DatasetSource(graphs=graphs, splits=splits, target_names=["length"])
+
+    yield get_store(DatasetOptions(name="derived-rings", data_root=str(tmp_path)))
+    del DATASETS["derived-rings"]
+
+
+def test_only_what_is_asked_for(store):
+    spec = BatchSpec(frozenset({"x", "dist"}))
+    before = sorted(store.path.parent.iterdir())
+    assert compute_columns(store.columns, spec) == load_or_compute(store, spec) == {}
+    assert sorted(store.path.parent.iterdir()) == before
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Counts the computations."""
+    made = []
+
+    def counted(columns, k, progress):
+        made.append(k)
+        return compute(columns, k, progress)
+
+    compute = field_cache.laplacian_eigenvectors
+    monkeypatch.setattr(field_cache, "laplacian_eigenvectors", counted)
+    return made
+
+
+def test_made_once(store, calls):
+    expected = compute_columns(store.columns, eigenvectors(3))
+    for _ in range(2):
+        found = load_or_compute(store, eigenvectors(3))
+        assert found.keys() == {"lap_pe"} and isinstance(found["lap_pe"], np.memmap)
+        assert np.array_equal(found["lap_pe"], expected["lap_pe"])
+    assert calls == [3, 3]  # in memory, and in the store
+    assert load_or_compute(store, eigenvectors(4))["lap_pe"].shape[1] == 4
+    assert load_or_compute(store, eigenvectors(3))["lap_pe"].shape[1] == 3
+    assert calls == [3, 3, 4]
+
+
+@pytest.mark.parametrize("function", ["file_lock", "_write"])
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_read_only_folder(store, calls, monkeypatch, caplog, function, code):
+    """What fits is read without a word, what does not is computed in memory, once."""
+
+    def refuse(path, *_):
+        raise OSError(code, os.strerror(code), str(path))
+
+    expected = [
+        compute_columns(store.columns, eigenvectors(k))["lap_pe"] for k in (3, 4)
+    ]
+    load_or_compute(store, eigenvectors(3))
+    before = sorted(store.path.parent.rglob("*"))
+    monkeypatch.setattr(field_cache, function, refuse)
+    calls.clear()
+    found = load_or_compute(store, eigenvectors(3))["lap_pe"]
+    assert np.array_equal(found, expected[0]) and not (calls or caplog.messages)
+    found = load_or_compute(store, eigenvectors(4))["lap_pe"]
+    assert np.array_equal(found, expected[1]) and calls == [4]
+    assert caplog.messages == [
+        f"cannot keep lap_pe in {store.path.parent} ({os.strerror(code)}): each start "
+        "computes it in memory; name another folder with --data-root to keep it"
+    ]
+    left = {path for path in store.path.parent.rglob("*") if path not in before}
+    assert {path.suffix for path in left} <= LOCKS
+
+
+def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
+    def fail(*args):
+        raise ValueError("no eigenvectors today")
+
+    before = sorted(store.path.parent.iterdir())
+    monkeypatch.setattr(field_cache, "laplacian_eigenvectors", fail)
+    with pytest.raises(ValueError, match="today"):
+        load_or_compute(store, eigenvectors(2))
+    assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
+
+
+def test_no_file_appears_when_the_disk_fails(store, calls, monkeypatch):
+    """After the first column is written."""
+    written = []
+
+    def fail(path):
+        written.append(path)
+        assert path.stat().st_size > 0
+        raise OSError("no disk today")
+
+    before = sorted(store.path.parent.iterdir())
+    with monkeypatch.context() as patch:
+        patch.setattr(field_cache, "file_sha256", fail)
+        with pytest.raises(OSError, match="today"):
+            load_or_compute(store, eigenvectors(2))
+    assert [path.name for path in written] == ["lap_pe.npy"]
+    assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
+    expected = compute_columns(store.columns, eigenvectors(2))
+    found = load_or_compute(store, eigenvectors(2))
+    assert np.array_equal(found["lap_pe"], expected["lap_pe"])
+
+
+@pytest.mark.parametrize(
+    "damage", ["bytes", "cut", "missing", "record", "foreign", "version", "killed"]
+)
+def test_what_does_not_fit_is_made_anew(store, calls, damage):
+    expected = load_or_compute(store, eigenvectors(2))["lap_pe"].copy()
+    folder = store.path.with_name(f"{store.path.name}.lap_pe2")
+    path, record = folder / "lap_pe.npy", folder / "record.json"
+    if damage == "bytes":
+        content = bytearray(path.read_bytes())
+        content[-3] ^= 1
+        path.write_bytes(content)
+    elif damage == "cut":
+        path.write_bytes(path.read_bytes()[:-8])
+    elif damage == "missing":
+        path.unlink()
+    elif damage == "record":
+        record.write_text("{")
+    elif damage == "foreign":
+        record.write_text(record.read_text().replace(store.fingerprint, "0" * 64))
+    elif damage == "version":
+        record.write_text(record.read_text().replace('"version": 1', '"version": 0'))
+    else:  # before the last step
+        folder.rename(folder.with_name(f".tmp-{folder.name}"))
+    for _ in range(2):
+        found = load_or_compute(GraphStore.open(store.path), eigenvectors(2))
+        assert np.array_equal(found["lap_pe"], expected)
+    assert calls == [2, 2]
+    assert not folder.with_name(f".tmp-{folder.name}").exists()

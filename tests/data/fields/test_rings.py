@@ -1,0 +1,196 @@
+"""Rings and other substructures: columns of a store, users' functions, batches."""
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import (
+    DATASETS,
+    BatchSpec,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    register_dataset,
+)
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.fields import rings as rings_module
+from graphormer_plugin.data.fields.field_cache import compute_columns, load_or_compute
+from graphormer_plugin.data.fields.rings import (
+    SUBSTRUCTURES,
+    register_substructures,
+    substructure_sets,
+)
+
+
+def ring_spec(size, name="rings"):
+    return BatchSpec(
+        frozenset({"ring", "node_mask"}), max_ring_size=size, substructures=name
+    )
+
+
+def columns_of(*graphs):
+    """Flat columns of graphs given as (number of nodes, undirected edges)."""
+    both = [sorted([*edges, *((v, u) for u, v in edges)]) for _, edges in graphs]
+    flat = np.array([edge for edges in both for edge in edges], dtype=np.uint8)
+    src, dst = flat.reshape(-1, 2).T
+    return {
+        "node_offset": np.cumsum([0, *(n for n, _ in graphs)]),
+        "edge_offset": np.cumsum([0, *map(len, both)]),
+        "edge_src": src.copy(),
+        "edge_dst": dst.copy(),
+    }
+
+
+def ring_of(n, tail=0):
+    edges = [(u, (u + 1) % n) for u in range(n)]
+    return n + tail, edges + [(n + u - 1, n + u) for u in range(tail)]
+
+
+def bound(columns, spec, graph):
+    """Field `ring` of one graph, as a batch has it."""
+    collator = GraphCollator(
+        columns | compute_columns(columns, spec),
+        np.zeros((len(columns["node_offset"]) - 1, 1)),
+        num_bond_types=1,
+        spec=spec,
+    )
+    return collator(np.array([graph]))["net_input"]["batch"]["ring"][0].numpy()
+
+
+def test_sets_of_several_graphs(monkeypatch):
+    columns = columns_of(ring_of(4, 2), (2, [(0, 1)]), ring_of(7), ring_of(3, 1))
+    expected = {
+        "ring_offset": [0, 1, 1, 2, 3],
+        "ring_start": [0, 4, 11, 14],
+        "ring_node": [0, 1, 2, 3, *range(7), 0, 1, 2],
+    }
+    for at_once in (1, 3, 100):
+        monkeypatch.setattr(rings_module, "_GRAPHS_AT_ONCE", at_once)
+        sets = substructure_sets(columns, "rings", 8)
+        assert {name: array.tolist() for name, array in sets.items()} == expected
+        dtypes = [array.dtype.name for array in sets.values()]
+        assert dtypes == ["int64", "int64", "uint8"]
+    # from 257 nodes on, a number does not fit a byte
+    edges = [(u, u + 1) for u in range(299)] + [(297, 299)]
+    wide = columns_of((2, []), (2, []))
+    wide |= {
+        "node_offset": np.array([0, 300]),
+        "edge_offset": np.array([0, len(edges)]),
+        "edge_src": np.array(edges, dtype=np.int32)[:, 0].copy(),
+        "edge_dst": np.array(edges, dtype=np.int32)[:, 1].copy(),
+    }
+    node = substructure_sets(wide, "rings", 5)["ring_node"]
+    assert node.dtype == np.uint16 and node.tolist() == [297, 298, 299]
+
+
+def test_who_is_bound_in_a_batch():
+    columns = columns_of(ring_of(4, 2), ring_of(7), (3, []))
+    square = bound(columns, ring_spec(4), 0)
+    assert square.dtype == np.uint8
+    assert square.tolist() == [[1, 1, 1, 1, 0, 0]] * 4 + [[0] * 6] * 2
+    assert not bound(columns, ring_spec(6), 1).any()
+    assert bound(columns, ring_spec(7), 1).all()
+    assert not bound(columns, ring_spec(7), 2).any()
+
+
+def test_bound_is_not_transitive():
+    """The two rings of a spiro compound have one node in common."""
+    spiro = (5, [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (4, 2)])
+    ring = bound(columns_of(spiro), ring_spec(18), 0)
+    assert ring.tolist() == [
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 0, 0],
+        [1, 1, 1, 1, 1],
+        [0, 0, 1, 1, 1],
+        [0, 0, 1, 1, 1],
+    ]
+
+
+@pytest.fixture
+def store(tmp_path):
+    @register_dataset("sizes-of-rings")
+    def sizes():
+        graphs = []
+        for size in range(3, 13):
+            n, edges = ring_of(size, tail=1)
+            pairs = torch.tensor(edges).T
+            edges = torch.cat([pairs, pairs.flip(0)], 1)
+            x, y = torch.zeros(n, 1, dtype=torch.long), torch.tensor([float(size)])
+            graphs.append(Data(x=x, edge_index=edges, y=y))
+        splits = {"train": range(6), "valid": range(6, 8), "test": range(8, 10)}
+        return DatasetSource(graphs=graphs, splits=splits, target_names=["size"])
+
+    yield get_store(DatasetOptions(name="sizes-of-rings", data_root=str(tmp_path)))
+    del DATASETS["sizes-of-rings"]
+
+
+def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
+    def folders():
+        return sorted(
+            path.name.removeprefix(store.path.name)
+            for path in store.path.parent.iterdir()
+            if path.name.startswith(f"{store.path.name}.") and path.is_dir()
+        )
+
+    for size in (6, 2 + 6, 6):
+        found = load_or_compute(store, ring_spec(size))
+        expected = compute_columns(store.columns, ring_spec(size))
+        assert found.keys() == expected.keys()
+        for name, array in expected.items():
+            assert np.array_equal(found[name], array), name
+        assert len(found["ring_start"]) == size - 2 + 1  # rings of 3..size nodes
+    assert folders() == [".rings.6.v1", ".rings.8.v1"]
+    # nothing to store is not an error
+    monkeypatch.setitem(
+        SUBSTRUCTURES, "nothing", rings_module.Substructures(lambda *_: [], 2)
+    )
+    for _ in range(2):
+        none = load_or_compute(store, ring_spec(6, "nothing"))
+        assert len(none["ring_node"]) == 0 and not none["ring_offset"].any()
+    assert ".nothing.6.v2" in folders()
+    # a name that ends in a digit: not the rings of up to 18 nodes
+    monkeypatch.setitem(
+        SUBSTRUCTURES, "rings1", rings_module.Substructures(lambda *_: [], 1)
+    )
+    assert len(load_or_compute(store, ring_spec(8, "rings1"))["ring_node"]) == 0
+    assert len(load_or_compute(store, ring_spec(18))["ring_node"])
+
+
+@pytest.fixture
+def stars(monkeypatch):
+    """The example of the module's text."""
+    monkeypatch.setattr(rings_module, "SUBSTRUCTURES", dict(SUBSTRUCTURES))
+    text = rings_module.__doc__.split("names:\n")[1]
+    scope = {"register_substructures": register_substructures}
+    exec("\n".join(line[4:] for line in text.splitlines()), scope)
+    return scope["stars"]
+
+
+def test_a_function_of_a_user(stars):
+    columns = columns_of((5, [(0, 1), (0, 2), (0, 3), (3, 4)]), ring_of(4))
+    ring = bound(columns, ring_spec(9, "stars"), 0)
+    assert ring.tolist() == [[1, 1, 1, 1, 0]] * 4 + [[0] * 5]
+    assert not bound(columns, ring_spec(3, "stars"), 0).any()
+    assert not bound(columns, ring_spec(9, "stars"), 1).any()
+
+
+def test_registration(stars):
+    register_substructures("stars")(stars)  # the module was imported again
+    with pytest.raises(ValueError, match="'stars' are registered already"):
+        register_substructures("stars")(lambda *_: [])
+    with pytest.raises(ValueError, match="'rings' are registered already"):
+        register_substructures("rings")(stars)
+    with pytest.raises(ValueError, match=r"'a/b': expected letters, digits"):
+        register_substructures("a/b")
+    with pytest.raises(ValueError, match=r"unknown substructures 'star', .*'stars'"):
+        substructure_sets(columns_of(ring_of(3)), "star", 9)
+    register_substructures("wrong")(lambda n, edges, size: [[0, n]] * (n == 4))
+    with pytest.raises(
+        ValueError, match=r"substructure \[0, 4\] of graph 1, which has"
+    ):
+        substructure_sets(columns_of(ring_of(3), ring_of(4)), "wrong", 9)
+    register_substructures("failing")(lambda n, edges, size: {}["nothing"])
+    message = rf"^the function of the substructures failed at {__file__}:\d+: KeyError"
+    with pytest.raises(ValueError, match=message):
+        substructure_sets(columns_of(ring_of(3)), "failing", 9)

@@ -1,0 +1,482 @@
+"""Stores from what registered functions return: graphs or SMILES, right or wrong."""
+
+import errno
+import multiprocessing
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import (
+    DatasetError,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    pyg_graphs,
+    register_dataset,
+    smiles,
+)
+from graphormer_plugin.data.locate import locate
+from graphormer_plugin.data.store import MANIFEST, GraphStore
+from support.stores import manifest
+
+
+def graph(**changes):
+    values = dict(
+        x=torch.tensor([[0], [1], [2]]),
+        edge_index=torch.tensor([[0, 1], [1, 2]]),
+        edge_attr=torch.tensor([[0, 1], [1, 0]]),
+        y=torch.tensor([1.0]),
+    )
+    values = {**values, **changes}
+    return Data(**{name: value for name, value in values.items() if value is not None})
+
+
+def build(tmp_path, result, name="temporary", **changes):
+    register_dataset(name)(lambda: result)
+    values = dict(data_root=str(tmp_path), progress=False, rebuild=True)
+    return get_store(DatasetOptions(name, **{**values, **changes}))
+
+
+class TestSources:
+    def test_dictionary_of_version_2(self, tmp_path):
+        result = {
+            "dataset": [graph(y=torch.tensor([float(i)])) for i in range(6)],
+            "train_idx": torch.arange(4),
+            "valid_idx": np.array([4]),
+            "test_idx": [5],
+            "source": "pyg",
+        }
+        store = build(tmp_path, result, source="pyg")
+        assert {name: rows.tolist() for name, rows in store.splits.items()} == {
+            "train": [0, 1, 2, 3],
+            "valid": [4],
+            "test": [5],
+        }
+        assert store.target[:, 0].tolist() == [0, 1, 2, 3, 4, 5]
+
+    def test_without_splits_random(self, tmp_path):
+        store = build(tmp_path, {"dataset": [graph()] * 10, "source": "pyg"})
+        assert len(store.splits["train"]) == 8
+
+    def test_options_that_the_result_overrules(self, tmp_path):
+        splits = {"train": range(3), "valid": [3]}
+        own = DatasetSource(graphs=[graph()] * 4, splits=splits, kind="regression")
+        for name in ("split", "smiles_column", "target_columns"):
+            with pytest.raises(DatasetError, match="does not read --" + name[:5]):
+                build(tmp_path, own, name, **{name: "random"})
+        with pytest.raises(DatasetError, match="does not read --target-kind"):
+            build(tmp_path, own, target_kind="binary")
+        open_one = DatasetSource(graphs=[graph()] * 4)
+        store = build(tmp_path, open_one, "open", split="random", target_unit="eV")
+        assert store.targets.unit == "eV"
+
+    def test_smiles_have_no_columns_to_be_split_by(self, tmp_path):
+        source = DatasetSource(smiles=["C"] * 5, targets=[1.0] * 5)
+        with pytest.raises(DatasetError, match="only a CSV can be split by 'column:f'"):
+            build(tmp_path, source, split="column:f")
+
+    def test_smiles(self, tmp_path):
+        source = DatasetSource(smiles=["C", "CC", "CCC"], targets=[1.0, 2.0, np.nan])
+        store = build(tmp_path, source)
+        assert store.sizes.tolist() == [1, 2, 3]
+
+    def test_what_graphs_carry(self, tmp_path):
+        more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
+        graphs = DatasetSource(graphs=[graph()] * 4, weights=[1, 2, 0, 0.5], **more)
+        source = DatasetSource(
+            smiles=["C"] * 4, targets=[1.0] * 4, weights=[1, 2, 0, 0.5], **more
+        )
+        for name, result in (("graphs", graphs), ("smiles", source)):
+            store = build(tmp_path, result, name)
+            assert store.columns["weight"].tolist() == [1, 2, 0, 0.5]
+            assert store.schema.graph_features == ["pH"]
+            values = store.columns["graph_features"][:, 0]
+            np.testing.assert_array_equal(values, [7, 8, np.nan, 6])
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
+            (dict(weights=[1, -2, 3, 4]), "weight 1 is -2.0, expected a finite number"),
+            (dict(weights=[1, 2, np.nan, 4]), "weight 2 is nan, expected"),
+            (dict(weights=[1e39] * 4), "weight 0 is inf, expected"),
+            (
+                dict(graph_features=["a"], graph_values=np.ones((5, 1))),
+                r"graph_values have shape \[5, 1\], expected \[4, 1\]",
+            ),
+        ],
+    )
+    def test_wrong_things_to_carry(self, tmp_path, changes, message):
+        for name, content in (
+            ("graphs", dict(graphs=[graph()] * 4)),
+            ("smiles", dict(smiles=["C"] * 4, targets=[1.0] * 4)),
+        ):
+            with pytest.raises(DatasetError, match=f"{name}: {message}"):
+                build(tmp_path, DatasetSource(**content, **changes), name)
+
+    @pytest.mark.parametrize(
+        "changes, message",
+        [
+            (dict(targets=[1.0] * 3), "targets have 3 rows, smiles have 4"),
+            (dict(targets=[1, 2, np.inf, 4]), "label 2 of target 0 is inf, expected"),
+            (dict(targets=[1, 2, 1e39, 4]), "that fits float32"),
+            (dict(target_names=["a", "b"]), "labels of a, b have shape"),
+            (dict(targets=[0, 1, 2, 1], kind="binary"), r"label 2 of y is 2, expected"),
+            (dict(weights=[1.0] * 3), r"weights have shape \[3\], expected \[4\]"),
+            (
+                dict(graph_features=["a"], graph_values=np.ones((5, 1))),
+                r"graph_values have shape \[5, 1\]",
+            ),
+            (
+                dict(splits={"train": range(3), "valid": [4]}),
+                r"split valid names row 4, expected 0\.\.3",
+            ),
+        ],
+    )
+    def test_lengths_are_checked_before_the_work(self, tmp_path, changes, message):
+        def parse(smiles):
+            raise AssertionError("work")
+
+        source = dict(smiles=["C"] * 4, targets=[1.0] * 4, parser=parse)
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(**{**source, **changes}))
+
+    def test_rows_of_a_table_that_was_filtered(self, tmp_path):
+        table = pd.DataFrame({"smiles": ["?", "C", "CC", "CCC"], "y": [0.0, 1, 2, 3]})
+        table = table[table.y > 0]
+        source = DatasetSource(smiles=table.smiles, targets=table.y, weights=table.y)
+        store = build(tmp_path, source)
+        assert store.sizes.tolist() == [1, 2, 3]
+        assert store.target[:, 0].tolist() == [1, 2, 3]
+
+    def test_excluded_graphs(self, tmp_path):
+        with pytest.raises(DatasetError, match="exclude is for SMILES"):
+            build(tmp_path, DatasetSource(graphs=[graph()] * 5, exclude=[1]))
+
+    def test_node_labels(self, tmp_path):
+        graphs = [graph(y=torch.tensor([0, 1, 2])) for _ in range(5)]
+        store = build(tmp_path, DatasetSource(graphs=graphs, level="node"))
+        assert store.targets.level == "node" and store.targets.num_classes == 3
+        assert store.target.tolist() == [0, 1, 2] * 5
+
+    def test_generator_with_positions_and_floats(self, tmp_path):
+        graphs = (graph(x=torch.rand(3, 4), pos=torch.rand(3, 3)) for _ in range(5))
+        store = build(tmp_path, DatasetSource(graphs=graphs))
+        assert store.columns["pos"].shape == (15, 3)
+        assert store.columns["x"].dtype == np.float32
+
+    def test_graph_without_edges_among_others(self, tmp_path):
+        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+        store = build(tmp_path, DatasetSource(graphs=[graph(), lone, graph()]))
+        assert np.diff(store.columns["edge_offset"]).tolist() == [2, 0, 2]
+
+    @pytest.mark.parametrize("attributes", [None, (0,), (0, 1), (0, 2)])
+    @pytest.mark.parametrize("lone_ones", [[0], [0, 1], [2], [0, 1, 2]])
+    @pytest.mark.parametrize("bonds", [True, False])
+    def test_graphs_without_edges_anywhere(
+        self, tmp_path, monkeypatch, attributes, lone_ones, bonds
+    ):
+        """They have no bonds that could disagree with those of others."""
+        monkeypatch.setattr(pyg_graphs, "CHUNK_ROWS", 2)  # one chunk of them alone
+        lone = graph(
+            edge_index=torch.zeros(2, 0, dtype=torch.long),
+            edge_attr=None if attributes is None else torch.zeros(attributes),
+        )
+        other = graph() if bonds else graph(edge_attr=None)
+        graphs = [lone if row in lone_ones else other for row in range(3)]
+        store = build(tmp_path, DatasetSource(graphs=graphs))
+        edges = [0 if row in lone_ones else 2 for row in range(3)]
+        assert np.diff(store.columns["edge_offset"]).tolist() == edges
+        widths = 2 if bonds and len(lone_ones) < 3 else 0
+        assert len(store.schema.bond_dims) == widths
+
+    def test_the_first_graph_with_edges_says_which_bonds(self, tmp_path):
+        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+        with pytest.raises(DatasetError, match="3: .* 1 column, but graph 1 has 2 col"):
+            graphs = [lone, graph(), lone, graph(edge_attr=torch.zeros(2, 1))]
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (dict(x=None), "has no x"),
+            (dict(edge_index=None), "has no edge_index"),
+            (dict(y=None), "has no y"),
+            (dict(x=torch.zeros(0, 1)), r"x has shape \[0, 1\]"),
+            (dict(x=torch.tensor([[0], [1], [-2]])), "x has category -2"),
+            (dict(x=torch.zeros(3, 1)), "x has 1 column of floats, but graph 0"),
+            (
+                dict(x=torch.zeros(3, 2, dtype=torch.long)),
+                "x has 2 columns, but graph 0 has 1",
+            ),
+            (
+                dict(edge_index=torch.tensor([[0, 1], [1, 3]])),
+                r"names node 3, expected 0\.\.2",
+            ),
+            (dict(edge_index=torch.tensor([[0, 1], [1, -1]])), "names node -1"),
+            (dict(edge_index=torch.tensor([[0.0, 1], [1, 2]])), "2, E. integers"),
+            (
+                dict(edge_index=torch.zeros(3, 2, dtype=torch.long)),
+                r"expected \[2, E\]",
+            ),
+            (dict(edge_attr=torch.zeros(1, 2)), r"edge_attr has shape \[1, 2\]"),
+            (dict(edge_attr=torch.full((2, 2), 0.5)), "edge_attr has fractions"),
+            (dict(edge_attr=torch.full((2, 2), -1)), "edge_attr has category -1"),
+            (dict(edge_attr=torch.zeros(2, 3)), "edge_attr has 3 columns, but graph 0"),
+            (dict(edge_attr=None), "edge_attr has no values, but graph 0"),
+            (dict(pos=torch.zeros(3, 3)), "pos has 3 columns, but graph 0 has no"),
+            (dict(pos=torch.zeros(3, 2)), r"expected \[3, 3\]"),
+            (dict(y=torch.tensor([1.0, 2.0])), "y has 2 columns, but graph 0 has 1"),
+            (dict(y=torch.tensor([torch.inf])), "y has .* fit float32"),
+            (dict(y="high"), "y has .* expected numbers"),
+        ],
+    )
+    def test_errors_name_the_graph(self, tmp_path, changes, message):
+        graphs = [graph(), graph(), graph(**changes), graph()]
+        with pytest.raises(DatasetError, match=f"graph 2: .*{message}"):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_real_features_of_edges(self, tmp_path):
+        """Floats with fractions; edges are sorted, and their features with them."""
+        attr = torch.tensor([[0.5, 2.0], [1.5, 3.0]])
+        ends = torch.tensor([[1, 0], [2, 1]])
+        graphs = [graph(edge_index=ends, edge_attr=attr) for _ in range(4)]
+        graphs[1].edge_attr = attr.floor()  # whole numbers, but floats
+        lone = graph(edge_index=torch.zeros(2, 0, dtype=torch.long), edge_attr=None)
+        store = build(tmp_path, DatasetSource(graphs=[*graphs, lone]))
+        assert store.schema.num_edge_features == 2 and store.schema.bond_dims == []
+        expected = [attr.flip(0), attr.floor().flip(0), attr.flip(0), attr.flip(0)]
+        assert store.columns["edge_attr"].tolist() == torch.cat(expected).tolist()
+        assert store.columns["edge_bond"].tolist() == [1] * 8
+        again = GraphStore.open(store.path, verify=True)
+        assert again.schema == store.schema
+
+    @pytest.mark.parametrize(
+        "changes, message",
+        [
+            (
+                {2: torch.ones(2, 1, dtype=torch.long)},
+                "2: edge_attr has whole numbers, but graph 0 has fractions",
+            ),
+            (
+                {0: torch.ones(2, 1, dtype=torch.long)},
+                "1: edge_attr has fractions, but graph 0 has whole numbers",
+            ),
+        ],
+    )
+    def test_edges_are_of_one_kind(self, tmp_path, changes, message):
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        for number, attr in changes.items():
+            graphs[number].edge_attr = attr
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_fractions_after_many_whole_numbers(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.ones(2, 1)) for _ in range(4)]
+        graphs[3].edge_attr = torch.full((2, 1), 0.5)
+        with pytest.raises(DatasetError, match="graph 3: .* but graph 0 has whole"):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_integers_after_many_fractions(self, tmp_path, monkeypatch):
+        monkeypatch.setattr("graphormer_plugin.data.pyg_graphs.CHUNK_ROWS", 2)
+        graphs = [graph(edge_attr=torch.full((2, 1), 0.5)) for _ in range(4)]
+        graphs[3].edge_attr = torch.ones(2, 1, dtype=torch.long)
+        with pytest.raises(
+            DatasetError, match="graph 3: edge_attr has whole numbers, but"
+        ):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    def test_edges_with_real_features_are_distinct(self, tmp_path):
+        twice = torch.tensor([[1, 1], [2, 2]])
+        attr = torch.full((2, 1), 0.5)
+        graphs = [graph(edge_attr=attr), graph(edge_attr=attr, edge_index=twice)]
+        message = "graph 2: two edges from node 1 to node 2; .* must be distinct"
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=[graphs[0], *graphs]))
+
+    @pytest.mark.parametrize(
+        "name, shape", [("x", (3, 1)), ("pos", (3, 3)), ("edge_attr", (2, 2))]
+    )
+    @pytest.mark.parametrize("value, said", [(torch.nan, "nan"), (1e39, "1e[+]39")])
+    def test_features_fit_float32(self, tmp_path, name, shape, value, said):
+        graphs = [graph(**{name: torch.zeros(shape)}) for _ in range(4)]
+        graphs[2][name] = torch.full(shape, value, dtype=torch.double)
+        message = f"graph 2: {name} has a value {said}, expected one that fits float32"
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, DatasetSource(graphs=graphs))
+
+    @pytest.mark.parametrize(
+        ("result", "message"),
+        [
+            (None, "returned NoneType"),
+            ({"train_idx": [0]}, "a dictionary with train_idx .* expected 'dataset'"),
+            (
+                {"dataset": [], "source": "networkx"},
+                "graphs of 'networkx', expected",
+            ),
+            (DatasetSource(), "either graphs or smiles"),
+            (DatasetSource(smiles=["C"]), "smiles with targets"),
+            (DatasetSource(graphs=[]), "no graphs"),
+            (DatasetSource(graphs=[graph()] * 2), "2 rows cannot be split"),
+            (
+                DatasetSource(graphs=[graph()] * 3, splits={"train": [0]}),
+                "no rows in split valid",
+            ),
+            (
+                DatasetSource(
+                    graphs=[graph()] * 3, splits={"train": [3], "valid": [0]}
+                ),
+                r"split train names row 3, expected 0\.\.2",
+            ),
+            (
+                DatasetSource(graphs=[graph()] * 3, splits={"train": [0.5]}),
+                "expected row numbers",
+            ),
+            (
+                DatasetSource(graphs=[graph()] * 3, kind="binary", target_names="ab"),
+                "2",
+            ),
+        ],
+    )
+    def test_bad_results(self, tmp_path, result, message):
+        with pytest.raises(DatasetError, match=message):
+            build(tmp_path, result)
+
+
+def fails(*_):
+    return {}["nothing"]
+
+
+def graphs_that_fail():
+    yield graph()
+    fails()
+
+
+class TestCodeOfUsersThatRunsLate:
+    """Its errors are one line, as those of the registered function."""
+
+    @pytest.mark.parametrize(
+        "what, source",
+        [
+            ("the iterable of graphs", dict(graphs=graphs_that_fail())),
+            ("the function targets", dict(smiles=["C"] * 9, targets=fails)),
+            ("the parser", dict(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)),
+        ],
+    )
+    def test_place(self, tmp_path, what, source):
+        with pytest.raises(
+            DatasetError,
+            match=rf"^{what} failed at {__file__}:\d+: KeyError: 'nothing'",
+        ):
+            build(tmp_path, DatasetSource(**source))
+
+    def test_place_of_a_wrong_value(self, tmp_path):
+        def targets(*_):
+            return np.ones(3) + np.ones(4)
+
+        with pytest.raises(
+            DatasetError,
+            match=rf"^the function targets failed at {__file__}:\d+: ValueError: ope",
+        ):
+            build(tmp_path, DatasetSource(smiles=["C"] * 9, targets=targets))
+
+    def test_errors_of_the_package_stay(self, tmp_path):
+        """They say what to do."""
+
+        def graphs():
+            yield graph()
+            smiles.mol_of_smiles("C1CC")
+
+        with pytest.raises(DatasetError, match="^[^/]*: RDKit refuses it$"):
+            build(tmp_path, DatasetSource(graphs=graphs()))
+
+    @pytest.mark.long  # starts workers
+    def test_place_in_a_worker(self, tmp_path):
+        source = DatasetSource(smiles=["C"] * 9, targets=[1.0] * 9, parser=fails)
+        with pytest.raises(
+            DatasetError, match=rf"the parser failed at {__file__}:\d+: "
+        ):
+            build(tmp_path, source, workers=2)
+
+    def test_a_parser_without_scaffolds(self, tmp_path):
+        source = DatasetSource(
+            smiles=["C"] * 9, targets=[1.0] * 9, parser=smiles.parse_any_smiles
+        )
+        with pytest.raises(
+            DatasetError, match=r"--split scaffold, but .* gives no ext"
+        ):
+            build(tmp_path, source, split="scaffold")
+
+
+def ask(options, queue):
+    queue.put(get_store(options).fingerprint)
+
+
+class TestStores:
+    @pytest.mark.long  # starts two processes
+    def test_two_processes_build_once(self, rings):
+        context = multiprocessing.get_context("fork")  # the package is imported already
+        options, queue = rings(extra="import time; time.sleep(1)"), context.Queue()
+        processes = [
+            context.Process(target=ask, args=(options, queue)) for _ in range(3)
+        ]
+        for process in processes:
+            process.start()
+        prints = {queue.get(timeout=60) for _ in processes}
+        for process in processes:
+            process.join()
+        assert len(prints) == 1 and rings.builds() == 1
+
+    @pytest.mark.parametrize("what", ["folder", "lock", "store"])
+    def test_nothing_can_be_written(self, tmp_path, what, monkeypatch):
+        """The folder of the stores, the lock in it, or what lies beside the lock."""
+
+        mkdir = Path.mkdir
+
+        def refuse(path, *more, **options):
+            if path.name.startswith(".tmp"):
+                raise PermissionError(errno.EACCES, "Permission denied", str(path))
+            mkdir(path, *more, **options)
+
+        options = DatasetOptions("temporary", data_root=str(tmp_path))
+        register_dataset("temporary")(lambda: DatasetSource(graphs=[graph()] * 10))
+        _, path, _ = locate(options)
+        if what == "store":
+            monkeypatch.setattr(Path, "mkdir", refuse)
+        elif what == "lock":
+            (path.parent / f".{path.name}.lock").mkdir(parents=True)
+        else:
+            path.parent.write_text("a file")
+        message = f"^cannot keep prepared data in {path.parent} .*: name another folder"
+        with pytest.raises(DatasetError, match=message):
+            get_store(options)
+
+    @pytest.mark.parametrize("damage", ["byte", "truncate", "manifest", "version"])
+    def test_damaged_or_old_store_is_rebuilt(self, rings, damage):
+        store = get_store(rings())
+        time.sleep(0.06)
+        path = store.path / "x.npy"
+        if damage == "byte":
+            path.write_bytes(path.read_bytes()[:-1] + b"\x05")
+        elif damage == "truncate":
+            path.write_bytes(path.read_bytes()[:-1])
+        elif damage == "manifest":
+            (store.path / MANIFEST).write_text("{")
+        else:
+            manifest(lambda content: content.update(version=0))(store.path)
+        assert get_store(rings()).fingerprint == store.fingerprint
+        assert rings.builds() == 2
+
+    def test_foreign_folder_in_the_place_of_a_store(self, rings):
+        path = locate(rings())[1]
+        path.mkdir(parents=True)
+        (path / "thesis.txt").write_text("precious")
+        assert len(get_store(rings())) == 10
+        (aside,) = path.parent.glob("*.foreign1")
+        assert (aside / "thesis.txt").read_text() == "precious"

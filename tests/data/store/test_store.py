@@ -1,0 +1,506 @@
+"""Stores: round trips, wrong graphs, damage, killed builds."""
+
+import json
+import multiprocessing
+import os
+import pickle
+import shutil
+import signal
+import time
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import StoreError, describe
+from graphormer_plugin.data.files import file_lock, file_sha256
+from graphormer_plugin.data.store import (
+    MANIFEST,
+    GraphStore,
+    fingerprint_of,
+    manifest_checksum,
+)
+from graphormer_plugin.data.store.writer import GraphChunk, StoreWriter, write_store
+from support.stores import SPLITS, manifest, random_chunk, write
+
+
+def edges_of(store, graph):
+    """Sorted (source, target, bond columns) of a graph, as stored."""
+    start, end = store.columns["edge_offset"][graph : graph + 2]
+    columns = store.schema.bond_columns()[store.columns["edge_bond"][start:end]]
+    source = store.columns["edge_src"][start:end].tolist()
+    target = store.columns["edge_dst"][start:end].tolist()
+    return list(zip(source, target, map(tuple, columns.tolist())))
+
+
+class TestRoundTrip:
+    @pytest.mark.parametrize("bond_dims", [[5, 6, 2], None])
+    @pytest.mark.parametrize("dims", [(5, 6, 2), (300, 40), ()])
+    def test_graphs(self, tmp_path, rng, dims, bond_dims):
+        if bond_dims is not None:
+            bond_dims = list(dims)
+        chunks = [random_chunk(rng, dims=dims) for _ in range(3)]
+        splits = {"train": np.arange(10), "valid": np.arange(10, 14), "test": [15]}
+        store = write(
+            tmp_path / "s",
+            GraphChunk.joined(chunks),
+            bond_dims=bond_dims,
+            splits=splits,
+        )
+        assert len(store) == 18
+        expected = np.concatenate([c.target for c in chunks]).astype(np.float32)
+        assert np.array_equal(store.target, expected)
+        assert np.array_equal(store.columns["x"], np.concatenate([c.x for c in chunks]))
+        sizes = np.concatenate([chunk.num_nodes for chunk in chunks])
+        assert np.array_equal(store.sizes, sizes)
+        assert {k: v.tolist() for k, v in store.splits.items()} == {
+            name: list(rows) for name, rows in splits.items()
+        }
+        graph = 0
+        for chunk in chunks:
+            start = 0
+            for edges in chunk.num_edges:
+                part = slice(start, start + edges)
+                attr = np.zeros((edges, 0), int)
+                if dims:
+                    attr = chunk.edge_attr[part]
+                pairs = chunk.edge_index[:, part].T.tolist()
+                rows = sorted(
+                    (i, j, tuple(a)) for (i, j), a in zip(pairs, attr.tolist())
+                )
+                assert edges_of(store, graph) == rows  # sorted, nothing lost
+                start += edges
+                graph += 1
+
+    def test_bond_numbers_do_not_depend_on_the_chunks(self, tmp_path, rng):
+        parts = [random_chunk(rng, graphs=3, dims=(300, 40)) for _ in range(2)]
+        one = write_store(
+            tmp_path / "a", parts, dataset="t", splits=SPLITS, target_names=["y"]
+        )
+        joined = GraphChunk.joined(parts)
+        two = write(tmp_path / "b", joined, target_names=["y"], unit="")
+        assert one.fingerprint == two.fingerprint
+
+    @pytest.mark.parametrize(
+        ("nodes", "dtype"), [(256, "u1"), (257, "<u2"), (65537, "<i4")]
+    )
+    def test_smallest_types_that_fit(self, tmp_path, nodes, dtype):
+        """Also when a later chunk needs a wider one."""
+        small = GraphChunk(
+            num_nodes=np.array([2] * 5),
+            num_edges=np.array([1] * 5),
+            x=np.ones((10, 1), int),
+            edge_index=np.array([[0] * 5, [1] * 5]),
+            target=np.zeros((5, 1)),
+        )
+        large = GraphChunk(
+            num_nodes=np.array([nodes]),
+            num_edges=np.array([1]),
+            x=np.full((nodes, 1), nodes),
+            edge_index=np.array([[nodes - 1], [0]]),
+            target=np.zeros((1, 1)),
+        )
+        store = write_store(
+            tmp_path / "s",
+            [small, large],
+            dataset="t",
+            splits=SPLITS,
+            target_names=["y"],
+        )
+        assert store.columns["edge_src"].dtype == np.dtype(dtype)
+        assert store.columns["edge_src"].tolist() == [0] * 5 + [nodes - 1]
+        assert store.columns["x"][:10].ravel().tolist() == [1] * 10
+        assert store.columns["x"].dtype == ("<i2" if nodes < 2**15 else "<i4")
+        assert store.schema.node_dims == [nodes + 1]
+
+    def test_float_features_positions_and_node_labels(self, tmp_path, rng):
+        chunk = random_chunk(rng)
+        nodes = chunk.num_nodes.sum()
+        chunk.x = rng.normal(size=(nodes, 3))
+        chunk.pos = rng.normal(size=(nodes, 3))
+        chunk.target = rng.integers(0, 4, nodes)
+        store = write(tmp_path / "s", chunk, kind="multiclass", unit="")
+        assert store.schema.node_dims is None and not store.schema.categorical
+        assert np.array_equal(store.columns["x"], chunk.x.astype(np.float32))
+        assert np.array_equal(store.columns["pos"], chunk.pos.astype(np.float32))
+        assert np.array_equal(store.target, chunk.target)
+        assert store.targets.level == "node"
+        assert store.targets.num_classes == chunk.target.max() + 1
+
+    def test_no_edges_at_all(self, tmp_path):
+        chunk = GraphChunk(
+            num_nodes=np.array([1] * 6),
+            num_edges=np.zeros(6, int),
+            x=np.zeros((6, 1), int),
+            edge_index=np.zeros((2, 0), int),
+            target=np.zeros((6, 1)),
+        )
+        store = write(tmp_path / "s", chunk)
+        assert len(store.columns["edge_src"]) == 0
+        assert store.schema.num_bond_types == 1
+
+    def test_sent_to_another_process_it_is_opened_there(self, tmp_path, rng):
+        store = write(tmp_path / "s", random_chunk(rng))
+        data = pickle.dumps(store)
+        assert len(data) < 500
+        assert pickle.loads(data).fingerprint == store.fingerprint
+
+    def test_fingerprint_is_that_of_the_content(self, tmp_path, rng):
+        chunk = random_chunk(rng)
+        first = write(tmp_path / "a", chunk)
+        assert (
+            write(tmp_path / "b", chunk, dataset="x").fingerprint == first.fingerprint
+        )
+        other = {**SPLITS, "train": [0, 1, 2]}
+        assert (
+            write(tmp_path / "c", chunk, splits=other).fingerprint != first.fingerprint
+        )
+        chunk.target = chunk.target + 1
+        assert write(tmp_path / "d", chunk).fingerprint != first.fingerprint
+
+    def test_description(self, tmp_path, rng):
+        chunk = random_chunk(rng)
+        chunk.target[0] = np.nan
+        store = write(tmp_path / "s", chunk, splits={"train": [0], "valid": [4, 5]})
+        assert describe(store) == (
+            "toy: 1 train / 2 valid graphs, target gap (eV), 1 label missing, "
+            f"3 graphs in no split, fingerprint {store.fingerprint[:12]}"
+        )
+
+    def test_nothing_but_arrays_and_json(self, tmp_path, rng):
+        store = write(tmp_path / "s", random_chunk(rng))
+        files = {path.name for path in store.path.iterdir()}
+        assert {MANIFEST, "x.npy", "target.npy"} <= files
+        for name in files - {MANIFEST}:
+            np.load(store.path / name, allow_pickle=False)
+        json.loads((store.path / MANIFEST).read_text())
+
+
+TRIPLE = np.array([[0.0], [1], [2]] * 2)
+
+
+class TestBadGraphs:
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (dict(num_nodes=np.array([2, 0, 2])), "graph 1 has no nodes"),
+            (
+                dict(edge_index=np.array([[0, 0, 2], [1, 1, 0]])),
+                r"graph 2: edge_index names node 2, expected 0..1",
+            ),
+            (
+                dict(edge_index=np.array([[0, -1, 0], [1, 1, 0]])),
+                "graph 1: edge_index names node -1",
+            ),
+            (
+                dict(edge_index=np.zeros((2, 4), int)),
+                r"expected \[3, columns\] of integers",
+            ),
+            (
+                dict(x=np.zeros((5, 1), int)),
+                r"x has shape \[5, 1\] and dtype int64, expected \[6, ",
+            ),
+            (dict(x=np.full((6, 1), -1)), "graph 0: x has category -1"),
+            (dict(x=np.array([["a"]] * 6)), "expected .* of numbers"),
+            (dict(edge_attr=np.array([["a"]] * 3)), "expected .* of numbers"),
+            (dict(target=np.zeros((2, 1))), "target has 2 rows, expected 3"),
+            (dict(target=np.full((3, 1), np.inf)), "label 0 of target 0 is inf"),
+            (dict(target=np.full((3, 1), 1e300)), "fits float32"),
+        ],
+    )
+    def test_refused(self, tmp_path, changes, message):
+        values = dict(
+            num_nodes=np.array([2, 2, 2]),
+            num_edges=np.array([1, 1, 1]),
+            x=np.zeros((6, 1), int),
+            edge_index=np.array([[0, 0, 0], [1, 1, 1]]),
+            target=np.zeros((3, 1)),
+        )
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "s", GraphChunk(**{**values, **changes}))
+        assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (dict(splits={"train": [0, 6]}), "split train names graph 6"),
+            (dict(splits={"train": [0, 0]}), "split train names a graph twice"),
+            (dict(splits={"../train": [0]}), "must be a plain word"),
+            (dict(target=np.zeros((2, 1))), "gap have shape .2, 1., expected .6 gr"),
+            (dict(target_names=["a", "b"]), "labels of a, b have shape"),
+            (dict(kind="binary"), "label 0 of gap is .*, expected 0 or 1"),
+            (dict(kind="multiclass"), "label 0 of gap is .*, expected a class number"),
+            (
+                dict(kind="multiclass", target=TRIPLE, class_names=[["a", "b"]]),
+                r"2 names for 3 classes",
+            ),
+            (
+                dict(kind="multiclass", target=TRIPLE, class_names=[["a"] * 3, ["u"]]),
+                r".*deviation .* and classes",
+            ),
+        ],
+    )
+    def test_bad_descriptions(self, tmp_path, rng, changes, message):
+        chunk = random_chunk(rng)
+        if "target" in changes:
+            chunk.target = None
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "s", chunk, **changes)
+        assert not any(path.is_dir() for path in tmp_path.iterdir())
+
+    @pytest.mark.parametrize(
+        ("kind", "label", "message"),
+        [
+            ("binary", 1, "kind must be multiclass, not binary"),
+            ("multiclass", -1, "no node has a label"),
+            ("regression", np.nan, "no node has a label"),
+        ],
+    )
+    def test_bad_labels_of_nodes(self, tmp_path, rng, kind, label, message):
+        chunk = random_chunk(rng)
+        chunk.target = np.full(len(chunk.x), label)
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "s", chunk, kind=kind)
+
+    def test_continuous_edge_features(self, tmp_path, rng):
+        chunk = random_chunk(rng, graphs=6000, nodes=20, dims=(2**40,))
+        with pytest.raises(ValueError, match="are the edge features continuous"):
+            write(tmp_path / "s", chunk)
+
+    def test_values_beyond_the_given_ranges(self, tmp_path, rng):
+        chunk = random_chunk(rng)
+        with pytest.raises(ValueError, match=r"x column 0 is \d+, expected 0..9"):
+            write(tmp_path / "s", chunk, node_dims=[10, 10, 10])
+        with pytest.raises(ValueError, match="edge_attr column 0"):
+            write(tmp_path / "s", chunk, bond_dims=[1, 6, 2])
+        with pytest.raises(ValueError, match=r"column 0 is 4, expected 0\.\.3"):
+            chunk.edge_attr[0] = [4, 0, 0]
+            write(tmp_path / "s", chunk, bond_dims=[4, 300, 2])  # needs a table
+
+
+def test_features_of_graphs_without_a_training_split(tmp_path, rng):
+    """All graphs count, as they do for targets."""
+    more = dict(graph_features=["a"], graph_values=np.arange(6.0)[:, None])
+    store = write(tmp_path / "s", random_chunk(rng), splits={"valid": [0]}, **more)
+    assert store.schema.graph_mean == [2.5]
+
+
+class TestDamage:
+    @pytest.fixture
+    def store(self, tmp_path, rng):
+        store = write(tmp_path / "s", random_chunk(rng))
+        time.sleep(0.06)  # so that file times are older than the record of them
+        return GraphStore.open(store.path)
+
+    def flip_byte(self, path):
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        with open(path, "r+b") as file:  # in place: same inode, same size
+            file.write(data)
+
+    @pytest.mark.parametrize("name", ["x", "edge_src", "target", "split_train"])
+    def test_changed_byte(self, store, name):
+        self.flip_byte(store.path / f"{name}.npy")
+        with pytest.raises(StoreError, match=f"{name}.npy is damaged"):
+            GraphStore.open(store.path)
+
+    def test_changed_byte_with_the_old_time_of_modification(self, store):
+        path = store.path / "x.npy"
+        times = path.stat()
+        self.flip_byte(path)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with pytest.raises(StoreError, match="x.npy is damaged"):
+            GraphStore.open(store.path)
+
+    def test_change_right_after_the_build(self, tmp_path, rng):
+        for number in range(5):
+            store = write(tmp_path / str(number), random_chunk(rng))
+            self.flip_byte(store.path / "split_train.npy")
+            with pytest.raises(StoreError, match="damaged"):
+                GraphStore.open(store.path)
+
+    def test_untouched_files_are_not_read_again(self, store, monkeypatch):
+        def read(path):
+            raise AssertionError(f"{path} was read")
+
+        monkeypatch.setattr("graphormer_plugin.data.store.file_sha256", read)
+        GraphStore.open(store.path)
+        with pytest.raises(StoreError, match="was read"):
+            GraphStore.open(store.path, verify=True)
+
+    def test_a_copy_is_verified(self, store, tmp_path):
+        copy = tmp_path / "copy"
+        shutil.copytree(store.path, copy)
+        assert GraphStore.open(copy).fingerprint == store.fingerprint
+        other = tmp_path / "other"
+        shutil.copytree(store.path, other)
+        self.flip_byte(other / "x.npy")
+        with pytest.raises(StoreError, match="x.npy is damaged"):
+            GraphStore.open(other)
+
+    def test_read_only_folder(self, store, monkeypatch):
+        (store.path.parent / ".s.verified.json").unlink()
+
+        def refuse(*args):
+            raise PermissionError("read-only")
+
+        monkeypatch.setattr("graphormer_plugin.data.store.os.replace", refuse)
+        assert len(GraphStore.open(store.path)) == 6
+
+    def test_truncated(self, store):
+        path = store.path / "x.npy"
+        os.truncate(path, path.stat().st_size - 1)
+        with pytest.raises(StoreError, match=r"x.npy has \d+ bytes, expected .* \d+"):
+            GraphStore.open(store.path)
+
+    def test_missing_file(self, store):
+        (store.path / "edge_bond.npy").unlink()
+        with pytest.raises(StoreError, match="edge_bond.npy: No such file"):
+            GraphStore.open(store.path)
+
+    def test_missing_folder(self, tmp_path):
+        with pytest.raises(StoreError, match="no such graph store"):
+            GraphStore.open(tmp_path / "nothing")
+
+    def test_edited_manifest(self, store):
+        path = store.path / MANIFEST
+        path.write_text(path.read_text().replace("toy", "tiger"))
+        with pytest.raises(StoreError, match="manifest.json is damaged"):
+            GraphStore.open(store.path)
+
+    @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
+    def test_manifest_of_other_content(self, store, data):
+        (store.path / MANIFEST).write_bytes(data)
+        with pytest.raises(StoreError, match="damaged|has another format"):
+            GraphStore.open(store.path)
+
+    def test_foreign_folder(self, store):
+        (store.path / MANIFEST).unlink()
+        with pytest.raises(StoreError, match="not a graph store"):
+            GraphStore.open(store.path)
+
+    @pytest.mark.parametrize("version", [1, 3])
+    def test_other_version(self, store, version):
+        manifest(lambda m: m.update(version=version))(store.path)
+        with pytest.raises(StoreError, match=f"written in format {version}"):
+            GraphStore.open(store.path)
+
+    def test_pickled_array_is_never_loaded(self, store):
+        path = store.path / "x.npy"
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+        entry = {"sha256": file_sha256(path), "bytes": path.stat().st_size}
+        content = json.loads((store.path / MANIFEST).read_text())
+        content["files"]["x.npy"] |= entry
+        content["fingerprint"] = fingerprint_of(content)
+        content["checksum"] = manifest_checksum(content)
+        (store.path / MANIFEST).write_text(json.dumps(content))
+        with pytest.raises(StoreError, match="wrong content: .* Python objects"):
+            GraphStore.open(store.path)
+
+
+@pytest.mark.long
+class TestMillionGraphs:
+    def test_opening_reads_no_column(self, tmp_path):
+        """Two nodes and two edges per graph; every column stays on disk."""
+        graphs, per_chunk = 1_000_000, 250_000
+
+        def chunks():
+            for _ in range(graphs // per_chunk):
+                yield GraphChunk(
+                    num_nodes=np.full(per_chunk, 2),
+                    num_edges=np.full(per_chunk, 2),
+                    x=np.zeros((2 * per_chunk, 1), np.uint8),
+                    edge_index=np.tile(np.array([[0, 1], [1, 0]]), per_chunk),
+                    target=np.zeros((per_chunk, 1), np.float32),
+                )
+
+        splits = {"train": np.arange(graphs - 2), "valid": np.array([graphs - 1])}
+        store = write_store(
+            tmp_path / "s", chunks(), dataset="m", splits=splits, target_names=["y"]
+        )
+        assert len(store) == graphs
+        for array in [*store.columns.values(), *store.splits.values()]:
+            assert isinstance(array, np.memmap)
+        assert "sizes" not in vars(store)  # computed when asked for
+        assert store.sizes.sum() == 2 * graphs
+
+
+def build_slowly(path, started):
+    rng = np.random.default_rng(0)
+    with file_lock(path), StoreWriter(path) as writer:
+        writer.append(random_chunk(rng))
+        started.set()
+        time.sleep(60)
+
+
+class TestBuilding:
+    # fork: the child needs no imports; it only writes files.
+    context = multiprocessing.get_context("fork")
+
+    @pytest.mark.parametrize("existing", [False, True])
+    def test_killed_build_leaves_no_broken_store(self, tmp_path, rng, existing):
+        path = tmp_path / "stores" / "s"
+        chunk = random_chunk(rng)
+        if existing:
+            write(path, chunk)
+        started = self.context.Event()
+        process = self.context.Process(target=build_slowly, args=(path, started))
+        process.start()
+        assert started.wait(30)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+        assert list(path.parent.glob(".tmp-*"))  # the half-built one, never opened
+        if existing:
+            assert len(GraphStore.open(path)) == 6
+        else:
+            with pytest.raises(StoreError, match="no such graph store"):
+                GraphStore.open(path)
+        write(path, chunk)  # the lock is free, and this cleans up
+        assert not list(path.parent.glob(".tmp-*"))
+        assert len(GraphStore.open(path)) == 6
+
+    def test_cleaning_leaves_builds_of_other_stores_alone(self, tmp_path, rng):
+        other = tmp_path / ".tmp-s-b.17"
+        other.mkdir()
+        write(tmp_path / "s", random_chunk(rng))
+        assert other.exists()
+
+    def test_an_error_leaves_nothing(self, tmp_path, rng):
+        path = tmp_path / "s"
+        with pytest.raises(KeyboardInterrupt), StoreWriter(path) as writer:
+            writer.append(random_chunk(rng))
+            raise KeyboardInterrupt
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_folder_that_is_not_ours_is_set_aside(self, tmp_path, rng):
+        path = tmp_path / "s"
+        path.mkdir()
+        (path / "thesis.txt").write_text("precious")
+        write(path, random_chunk(rng))
+        assert (tmp_path / "s.foreign1" / "thesis.txt").read_text() == "precious"
+
+    def test_the_new_store_is_in_place_before_the_old_one_goes(
+        self, tmp_path, rng, monkeypatch
+    ):
+        """A kill while files are deleted, which takes seconds, leaves the new store."""
+        path, places = write(tmp_path / "s", random_chunk(rng)).path, []
+
+        def kill(folder, **_):
+            if folder.name.startswith(".old-"):
+                places.append(path.exists())
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(shutil, "rmtree", kill)
+        chunk = random_chunk(rng)
+        with pytest.raises(KeyboardInterrupt):
+            write(path, chunk)
+        monkeypatch.undo()
+        assert places == [True]
+        assert np.array_equal(GraphStore.open(path).columns["x"], chunk.x)
+        write(path, chunk)  # cleans up
+        assert [file.name for file in tmp_path.glob(".old-*")] == []
+
+    def test_readers_keep_the_store_they_opened(self, tmp_path, rng):
+        chunk = random_chunk(rng)
+        store = write(tmp_path / "s", chunk)
+        write(tmp_path / "s", random_chunk(rng))
+        assert np.array_equal(store.columns["x"], chunk.x)

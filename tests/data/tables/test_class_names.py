@@ -1,0 +1,147 @@
+"""Words as class labels, salts, and weights of rows."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, TargetSchema, get_store
+from graphormer_plugin.data.tables.class_names import check_numbers, class_order
+from graphormer_plugin.data.translate import translate_target
+
+WORDS = ["inactive", "active", "", "active", "inactive"] * 4
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    def make(header, rows, **changes):
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join([header, *rows]) + "\n")
+        values = dict(data_root=str(tmp_path / "root"), workers=0, progress=False)
+        return get_store(DatasetOptions(str(path), **{**values, **changes}))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "words, kind, asked, expected",
+    [
+        (["active", "inactive"], "binary", [], ["inactive", "active"]),
+        (["Yes", "No"], "binary", [], ["No", "Yes"]),
+        (["non-toxic", "toxic"], "binary", [], ["non-toxic", "toxic"]),
+        (["not blocked", "blocked"], "binary", [], ["not blocked", "blocked"]),
+        (["low", "high"], "binary", ["low", "high"], ["low", "high"]),
+        (["high"], "binary", ["low", "high"], ["low", "high"]),
+        (["low", "mid", "high"], "multiclass", [], ["high", "low", "mid"]),
+        (["low", "high"], "multiclass", ["low", "mid", "high"], ["low", "mid", "high"]),
+    ],
+)
+def test_order(words, kind, asked, expected):
+    assert class_order(words, kind, asked) == expected
+
+
+def test_numbers():
+    """A class or two may have no label here; a code for missing labels is no class."""
+    for labels in ([], [np.nan], [1], [0, 1, np.nan, 3], [3, 4, 5], [9]):
+        check_numbers(np.array(labels, float))
+    for labels in ([0, 4], [0, 1, 6], [4, 5, 6]):
+        with pytest.raises(ValueError, match=f"class {labels[-1]}, but only "):
+            check_numbers(np.array(labels, float))
+
+
+@pytest.mark.parametrize(
+    "words, asked, message",
+    [
+        (["low", "high"], [], "2 words .'high', 'low'. of two classes: give --class-n"),
+        (["active"], [], "1 words .'active'. of two classes"),
+        (["a", "b", "c"], [], "3 words .*--target-kind multiclass"),
+        (["low", "top"], ["low", "high"], "'top' is not one of --class-names low,high"),
+        (["a"], ["a", "b", "c"], "two classes, not --class-names a,b,c"),
+        (
+            ["no", "Active", "ACTIVE"],
+            [],
+            "'ACTIVE', 'Active', 'no' differ in their case",
+        ),
+    ],
+)
+def test_order_that_nobody_knows(words, asked, message):
+    with pytest.raises(ValueError, match=message):
+        class_order(words, "binary", asked)
+
+
+def test_two_spellings_of_a_class():
+    words = ["low", "mid", "Low"]
+    with pytest.raises(ValueError, match="'Low', 'low', 'mid' differ in their case"):
+        class_order(words, "multiclass", [])
+    assert class_order(words, "multiclass", words) == words
+
+
+def test_words_of_a_binary_target(prepared):
+    rows = [f"{'C' * n},{word},{n % 2}" for n, word in enumerate(WORDS, 1)]
+    store = prepared(
+        "smiles,hit,other", rows, target_columns="hit,other", target_kind="binary"
+    )
+    assert store.targets.class_names == [["inactive", "active"], []]
+    labels = {"inactive": 0.0, "active": 1.0}
+    expected = [labels.get(word, np.nan) for word in WORDS]
+    np.testing.assert_array_equal(store.target[:, 0], expected)
+    assert TargetSchema.from_dict(store.targets.to_dict()) == store.targets
+
+
+def test_words_of_several_classes(prepared):
+    words = ["low", "high", "mid", "low"] * 5
+    rows = [f"{'C' * n},{word}" for n, word in enumerate(words, 1)]
+    store = prepared("smiles,y", rows, target_kind="multiclass")
+    assert store.targets.class_names == [["high", "low", "mid"]]
+    assert store.targets.num_classes == 3
+    assert store.target[:4, 0].tolist() == [1, 0, 2, 1]
+    # A checkpoint with another order gets the labels in its own.
+    other = TargetSchema(["y"], "", "multiclass", num_classes=3).with_classes(
+        [["low", "mid", "high"]]
+    )
+    assert translate_target(store, other, "data")[:4, 0].tolist() == [0, 2, 1, 0]
+    fewer = TargetSchema(["y"], "", "multiclass").with_classes([["low", "high"]])
+    with pytest.raises(ValueError, match="class 'mid' of y; the checkpoint predicts"):
+        translate_target(store, fewer, "data")
+
+
+@pytest.mark.parametrize(
+    "cells, changes, message",
+    [
+        (["yes", "1"], dict(target_kind="binary"), "row 0 .*'yes' is not a number"),
+        (["1", "yes"], dict(target_kind="binary"), "row 1 .*'yes' is not a number"),
+        (["yes", "no"], {}, "row 0 .*'yes' is not a number"),
+        (
+            ["1", "0"],
+            dict(target_kind="binary", class_names="a,b"),
+            "targets that are w",
+        ),
+    ],
+)
+def test_words_and_numbers_do_not_mix(prepared, cells, changes, message):
+    with pytest.raises(DatasetError, match=message):
+        prepared("smiles,y", [f"CC,{cell}" for cell in cells * 3], **changes)
+
+
+def test_numbers_have_the_schema_they_had():
+    assert "class_names" not in TargetSchema(["y"]).to_dict()
+
+
+def test_largest_fragment(prepared):
+    acids = [f"{'C' * n}C(=O)[O-]" for n in range(1, 11)]
+    salts = prepared(
+        "smiles,y", [f"[Na+].O.{s},1" for s in acids], largest_fragment=True
+    )
+    plain = prepared("smiles,y", [f"{s},1" for s in acids])
+    assert salts.featuriser == "ogb_largest_fragment" and plain.featuriser == "ogb"
+    for name in ("x", "edge_src", "edge_dst", "edge_bond", "node_offset"):
+        np.testing.assert_array_equal(salts.columns[name], plain.columns[name])
+
+
+def test_weights_of_rows(prepared):
+    rows = [f"{'C' * n},{n},{n / 2}" for n in range(1, 11)]
+    store = prepared("smiles,y,w", rows, weight_column="w")
+    assert store.targets.names == ["y"]
+    assert store.columns["weight"].tolist() == [n / 2 for n in range(1, 11)]
+    with pytest.raises(DatasetError, match="row 0 .*column 'w': a weight is a number"):
+        prepared("smiles,y,w", ["C,1,"] * 5, weight_column="w")
+    with pytest.raises(DatasetError, match="all weights in column 'w' are 0"):
+        prepared("smiles,y,w", ["C,1,0"] * 5, weight_column="w")

@@ -1,0 +1,347 @@
+"""Tables as TSV, SDF and Parquet give the dataset that a CSV gives."""
+
+import csv
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas
+import pytest
+from rdkit import Chem
+from rdkit.Chem import rdDepictor
+
+from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data.tables.formats import drawn_block, open_table, write_table
+
+ROWS = [
+    {
+        "smiles": "C" * n + "O",
+        "name": f"n{n}",
+        "NR-A": str(n),
+        "NR-B": "",
+        "SR-C": "1.5",
+    }
+    for n in range(1, 11)
+]
+BROKEN = Chem.MolToMolBlock(Chem.MolFromSmiles("CO")).replace(" O ", " Xx")
+
+
+@pytest.mark.parametrize("name", ["table.xlsx", "TABLE.XLS", "table.ods"])
+def test_a_spreadsheet_is_refused_by_its_name(tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK\3\4\xff")
+    for read in (open_table, lambda path: get_store(options(path))):
+        with pytest.raises(DatasetError, match="spreadsheet; save the table as CSV"):
+            read(tmp_path / name)
+
+
+def sdf_record(row, block=None):
+    mol = Chem.MolFromSmiles(row["smiles"])
+    rdDepictor.Compute2DCoords(mol)
+    mol.SetProp("_Name", row["name"])
+    items = [f">  <{name}>\n{row[name]}\n\n" for name in list(row)[2:] if row[name]]
+    return (block or Chem.MolToMolBlock(mol)) + "".join(items) + "$$$$\n"
+
+
+@pytest.fixture(params=["csv", "csv.gz", "tsv", "tsv.gz", "sdf", "sdf.gz", "parquet"])
+def path(request, tmp_path):
+    path = tmp_path / f"table.{request.param}"
+    suffix = request.param.partition(".")[0]
+    if suffix == "parquet":
+        frame = pandas.DataFrame(ROWS)
+        frame["NR-A"], frame["NR-B"] = frame["NR-A"].astype(int), np.nan
+        frame.to_parquet(path)
+        return path
+    if suffix == "sdf":
+        text = "".join(map(sdf_record, ROWS))
+    else:
+        mark = {"csv": ",", "tsv": "\t"}[suffix]
+        lines = [list(ROWS[0]), *(list(row.values()) for row in ROWS)]
+        text = "\n".join(map(mark.join, lines)) + "\n"
+    data = text.encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def options(path, **changes):
+    root = str(path.parent / "root")
+    return DatasetOptions(
+        str(path), **{"data_root": root, "workers": 0, "progress": False, **changes}
+    )
+
+
+def test_every_format_gives_the_same_data(path):
+    table = open_table(path)
+    name = "title" if ".sdf" in path.name else "name"
+    empty = [] if ".sdf" in path.name else ["NR-B"]  # no record has it
+    assert table.header == ["smiles", name, "NR-A", *empty, "SR-C"]
+    assert table.find_name("smiles") == [name]
+    cells = [cells for _, _, cells in table.rows(["smiles", name, "NR-A"])]
+    assert cells == [[row["smiles"], row["name"], row["NR-A"]] for row in ROWS]
+    store = get_store(options(path, target_columns="NR-A"))
+    assert store.target[:, 0].tolist() == list(range(1, 11))
+    assert store.manifest["dataset"] == "table"
+
+
+@pytest.mark.parametrize("ending", [".smi", ".SMI.gz"])
+def test_a_file_of_smiles(tmp_path, ending):
+    text = "Smiles Name\nCCF \xe9thyl fluoride\n\n  C\tmethane \r\nCCO\n"
+    path = tmp_path / f"few{ending}"
+    data = text.encode("latin-1")
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    table = open_table(path)
+    assert table.header == ["smiles", "name"] and table.count() == 3
+    assert list(table.rows(["name", "smiles"])) == [
+        (0, 2, ["éthyl fluoride", "CCF"]),
+        (1, 4, ["methane", "C"]),
+        (2, 5, ["", "CCO"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, rows",
+    [
+        (
+            "C\n\nsmiles x\nsmiles;y z\n",  # only the first line is a heading
+            [(0, 1, ["C", ""]), (1, 3, ["smiles", "x"]), (2, 4, ["smiles;y", "z"])],
+        ),
+        (
+            "smiles\tname\n\tethyl  fluoride\n  C methane\n\t \n\tsmiles\n",
+            [
+                (0, 2, ["", "ethyl  fluoride"]),
+                (1, 3, ["C", "methane"]),
+                (2, 5, ["", "smiles"]),
+            ],
+        ),
+    ],
+)
+def test_headings_and_names_without_a_smiles(tmp_path, text, rows):
+    path = tmp_path / "few.smi"
+    path.write_text(text)
+    assert list(open_table(path).rows(["smiles", "name"])) == rows
+
+
+def test_standard_input_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DatasetError, match="-: standard input is not read; save"):
+        open_table(Path("-"))
+
+
+def test_a_byte_order_mark_is_not_part_of_a_title(tmp_path):
+    path = tmp_path / "table.sdf"
+    path.write_text(sdf_record(ROWS[2]), encoding="utf-8-sig")
+    ((_, _, cells),) = open_table(path).rows(["title"])
+    assert cells == [ROWS[2]["name"]]
+
+
+@pytest.mark.parametrize("name", ["few.smi", "few.sdf"])
+def test_text_of_other_encodings_is_refused(tmp_path, name):
+    path = tmp_path / name
+    path.write_text("CCO\n$$$$\n", encoding="utf-16")
+    with pytest.raises(DatasetError, match="line 1 is not UTF-8 text"):
+        open_table(path)
+
+
+@pytest.mark.parametrize("heading", ["SMILES,y", "smiles;y"])
+def test_a_csv_with_the_name_of_a_smi(tmp_path, heading):
+    (tmp_path / "few.smi").write_text(f"{heading}\nCCO,1\n")
+    with pytest.raises(DatasetError, match=f"heading '{heading}'; save it with commas"):
+        open_table(tmp_path / "few.smi")
+
+
+def test_an_sdf_in_the_old_encoding_of_windows(tmp_path):
+    """The format states none; µ and ° are frequent in units."""
+    record = sdf_record(ROWS[2]).replace("1.5", "5 µM – 20 °C") + sdf_record(ROWS[3])
+    path, out = tmp_path / "table.sdf", tmp_path / "out.sdf"
+    predictions = tmp_path / "predictions.csv"
+    predictions.write_text('smiles,title,NR-A,SR-C,y\nC,a,3,"",1\nC,b,4,"",2\n')
+    for encoding in ("cp1252", "utf-8"):
+        path.write_bytes(record.encode(encoding))
+        table = open_table(path)
+        cells = [cells for _, _, cells in table.rows(["SR-C"])]
+        assert cells == [["5 µM – 20 °C"], ["1.5"]]
+        write_table(predictions, out, table, "smiles", ["y"], 0, 2)
+        assert "5 µM – 20 °C" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "asked, expected",
+    [
+        ("NR-*", ["NR-A", "NR-B"]),
+        ("all", ["NR-A", "NR-B", "SR-C"]),
+        ("SR-C,NR-?", ["SR-C", "NR-A", "NR-B"]),
+        ("NR-B,NR-*", ["NR-B", "NR-A"]),
+    ],
+)
+def test_targets_by_pattern(tmp_path, asked, expected):
+    path = tmp_path / "table.csv"
+    lines = [",".join(ROWS[0]), *(",".join(row.values()) for row in ROWS[::-1])]
+    path.write_text("\n".join(lines) + "\n")
+    store = get_store(options(path, target_columns=asked))
+    assert store.targets.names == expected
+
+
+@pytest.mark.parametrize(
+    "index", ["", "Unnamed: 0", "index", "__index_level_0__", "number", "count"]
+)
+def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
+    path = tmp_path / "table.csv"
+    first = {"count": 1, "number": 0}.get(index, 7)
+    rows = [f"{first + n},{'C' * n}O,{n % 3},{9 - n}\n" for n in range(9)]
+    path.write_text(f"{index},smiles,a,b\n" + "".join(rows))
+    store = get_store(options(path, target_columns="all"))
+    assert store.targets.names == ["a", "b"]
+    (text,) = caplog.messages
+    assert f"all leaves out {index!r}, which only numbers the rows" in text
+    path.write_text("n,smiles\n" + "".join(f"{n},C\n" for n in range(9)))
+    with pytest.raises(DatasetError, match="no column of numbers but 'n', which only"):
+        get_store(options(path, target_columns="all"))
+
+
+def test_a_pipe_is_not_opened(tmp_path):
+    path = tmp_path / "folder/0.parquet"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    for name in (path, path.parent):
+        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+            open_table(name)
+
+
+class TestSdf:
+    def test_unreadable_record(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        records = [sdf_record(row) for row in ROWS]
+        message = "row 3 .*column 'smiles': RDKit cannot read the mol block"
+        for record in (sdf_record(ROWS[3], BROKEN), "$$$$\n"):
+            path.write_text("".join([*records[:3], record, *records[4:]]))
+            with pytest.raises(DatasetError, match=message):
+                get_store(options(path, target_columns="NR-A"))
+            store = get_store(options(path, target_columns="NR-A", skip_invalid=True))
+            assert len(store) == 9 and 4 not in store.target
+
+    def test_stereo_and_charges(self, tmp_path):
+        smiles = ["C[C@H](N)C(=O)[O-].[Na+]", r"C/C=C\C(F)Cl", "c1ccccc1[N+](=O)[O-]"]
+        path = tmp_path / "table.sdf"
+        path.write_text("".join(sdf_record({"smiles": s, "name": "x"}) for s in smiles))
+        found = [cells[0] for _, _, cells in open_table(path).rows(["smiles"])]
+        assert found == [Chem.CanonSmiles(text) for text in smiles]
+
+    def test_items_called_as_a_made_column(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+        items = [("Title", "a"), ("SMILES", "OCC"), ("SMILES_2", "b"), ("dose <mg>", 5)]
+        text = "".join(f">  <{name}>\n{value}\n\n" for name, value in items)
+        path.write_text(f"{block}{text}$$$$\n")
+        table = open_table(path)
+        assert table.header == ["smiles", "Title", "SMILES_3", "SMILES_2", "dose <mg>"]
+        cells = [row for _, _, row in table.rows(table.header)]
+        assert cells == [["CCO", "a", "OCC", "b", "5"]]
+        path.write_text(f"mine{block}{text}$$$$\n")
+        table = open_table(path)
+        assert table.header[:4] == ["smiles", "title", "Title_2", "SMILES_3"]
+        assert next(table.rows(["title", "Title_2"]))[2] == ["mine", "a"]
+
+    def test_items_by_the_number_of_a_field(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        block = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
+        path.write_text(f"{block}>  DT12 FROM STOCK\n7\n\n> 25 <logp>\n1\n\n$$$$\n")
+        table = open_table(path)
+        assert table.header == ["smiles", "DT12", "logp"]
+        assert next(table.rows(table.header))[2] == ["CCO", "7", "1"]
+
+    def test_two_items_of_one_name(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        record = sdf_record(ROWS[0])
+        item = ">  <logp>\n{}\n\n"
+        same, other = (f"{item.format('1.0')}{item.format(v)}" for v in ("1.0", "99"))
+        both = [record.replace("$$$$", f"{text}$$$$") for text in (same, other)]
+        path.write_text(record + both[0] + both[1])
+        found = [cells[0] for *_, cells in open_table(path).rows(["logp"])]
+        assert found == ["", "1.0", "1.0 99"]  # which is no number
+
+    def test_cut_off(self, tmp_path):
+        path = tmp_path / "table.sdf"
+        path.write_text("".join(map(sdf_record, ROWS))[:-20])
+        with pytest.raises(DatasetError, match=r"does not end \(\$\$\$\$ is missing\)"):
+            open_table(path)
+
+
+class TestWriting:
+    """The finished CSV of predictions in another format."""
+
+    @pytest.fixture
+    def written(self, path, tmp_path):
+        table = open_table(path)
+        source = tmp_path / "part.csv"
+        with open(source, "w", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow([*table.header, "y", "y_class", "reason"])
+            for row, _, cells in table.rows(table.header):
+                new = ["", "", "bad"] if row == 2 else [f"{row}.5", "active", ""]
+                writer.writerow([*cells, *new])
+
+        def write(suffix):
+            output = tmp_path / f"out{suffix}"
+            write_table(source, output, table, "smiles", {"y"}, 0, len(ROWS))
+            return output
+
+        return write
+
+    @pytest.mark.parametrize("suffix", [".tsv", ".sdf", ".parquet"])
+    def test_reads_as_what_was_written(self, written, suffix, path):
+        table = open_table(written(suffix))
+        columns = ["smiles", "y", "y_class", "reason"]
+        cells = [cells for _, _, cells in table.rows(columns)]
+        assert [row[0] for row in cells] == [row["smiles"] for row in ROWS]
+        assert cells[1][1:] == ["1.5", "active", ""] and cells[2][1:] == ["", "", "bad"]
+        column = "title" if suffix == ".sdf" or ".sdf" in path.name else "name"
+        assert [c for _, _, (c,) in table.rows([column])] == [r["name"] for r in ROWS]
+
+    def test_parquet_has_numbers(self, written):
+        frame = pandas.read_parquet(written(".parquet"))
+        assert frame["y"].dtype == float and np.isnan(frame["y"][2])
+
+    def test_sdf_keeps_its_records(self, written, path):
+        if path.suffix != ".sdf":
+            pytest.skip("of an SDF only")
+        before = path.read_text().split("$$$$\n")
+        after = written(".sdf").read_text().split("$$$$\n")
+        both = zip(before, after, strict=True)
+        assert all(new.startswith(old.rstrip("\n")) for old, new in both)
+
+    @pytest.mark.parametrize(
+        "atoms, placed", [(300, True), (301, False), (5000, False)]
+    )
+    def test_large_molecules_have_no_places(self, atoms, placed):
+        mol = Chem.MolFromMolBlock(drawn_block("C" * atoms, ""))
+        assert mol.GetNumAtoms() == atoms
+        assert mol.GetConformer().GetPositions().any() == placed
+
+    def test_texts_that_end_a_record(self, tmp_path):
+        path, source = tmp_path / "table.csv", tmp_path / "part.csv"
+        cells = [["a", "CCO", "$$$$ much"], ["$$$$", "CCC", "$$$$"], ["b", "C", "x\0y"]]
+        for name in (path, source):
+            with open(name, "w", newline="") as file:
+                csv.writer(file).writerows([["name", "smiles", "price"], *cells])
+        output = tmp_path / "out.sdf"
+        write_table(source, output, open_table(path), "smiles", set(), 0, 3)
+        assert len(Chem.SDMolSupplier(str(output))) == 3
+        table = open_table(output)
+        read = [found for *_, found in table.rows(["title", "smiles", "price"])]
+        assert read[:2] == cells[:2] and read[2][2] == "x\u2400y"
+
+    def test_a_name_of_two_lines_and_a_long_cell(self, tmp_path):
+        """The cell is longer than those that Python's reader takes by default."""
+        source, path = tmp_path / "part.csv", tmp_path / "table.sdf"
+        path.write_text("".join(map(sdf_record, ROWS[:2])))
+        table = open_table(path)
+        long = "x" * 200_000
+        with open(source, "w", newline="") as file:
+            rows = ([*cells, long] for _, _, cells in table.rows(table.header))
+            csv.writer(file).writerows([[*table.header, "IC50\n(nM)"], *rows])
+        output = tmp_path / "out.sdf"
+        write_table(source, output, table, "smiles", set(), 0, 2)
+        read = [mol.GetPropsAsDict() for mol in Chem.SDMolSupplier(str(output))]
+        assert [values["IC50 (nM)"] for values in read] == [long, long]
+        columns = open_table(output)
+        assert [c for _, _, (c,) in columns.rows(["IC50 (nM)"])] == [long, long]

@@ -1,0 +1,123 @@
+"""Graphs of SMILES, and scaffolds."""
+
+import sys
+
+import numpy as np
+import pytest
+from rdkit import Chem
+
+from cython_ext import read_molecule
+from graphormer_plugin.data import smiles as smiles_module
+from graphormer_plugin.data.datasets.nci import nci_file
+from graphormer_plugin.data.smiles import (
+    feature_dims,
+    graph_atom_by_atom,
+    graph_of_mol,
+    mol_of_any_smiles,
+    murcko_scaffold,
+    parse_smiles,
+)
+
+# What RDKit's binary form writes in ways of its own.
+UNUSUAL = (
+    r"[13CH4], [2H]C([2H])O, [CH3], [CH2], [O][O], *C, [*:3]C, [CH3:5]C, "
+    r"[CH3:500]C, C* |$_AP1;$|, [Na]->O, [Fe+2], [U+6], [C-]#[O+], "
+    r"F[P-](F)(F)(F)(F)F, FS(F)(F)(F)(F)F, C/C=C\C, F/C=C/F, CC=CC |w:1.0|, "
+    r"N[C@H](C)O, F[Pt@SP1](Cl)(Br)I, C[As@TB1](F)(Cl)(Br)N, O=[Os](=O)(=O)=O, "
+    r"[Co@OH1](F)(Cl)(Br)(I)(C)N, c1ccc2ccccc2c1, C[Si]1(C)CCCC1, [nH]1cccc1, "
+    r"C1CC2CCC1CC2, [H][H], [H+]"
+).split(", ")
+UNUSUAL += ["C" * 255, "C" * 256, "C1CCCCC1" * 50, "C/C=C/" * 90]
+# A bond whose kind of stereo OGB's list lacks.
+ATROPISOMER = (
+    "Cc1cccc(F)c1-c1c(C)cccc1Cl |(-1,1,;-1,0,;-2,-1,;-1,-2,;0,-2,;1,-1,;2,-1,;0,0,;"
+    "0,1,;1,2,;2,2,;1,3,;0,4,;-1,3,;-1,2,;-2,2,),wU:7.7|"
+)
+
+SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
+
+
+@pytest.fixture
+def ogb_smiles2graph(monkeypatch):
+    monkeypatch.setitem(sys.modules, "outdated", None)  # it would call a server
+    from ogb.utils import smiles2graph
+
+    return smiles2graph
+
+
+class TestFeatures:
+    def test_equal_to_ogb(self, ogb_smiles2graph):
+        lines = nci_file().read_text().splitlines()
+        strings = SMILES + [line.split()[0] for line in lines[:300]]
+        for string in strings:
+            graph, expected = parse_smiles(string), ogb_smiles2graph(string)
+            assert np.array_equal(graph.x, expected["node_feat"]), string
+            assert np.array_equal(graph.edge_index, expected["edge_index"]), string
+            assert np.array_equal(graph.edge_attr, expected["edge_feat"]), string
+
+    def test_equal_to_atom_by_atom(self):
+        lines = nci_file().read_text().splitlines()
+        strings = [line.split()[0] for line in lines[::10]]
+        for string in [*SMILES, *UNUSUAL, *strings]:
+            try:
+                mol = mol_of_any_smiles(string)
+            except ValueError:
+                continue
+            self.check(mol)
+        mol = Chem.AddHs(mol_of_any_smiles("OC(=O)CN"))
+        self.check(Chem.RenumberAtoms(mol, list(range(mol.GetNumAtoms()))[::-1]))
+        self.check(Chem.MolFromSmiles(""))
+
+    @staticmethod
+    def check(mol):
+        expected, found = graph_atom_by_atom(mol), graph_of_mol(mol)
+        for one, other in zip(expected[:3], found[:3], strict=True):
+            assert one.dtype == other.dtype, Chem.MolToSmiles(mol)
+            assert one.tolist() == other.tolist(), Chem.MolToSmiles(mol)
+
+    def test_one_call(self, monkeypatch):
+        monkeypatch.delattr(smiles_module, "graph_atom_by_atom")
+        for string in SMILES:
+            parse_smiles(string)
+
+    def test_falls_back(self):
+        """Queries, residues and rings of another kind are read atom by atom."""
+        plain = mol_of_any_smiles("CC1CCN1")
+        query = Chem.AdjustQueryProperties(plain)
+        residue = Chem.MolFromSequence("G")
+        rings = Chem.Mol(plain)
+        rings.ClearComputedProps()
+        rings.UpdatePropertyCache()
+        Chem.FastFindRings(rings)
+        codes = smiles_module._ogb_codes()
+        for mol in (query, residue, rings):
+            assert read_molecule(mol.ToBinary(0), *codes) is None
+            self.check(mol)
+
+    def test_unknown_stereo(self):
+        mol = mol_of_any_smiles(ATROPISOMER)
+        assert {str(bond.GetStereo()) for bond in mol.GetBonds()} > {"STEREONONE"}
+        with pytest.raises(ValueError, match="STEREOATROP"):
+            graph_of_mol(mol)
+
+    def test_one_atom(self):
+        graph = parse_smiles("C")
+        assert graph.x.shape == (1, 9)
+        assert graph.edge_index.shape == (2, 0) and graph.edge_attr.shape == (0, 3)
+
+    def test_dims(self):
+        nodes, bonds = feature_dims()
+        assert nodes == [119, 5, 12, 12, 10, 6, 6, 2, 2] and bonds == [5, 6, 2]
+
+
+def test_scaffolds():
+    from rdkit.Chem.Scaffolds import MurckoScaffold
+
+    for line in nci_file().read_text().splitlines()[:300]:
+        mol = Chem.MolFromSmiles(line.split()[0])
+        assert murcko_scaffold(mol) == MurckoScaffold.MurckoScaffoldSmiles(
+            mol=mol, includeChirality=True
+        )
+    mol = Chem.MolFromSmiles("CC(=O)Oc1ccccc1CC1CC1")
+    assert murcko_scaffold(mol) == "c1ccc(CC2CC2)cc1"
+    assert murcko_scaffold(Chem.MolFromSmiles("CCO")) == ""
