@@ -35,6 +35,7 @@ def table_task(tmp_path, lines, columns, name="a", **options):
             data_root=str(tmp_path / "data"),
             target_columns=columns,
             prepare_workers=1,
+            seed=1,
             **options,
         )
     )
