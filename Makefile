@@ -17,7 +17,7 @@ PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests, but those that train for long: four minutes on two cores'
+	@echo 'make test        the tests, but those that train for long: three minutes on two cores'
 	@echo 'make test-quick  without what trains, reads or writes much: a minute'
 	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them'
 	@echo 'make coverage    all tests, and the lines that they do not reach'
