@@ -77,6 +77,8 @@ def report(
         if model != HEAD
     }
     given = {**given_settings(settings), **options, **versions()}
+    if experiment.start is not None:
+        given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"
     lines += [
         "<h2>Predict other molecules</h2>",
         f"<p><code>graphormer-predict {text(shlex.quote(settings.folder))} new.csv "

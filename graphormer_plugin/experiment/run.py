@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import CSV
-from graphormer_plugin.data.files import atomic_write, file_lock, file_sha256
+from graphormer_plugin.data.files import atomic_write, file_lock
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
@@ -99,6 +99,8 @@ def run_experiment(
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
         say(f"split {split_text(settings, splits)}")
+        if start is not None:
+            say(f"start {start.name}, sha256 {start.sha256}")
         warnings = warnings_of(table, splits, settings) + experiment.warnings()
         for text in warnings:
             warn(text)
@@ -130,8 +132,8 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     identity = {name: x for name, x in vars(settings).items() if name not in PLACES}
     identity["ratios"] = settings.shares
     identity["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
-    if start is not None and start.path.exists():
-        identity["start_sha256"] = file_sha256(start.path)
+    if start is not None:
+        identity["start_sha256"] = start.sha256
     return identity
 
 

@@ -42,17 +42,18 @@ def find_start(settings: Settings) -> Start | None:
             )
         return None
     path, published = home_path(name), None
-    if path.exists() or path.suffix == ".pt":
+    is_path = os.sep in name or path.suffix == ".pt" or path.exists()
+    if is_path and name not in {*packaged_models(), *PUBLISHED}:
         path = path.resolve()
         pretrained = read_pretrained(path)
         flags = {"finetune_from_model": str(path)}
     else:
         pretrained = load_pretrained(name)
         flags = {"pretrained_model_name": name}
-        path = Path(os.path.abspath(pretrained.path))  # of a link, not of its target
-        if path not in packaged_models().values():
+        if name not in packaged_models():
             # fairseq-train has the data root of the experiment, and looks elsewhere.
-            flags["pretrained_dir"] = str(path.parent)
+            # The folder of a link, not of its target.
+            flags["pretrained_dir"] = os.path.dirname(os.path.abspath(pretrained.path))
         if pretrained.progress is None:
             published = PUBLISHED[name]
     options = pretrained.options

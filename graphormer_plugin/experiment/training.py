@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
@@ -52,6 +53,16 @@ class Start:
     arch: str
     layers: int
     published: Published | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the packaged or published model, else the path."""
+        return self.options.get("pretrained_model_name") or str(self.path)
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """Of the file."""
+        return file_sha256(self.path)
 
 
 def table_flags(

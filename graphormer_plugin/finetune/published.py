@@ -78,11 +78,11 @@ def load_pretrained(
 ) -> Pretrained:
     """Weights and vocabularies of a published model, or of a user's, by name.
 
-    Looks for ``NAME.pt``, or the authors' name of the file, in ``folder``, in
-    ``$GRAPHORMER_PRETRAINED_DIR``, in ``pretrained`` below the data root, and among the
-    models that come with the package; else downloads a model of `PUBLISHED`. The file is a
-    checkpoint of this package or, for a model of `PUBLISHED`, of its authors' code. Both
-    are read as data; nothing in a file is executed.
+    The name of a model that comes with the package means that model. Else looks for
+    ``NAME.pt``, or the authors' name of the file, in ``folder``, in
+    ``$GRAPHORMER_PRETRAINED_DIR`` and in ``pretrained`` below the data root, or downloads a
+    model of `PUBLISHED`. The file is a checkpoint of this package or, for a model of
+    `PUBLISHED`, of its authors' code. Both are read as data; nothing in a file is executed.
 
     Raises:
         ValueError: unknown name, a failed download, or a bad file.
@@ -108,12 +108,14 @@ def find_file(
     name: str, folder: str | None = None, data_root: str | None = None
 ) -> Path | None:
     """The file of a model; None if no folder has it."""
+    if name in packaged_models():
+        return packaged_models()[name]
     files = [f"{name}.pt", *([PUBLISHED[name].file] if name in PUBLISHED else [])]
     for place in folders(folder, data_root):
         for file in files:
             if (place / file).is_file():
                 return place / file
-    return packaged_models().get(name)
+    return None
 
 
 def download(

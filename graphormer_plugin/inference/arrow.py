@@ -12,6 +12,7 @@ import pandas
 
 from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.inference.checkpoint import packaged_models
 from graphormer_plugin.inference.loading import BESIDE, load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun
@@ -58,7 +59,7 @@ class TablePredictor:
         # A worker may run in another folder.
         for name in ("checkpoint", "head", "user_data_dir"):
             value = getattr(self, name)
-            if value not in (None, BESIDE):
+            if value not in (None, BESIDE, *packaged_models()):
                 place = os.path.abspath(value) if os.path.exists(value) else str(value)
                 object.__setattr__(self, name, place)
 

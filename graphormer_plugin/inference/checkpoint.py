@@ -114,10 +114,9 @@ def packaged_models() -> dict[str, Path]:
 
 
 def checkpoint_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
-    """The path, or the file of the package's model of that name if there is no such file."""
-    if os.path.exists(path):
-        return path
-    return packaged_models().get(os.fspath(path), path)
+    """The file of the package's model of that name, be there a file of that name in the
+    current folder (``./NAME`` or a `Path` means that file); else the path."""
+    return packaged_models().get(path, path) if isinstance(path, str) else path
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
@@ -126,8 +125,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     Tensors stay on disk until they are used.
 
     Args:
-        path: the file; or the name of a model that comes with the package, where there
-            is no such file.
+        path: the file, or the name of a model that comes with the package; see
+            `checkpoint_path`.
 
     Raises:
         OSError: there is no such file.

@@ -90,11 +90,12 @@ def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
     Raises:
         OSError, ValueError: see `read_folder`; or a folder is not the only model.
     """
-    if not any(Path(name).is_dir() for name in names):
-        return ModelFolder([Path(checkpoint_path(name)) for name in names])
-    if len(names) > 1:
+    paths = [Path(checkpoint_path(name)) for name in names]
+    if not any(path.is_dir() for path in paths):
+        return ModelFolder(paths)
+    if len(paths) > 1:
         raise ValueError("a folder is an ensemble; name no other model beside it")
-    return read_folder(names[0])
+    return read_folder(paths[0])
 
 
 def write_folder(

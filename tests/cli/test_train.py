@@ -300,10 +300,10 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
         starts, "packaged_models", lambda: {"small": path, "tiny": path}
     )
     start = find()
-    # Beside a user's own of that name, which fairseq-train would not find by itself:
-    assert start.options["pretrained_model_name"] == "small"
+    assert start.options["pretrained_model_name"] == start.name == "small"
     assert "pretrained_dir" not in start.options
-    own = find(dataclasses.replace(pretrained, path="models/small.pt"))
+    # A user's own, which fairseq-train would not find by itself:
+    own = find(dataclasses.replace(pretrained, path="models/mine.pt"), start="mine")
     assert own.options["pretrained_dir"] == os.path.abspath("models")
     assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
     with pytest.raises(DatasetError, match="--arch gcn: the start small is a grpe_tin"):

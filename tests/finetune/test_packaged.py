@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pytest
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import spearmanr
@@ -11,9 +12,13 @@ from scipy.stats import spearmanr
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.compat.command_line import check_paths
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.inference.arrow import TablePredictor
 from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint
+from graphormer_plugin.inference.model_folder import models_named
 
 PACKAGED = "grpe_small_descriptors"
 
@@ -58,6 +63,31 @@ def test_hub_and_heads_take_the_name():
         )[0, 1]
         > 0.9
     )
+
+
+def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
+    """A planted file or folder in the current folder does not take the model's place."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
+    Path("pretrained").mkdir()
+    Path("pretrained", f"{PACKAGED}.pt").touch()
+    for make in (Path.touch, lambda path: path.unlink() or path.mkdir()):
+        make(Path(PACKAGED))
+        start = find_start(Settings("a.csv", "out"))
+        named = find_start(Settings("a.csv", "out", start=PACKAGED))
+        assert start == named and start.name == PACKAGED
+        assert start.path == packaged_models()[PACKAGED]
+        assert models_named([PACKAGED]).checkpoints == [start.path]
+        assert read_checkpoint(PACKAGED).arch == "grpe_small"
+        assert TablePredictor(PACKAGED).checkpoint == PACKAGED
+        assert TablePredictor(f"./{PACKAGED}").checkpoint == str(tmp_path / PACKAGED)
+        for name in (f"./{PACKAGED}", Path(PACKAGED)):
+            with pytest.raises((OSError, ValueError), match="cut off|folder"):
+                hub.load(name)
+        with pytest.raises((OSError, ValueError), match="cut off|folder"):
+            find_start(Settings("a.csv", "out", start=f"./{PACKAGED}"))
+    with pytest.raises(OSError, match="no such file"):
+        find_start(Settings("a.csv", "out", start="./none"))
 
 
 def test_holds_no_path_of_a_machine():

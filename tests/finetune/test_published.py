@@ -128,7 +128,7 @@ def test_unknown_name(places):
 
 
 def test_a_model_of_the_package(places, tmp_path, monkeypatch):
-    """Loads by its name; a file of the user with that name comes first."""
+    """Loads by its name, be there a file of that name where others are looked for."""
     folder = tmp_path / "package"
     folder.mkdir()
     monkeypatch.setattr(checkpoint, "PACKAGED", folder)
@@ -143,4 +143,4 @@ def test_a_model_of_the_package(places, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="known names are tiny_start, pcqm4mv1"):
         load_pretrained("pcqm4mv3")
     (places[2] / "tiny_start.pt").touch()
-    assert find_file("tiny_start") == places[2] / "tiny_start.pt"
+    assert find_file("tiny_start", str(places[2])) == folder / "tiny_start.pt"
