@@ -90,7 +90,7 @@ def say(text: str) -> None:
     lines are lost.
     """
     try:
-        print(text, flush=True)
+        print(printable(text), flush=True)
     except OSError as error:
         lose("stdout")
         warn(f"standard output cannot be written, its lines are lost: {error.strerror}")
@@ -104,9 +104,17 @@ def warn(text: str) -> None:
 def complain(text: str) -> None:
     """Write a line to standard error, if it can be written."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
     except OSError:
         lose("stderr")
+
+
+def printable(text: str) -> str:
+    """Text whose control characters, which may be commands to a terminal, are escaped."""
+    return "".join(
+        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1]
+        for char in text
+    )
 
 
 def lose(name: str) -> None:

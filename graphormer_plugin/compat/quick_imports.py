@@ -9,6 +9,7 @@ meanwhile: it would search the same new modules again and again.
 import contextlib
 import gc
 import importlib
+import logging
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -49,14 +50,19 @@ def deferred_modules() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quick_imports() -> Iterator[None]:
-    """Imports fairseq quickly, then runs its body."""
+    """Imports fairseq quickly, then runs its body; neither changes what the program logs,
+    though fairseq's tasks give the root logger a level and a handler."""
     enabled, first = gc.isenabled(), "torch" not in sys.modules
+    root = logging.getLogger()
+    level, handlers = root.level, [*root.handlers]
     gc.disable()
     try:
         with deferred_modules():
             import fairseq  # noqa: F401
         yield
     finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
         if first:  # there are hardly any objects but modules, which stay for ever
             gc.freeze()
         if enabled:

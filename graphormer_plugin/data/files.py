@@ -6,19 +6,25 @@ import fcntl
 import glob
 import hashlib
 import http.client
+import io
 import logging
 import os
 import shutil
 import socket
+import stat
 import urllib.request
-from collections.abc import Callable, Iterator
+import zipfile
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 
 # What a file system without locks answers, such as Lustre without `-o flock`.
-NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
+NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
@@ -128,6 +134,7 @@ def lock(file: IO[Any], wait: bool = False) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         if error.errno not in NO_LOCKS:
+            error.filename = file.name
             raise
         logger.warning(
             "cannot lock %s: %s; let one process at a time write there",
@@ -201,17 +208,66 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     return True
 
 
+def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a regular file; reading a pipe or a device may never end.
+
+    Raises:
+        OSError: There is no such file, or it is of another kind; the message names it.
+    """
+    file = open(path, "rb", opener=lambda name, how: os.open(name, how | os.O_NONBLOCK))
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return file
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Text of a regular file in UTF-8, see `open_to_read`."""
+    with open_to_read(path) as file:
+        return file.read().decode()
+
+
+def read_arrays(
+    path: str | os.PathLike[str],
+    names: Collection[str] | None = None,
+    kind: str = "file of arrays",
+) -> dict[str, NDArray]:
+    """Arrays of an ``.npz`` file by name; runs no code, and compares checksums.
+
+    Args:
+        path: Of the file.
+        names: Of the arrays that are read; None: of all.
+        kind: Of the file, for messages.
+
+    Raises:
+        OSError: See `open_to_read`.
+        ValueError: It is damaged; names the file.
+    """
+    with open_to_read(path) as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                arrays = {}
+                every = [entry.removesuffix(".npy") for entry in archive.namelist()]
+                for name in every if names is None else names:
+                    entry = io.BytesIO(archive.read(f"{name}.npy"))
+                    arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
+                return arrays
+        except Exception as error:  # whatever a missing or wrong part causes
+            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            raise ValueError(f"{path} is not a {kind}, or damaged: {reason}") from None
+
+
 def file_sha256(path: str | os.PathLike[str]) -> str:
     """sha256 of a file's content, in hexadecimal."""
-    with open(path, "rb") as file:
+    with open_to_read(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def stamp(stat: os.stat_result) -> list[int]:
+def stamp(state: os.stat_result) -> list[int]:
     """Identity of a file and its state: inode, size, and the times of modification and of
     status change. No program can set the last time, so an equal stamp means equal content.
     """
-    return [stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns]
+    return [state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns]
 
 
 def home_path(path: str | os.PathLike[str]) -> Path:

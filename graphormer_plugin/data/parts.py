@@ -3,17 +3,13 @@
 import hashlib
 import itertools
 import shutil
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write
-
-# Raised for a missing or damaged part, which is made again.
-_UNREADABLE = (OSError, EOFError, ValueError, KeyError, TypeError, zipfile.BadZipFile)
+from graphormer_plugin.data.files import atomic_write, read_arrays
 
 
 class SavedParts:
@@ -39,9 +35,8 @@ class SavedParts:
         """Yields the arrays of each part in order, up to the first missing part."""
         for number in itertools.count():
             try:
-                with np.load(self._path(kind, number), allow_pickle=False) as arrays:
-                    part = dict(arrays)
-            except _UNREADABLE:
+                part = read_arrays(self._path(kind, number))
+            except (OSError, ValueError):  # missing or damaged; it is made again
                 return
             yield part
 

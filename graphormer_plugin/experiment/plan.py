@@ -335,6 +335,7 @@ class Experiment:
         arrays = kept_arrays(
             self.folder / "data/features.npz",
             lambda: {b: raw_features(b, None, self.molecules) for b in blocks},
+            {block: (len(self.molecules), None) for block in blocks},
         )
         return arrays | (
             {"extra": self.table.extra} if self.settings.extra_columns else {}

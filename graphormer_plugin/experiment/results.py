@@ -1,16 +1,16 @@
 """Predictions and metrics of an experiment, as files."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
-from zipfile import BadZipFile
 
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, read_arrays
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import scores
@@ -204,24 +204,39 @@ def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
 
 
 def kept_arrays(
-    path: Path, compute: Callable[[], Mapping[str, np.ndarray | None]]
+    path: Path,
+    compute: Callable[[], Mapping[str, np.ndarray | None]],
+    shapes: Mapping[str, tuple[int | None, ...]],
+    optional: Collection[str] = (),
 ) -> dict[str, np.ndarray]:
     """Arrays of an ``.npz`` file, which is computed and written if it is missing, at once
     and whole. An experiment goes on by this.
 
+    Args:
+        path: Of the file.
+        compute: Makes the arrays by name; None is left out.
+        shapes: Shape of each array, which has numbers; None is any size.
+        optional: Names of arrays that may be missing.
+
     Raises:
-        DatasetError: The file is damaged, as by a copy that was cut off.
+        DatasetError: The file is damaged, as by a copy that was cut off, or has other
+            arrays.
     """
     if not path.exists():
         arrays = {name: x for name, x in compute().items() if x is not None}
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             np.savez(file, **arrays)
-    try:
-        with np.load(path) as file:
-            return dict(file)
-    except (BadZipFile, ValueError, EOFError):
-        raise DatasetError(f"{path} is damaged; remove it, and run again") from None
+    with contextlib.suppress(ValueError):  # damaged
+        arrays = read_arrays(path)
+        if {*shapes} - {*optional} <= {*arrays} <= {*shapes} and all(
+            x.dtype.kind in "fiu"
+            and len(x.shape) == len(shapes[name])
+            and all(n in (None, size) for n, size in zip(shapes[name], x.shape))
+            for name, x in arrays.items()
+        ):
+            return arrays
+    raise DatasetError(f"{path} is damaged; remove it, and run again")
 
 
 def write_text(path: Path, text: str) -> None:

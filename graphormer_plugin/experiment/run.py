@@ -12,7 +12,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import CSV
-from graphormer_plugin.data.files import atomic_write, file_lock
+from graphormer_plugin.data.files import atomic_write, file_lock, read_text
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
@@ -113,7 +113,7 @@ def run_experiment(
             with bar as experiment.bar:
                 runs = do_runs(experiment)
             finish(experiment, runs, warnings)
-        say("\n" + (folder / SUMMARY_FILE).read_text(encoding="utf-8").rstrip())
+        say("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
             say(f"\n{folder / REPORT_FILE}")
 
@@ -121,7 +121,7 @@ def run_experiment(
 def is_finished(folder: Path) -> bool:
     """Whether an experiment is finished, and none of its files was removed."""
     try:
-        names = json.loads((folder / FINISHED_FILE).read_bytes())
+        names = json.loads(read_text(folder / FINISHED_FILE))
         return bool(names) and all((folder / name).exists() for name in names)
     except (OSError, ValueError, TypeError, RecursionError):  # missing or damaged
         return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, read_text
 from graphormer_plugin.data.options import TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
@@ -277,7 +277,7 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
     defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
     now = defaults | dict(identity)
     try:
-        before = defaults | json.loads(path.read_bytes())
+        before = defaults | json.loads(read_text(path))
     except (ValueError, TypeError, RecursionError):
         raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
     for name in before | now:

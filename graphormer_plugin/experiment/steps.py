@@ -1,6 +1,8 @@
 """Steps of an experiment. Each leaves a file, and makes only a file that is missing."""
 
 import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import numpy as np
 
@@ -67,7 +69,18 @@ def forest(experiment: Experiment, run: int) -> Prediction:
         return {"values": values}
 
     path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
-    return Prediction(**kept_arrays(path, fit))
+    return kept_prediction(experiment, path, fit)
+
+
+def kept_prediction(
+    experiment: Experiment,
+    path: Path,
+    compute: Callable[[], Mapping[str, np.ndarray | None]],
+) -> Prediction:
+    """Predictions for all molecules that a file keeps, see `kept_arrays`."""
+    shape = (len(experiment.table.labels), experiment.table.targets.num_outputs)
+    shapes = {"values": shape, "std": shape, "in_domain": shape[:1]}
+    return Prediction(**kept_arrays(path, compute, shapes, ("std", "in_domain")))
 
 
 def model_predictions(experiment: Experiment, member: Member) -> Prediction:
@@ -80,8 +93,9 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
     if not (save_dir / BEST).exists():  # a training that goes on may not write it again
         (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
-    arrays = kept_arrays(path, lambda: predict(experiment, member)._asdict())
-    return Prediction(**arrays)
+    return kept_prediction(
+        experiment, path, lambda: predict(experiment, member)._asdict()
+    )
 
 
 def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
@@ -116,6 +130,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     raw = kept_arrays(  # which all replicates share
         experiment.folder / "data/vectors.npz",
         lambda: {"vectors": load().to(experiment.device).embed(table.smiles)},
+        {"vectors": (len(table.smiles), None)},
     )
     raw |= experiment.features()
 

@@ -2,10 +2,8 @@
 
 import contextlib
 import hashlib
-import io
 import json
 import os
-import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, read_arrays
 
 META = "meta"
 Contents = tuple[dict[str, Any], dict[str, NDArray]]  # JSON values, and arrays by name
@@ -54,13 +52,8 @@ def reading(
         OSError: there is no such file.
         ValueError: it is damaged, of another kind, or of another checkpoint.
     """
+    arrays = read_arrays(path, kind=kind)
     try:
-        with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
-            arrays = {}
-            for name in archive.namelist():
-                entry = io.BytesIO(archive.read(name))  # which compares checksums
-                array = np.lib.format.read_array(entry, allow_pickle=False)
-                arrays[name.removesuffix(".npy")] = array
         meta = json.loads(str(arrays.pop(META)))
         if meta["version"] != version:
             raise ValueError(f"version {meta['version']}, expected {version}")

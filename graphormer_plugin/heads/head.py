@@ -243,7 +243,11 @@ class Head:
 def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> Head:
     """Read a head; for ``checkpoint`` and errors see `reading`."""
     with reading(path, "head", VERSION, checkpoint) as contents:
-        return _head_of(*contents)
+        head = _head_of(*contents)
+        # Arrays that do not fit each other fail here, with the name of the file.
+        raw = {**head.raw, "vectors": head.domain.vectors}
+        head.predict_features({name: values[:1] for name, values in raw.items()})
+        return head
 
 
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, read_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.prediction import SpreadScale
 from graphormer_plugin.inference.checkpoint import (
@@ -64,7 +64,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
             f"{folder} is a folder without {MODELS_FILE}; name a checkpoint in it"
         )
     with invalid_checkpoint_errors(path):
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_text(path))
         names, weights = content["models"], content.get("weights")
         inside = [PurePosixPath(name) for name in names]
         if not names or any(p.is_absolute() or ".." in p.parts for p in inside):

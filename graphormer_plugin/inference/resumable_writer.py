@@ -4,7 +4,6 @@ import io
 import itertools
 import json
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, lock
+from graphormer_plugin.data.files import atomic_write, lock, read_arrays, read_text
 from graphormer_plugin.data.store.column_file import npy_header
 from graphormer_plugin.data.tables.csv_lines import write_lines
 
@@ -89,7 +88,7 @@ class ResumableWriter:
                 f"{self.folder} belongs to an interrupted run; continue it with --resume, "
                 "or remove that folder to start again"
             )
-        if key_file.read_text() != key:
+        if read_text(key_file) != key:
             raise ValueError(
                 f"{self.folder} belongs to a run with other input, checkpoints or "
                 "options; give the same, or remove that folder to start again"
@@ -163,14 +162,10 @@ class ResumableWriter:
         return self.folder / f"{number:06d}.npz"
 
     def _read(self, number: int, name: str) -> np.ndarray:
-        path = self._block(number)
         try:
-            with np.load(path, allow_pickle=False) as content:
-                return content[name]
-        except (zipfile.BadZipFile, ValueError, KeyError):
-            raise ValueError(
-                f"{path} is damaged; remove {self.folder} to start again"
-            ) from None
+            return read_arrays(self._block(number), [name])[name]
+        except ValueError as error:
+            raise ValueError(f"{error}; remove {self.folder} to start again") from None
 
     def _join(self, path: Path, start: bytes, name: str) -> None:
         blocks: Iterator[np.ndarray] = map(

@@ -323,9 +323,19 @@ def test_damaged_heads(folder, capsys, changes, reason):
     assert "head.npz is not a head, or damaged: " in line and reason in line
 
 
-def test_an_array_of_another_shape_is_one_line(folder, capsys):
-    rewritten("member1/head.npz", dual=lambda dual: dual[:-1])
-    assert "mismatch" in error_of(capsys, "member1/checkpoint_best.pt")
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dual": lambda dual: dual[:-1]},
+        {"curve": lambda curve: curve[:, :-1]},
+        {"curve_at": lambda curve: curve[..., None]},
+        {"noise": lambda noise: np.append(noise, [1, 1])},
+    ],
+)
+def test_arrays_that_do_not_fit_are_one_line(folder, capsys, changes):
+    rewritten("member1/head.npz", **changes)
+    line = error_of(capsys, "member1/checkpoint_best.pt")
+    assert "head.npz is not a head, or damaged: ValueError" in line
 
 
 def test_files_of_another_kind(folder, capsys):

@@ -17,16 +17,17 @@ LATE = ("sklearn", "pandas", "networkx", "matplotlib", "scipy")
 @pytest.mark.long  # starts processes
 def test_commands_import_nothing_large_that_they_may_not_need():
     program = (
-        "import gc, sys, numpy, graphormer_plugin.cli.predict; "
+        "import gc, logging, sys, numpy, graphormer_plugin.cli.predict; "
         "from graphormer_plugin.heads.kernels import KERNELS, Reference; "
         "raw = numpy.eye(3, dtype=numpy.uint8); "  # what a head reads
         "[Reference(block, raw).compare(raw) for block in KERNELS]; "
-        f"print(*sorted({set(LATE)} & set(sys.modules)), gc.isenabled())"
+        f"print(*sorted({set(LATE)} & set(sys.modules)), gc.isenabled(), "
+        "logging.root.level == logging.WARNING, logging.root.handlers)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "True\n"
+    assert done.stdout == "True True []\n"
 
 
 def test_fairseq_calls_what_was_deferred():

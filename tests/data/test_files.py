@@ -3,10 +3,17 @@
 import errno
 import fcntl
 import multiprocessing
+import os
 
 import pytest
 
-from graphormer_plugin.data.files import atomic_write, file_lock
+from graphormer_plugin.data.files import (
+    atomic_write,
+    file_lock,
+    read_arrays,
+    read_text,
+)
+from graphormer_plugin.inference.model_folder import read_folder
 
 
 def test_has_the_usual_permissions(tmp_path):
@@ -98,9 +105,10 @@ def test_writers_do_not_take_each_other_for_leftovers(tmp_path):
     assert [*tmp_path.iterdir()] == [path] and path.read_bytes() == b"all"
 
 
-def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EINVAL])
+def test_a_file_system_without_locks(number, tmp_path, monkeypatch, caplog):
     def refuse(*_):
-        raise OSError(errno.ENOSYS, "Function not implemented")
+        raise OSError(number, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
     with atomic_write(tmp_path / "table.csv") as file:
@@ -111,3 +119,16 @@ def test_a_file_system_without_locks(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("fcntl.flock", lambda *_: open(tmp_path / "no" / "file"))
     with pytest.raises(FileNotFoundError), file_lock(tmp_path / "store"):
         pass
+
+
+def test_only_regular_files_are_read(tmp_path):
+    path = tmp_path / "models.json"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
+        read_text(path)
+    with pytest.raises(ValueError, match=f"{path} is damaged.* not a regular file"):
+        read_folder(tmp_path)
+    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
+        read_arrays(path)
+    with pytest.raises(OSError, match="Is a directory"):
+        read_text(tmp_path)

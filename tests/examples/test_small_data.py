@@ -224,7 +224,8 @@ def command(esol, monkeypatch):
         for number, (model, member) in enumerate(models):
             folder = Path(given.folder, Member(0, model, member).save_dir)
             values = {"values": number + np.arange(len(SMILES))[:, None] / 1000}
-            kept_arrays(folder / PREDICTIONS, values.copy)
+            shapes = {"values": (len(SMILES), 1)}
+            kept_arrays(folder / PREDICTIONS, values.copy, shapes)
         return subprocess.CompletedProcess(command, 0)
 
     monkeypatch.setattr(trials.subprocess, "run", run)

@@ -128,14 +128,28 @@ def test_each_run_is_calibrated_by_its_own_molecules(experiment, monkeypatch):
 
 def test_a_damaged_file_is_named(tmp_path):
     path = tmp_path / "data/features.npz"
+    shapes = {"a": (1000,), "none": (1000, None)}
+    arrays = {"a": np.arange(1000.0), "none": None}
     for _ in range(2):  # made, then read
-        found = kept_arrays(path, lambda: {"a": np.arange(1000.0), "none": None})
+        found = kept_arrays(path, lambda: arrays, shapes, ["none"])
         assert list(found) == ["a"] and np.array_equal(found["a"], np.arange(1000))
     whole = path.read_bytes()
     for size in (0, 10, len(whole) // 2):
         path.write_bytes(whole[:size])
         with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
-            kept_arrays(path, dict)
+            kept_arrays(path, dict, shapes)
+    for wrong in (
+        {},
+        {"b": np.arange(1000)},
+        {"a": np.arange(1000), "b": np.arange(1000)},
+        {"a": np.arange(1000), "none": np.arange(1000)},
+        {"a": np.arange(999)},
+        {"a": np.array(["x"] * 1000)},
+        {"a": np.array([{}] * 1000)},
+    ):
+        np.savez(path, **wrong)
+        with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
+            kept_arrays(path, dict, shapes, ["none"])
     for text in ("", '["a", "b', "[]", "{}", "3"):
         (tmp_path / running.FINISHED_FILE).write_text(text)
         assert not running.is_finished(tmp_path)

@@ -1,11 +1,14 @@
 """Settings of an experiment, and the folder that it claims."""
 
+import os
+
 import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.settings import (
     FINETUNE,
     SCRATCH,
+    SETTINGS_FILE,
     TRAININGS,
     Settings,
     claim,
@@ -97,3 +100,10 @@ def test_a_folder_that_cannot_be_claimed(tmp_path, damaged):
     (tmp_path / "settings.json").write_bytes(damaged)
     with pytest.raises(DatasetError, match="settings.json is damaged"):
         claim(tmp_path, SAME)
+
+
+def test_settings_that_are_a_pipe(tmp_path):
+    """Reading it would never end."""
+    os.mkfifo(tmp_path / SETTINGS_FILE)
+    with pytest.raises(OSError, match=f"not a regular file: '.*{SETTINGS_FILE}'"):
+        claim(tmp_path, {})

@@ -84,7 +84,7 @@ def test_a_damaged_block_is_one_line(tmp_path):
     content[content.index(b"1\n")] ^= 1  # in the table
     block.write_bytes(content)
     with pytest.raises(
-        ValueError, match=r"000000.npz is damaged; remove .*out.csv.parts"
+        ValueError, match=r"000000.npz is .* damaged: .*; remove .*out.csv.parts"
     ):
         writer(tmp_path, resume=True).finish()
 

@@ -26,6 +26,7 @@ from graphormer_plugin.data.files import (
     file_lock,
     file_sha256,
     is_read_only,
+    read_text,
 )
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.column_file import npy_header
@@ -167,7 +168,7 @@ def _valid_columns(
 ) -> dict[str, np.ndarray] | None:
     """The columns of a folder; None unless all match the record and the store."""
     try:
-        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        record = json.loads(read_text(folder / _RECORD))
         expected = {
             "version": cached.version,
             "fingerprint": store.fingerprint,

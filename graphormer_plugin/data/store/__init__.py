@@ -55,7 +55,7 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import NewerStoreError, StoreError, counted
-from graphormer_plugin.data.files import atomic_write, file_sha256, stamp
+from graphormer_plugin.data.files import atomic_write, file_sha256, read_text, stamp
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.store.content import check_content
@@ -287,7 +287,7 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise StoreError(f"{path}: no such graph store")
     try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(path / MANIFEST))
     except FileNotFoundError:
         raise StoreError(f"{path}: not a graph store ({MANIFEST} is missing)") from None
     except (UnicodeDecodeError, json.JSONDecodeError):
@@ -349,7 +349,7 @@ def _is_verified(
     path: Path, manifest: Mapping[str, Any], stats: dict[str, list[int]]
 ) -> bool:
     try:
-        record = json.loads(_verified_record(path).read_text(encoding="utf-8"))
+        record = json.loads(read_text(_verified_record(path)))
     except (OSError, ValueError):
         return False
     return record == {"manifest": manifest["checksum"], "files": stats}

@@ -46,7 +46,7 @@ class ParquetTable(Table):
         super().__init__(path, self.schema.names)
 
     def _open(self, file: Path, footer: Any = None) -> Any:
-        with parquet_errors(file), readable(file):
+        with parquet_errors(file):
             return pyarrow_parquet().ParquetFile(
                 file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False
             )
@@ -158,11 +158,10 @@ def pyarrow_parquet() -> Any:
 
 @contextlib.contextmanager
 def parquet_errors(path: Path) -> Iterator[None]:
-    """DatasetError instead of pyarrow's exceptions."""
+    """See `readable`; DatasetError instead of pyarrow's exceptions."""
     try:
-        yield
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}") from None
+        with readable(path):
+            yield
     except ValueError as error:  # pyarrow's ArrowInvalid is one
         if isinstance(error, DatasetError):
             raise

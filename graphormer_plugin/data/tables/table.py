@@ -5,7 +5,6 @@ import csv
 import functools
 import gzip
 import itertools
-import stat
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
 SPLIT = "split"  # in any case; is a target only where it is named
@@ -181,8 +180,8 @@ def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
     opener: Any = gzip.open if zipped else open
     with readable(path):
         if zipped:
-            stat = path.stat()
-            _check_expansion(path, stat.st_size, stat.st_mtime_ns)
+            state = path.stat()
+            _check_expansion(path, state.st_size, state.st_mtime_ns)
         try:
             with opener(
                 path, "rt", encoding="utf-8-sig", errors=errors, newline=""
@@ -230,16 +229,14 @@ def readable(path: Path) -> Iterator[None]:
     """One line for what is not a file (reading a pipe or a device may never end), and
     for what goes wrong while it is read."""
     try:
-        kind = path.stat().st_mode
-        if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
-            raise DatasetError(f"{path} is not a regular file; save the table in one")
+        open_to_read(path).close()
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DatasetError(
             f"{path}: the gzip file is damaged or incomplete: {error}"
         ) from None
     except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror}") from None
+        raise DatasetError(f"{path}: {error.strerror or error}") from None
 
 
 def listed_columns(names: Sequence[str], limit: int = 12) -> str:

@@ -432,13 +432,13 @@ class TestLimits:
         path = tmp_path / name
         wrong = DatasetOptions(name=str(path), data_root=str(tmp_path), source="csv")
         os.mkfifo(path)
-        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+        with pytest.raises(DatasetError, match=f"{path}: not a regular file"):
             get_store(wrong)
         path.unlink()
         path.symlink_to("/dev/zero")
-        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+        with pytest.raises(DatasetError, match=f"{path}: not a regular file"):
             get_store(wrong)
-        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+        with pytest.raises(DatasetError, match=f"{path}: not a regular file"):
             CsvTable(path)
         path.unlink()
         path.mkdir()

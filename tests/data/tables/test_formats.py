@@ -198,12 +198,19 @@ def test_all_targets_but_the_numbers_of_rows(tmp_path, index, caplog):
         get_store(options(path, target_columns="all"))
 
 
+def test_a_damaged_parquet_is_named_with_a_reason(tmp_path):
+    path = tmp_path / "table.parquet"
+    path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    with pytest.raises(DatasetError, match=f"{path}: Couldn't deserialize thrift"):
+        open_table(path)
+
+
 def test_a_pipe_is_not_opened(tmp_path):
     path = tmp_path / "folder/0.parquet"
     path.parent.mkdir()
     os.mkfifo(path)
     for name in (path, path.parent):
-        with pytest.raises(DatasetError, match=f"{path} is not a regular file"):
+        with pytest.raises(DatasetError, match=f"{path}: not a regular file"):
             open_table(name)
 
 
