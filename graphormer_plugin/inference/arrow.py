@@ -95,6 +95,27 @@ class TablePredictor:
             rows = rows.append_column(name, array)
         return rows
 
+    def spark_schema(self, schema: Any) -> Any:
+        """Schema of the output for Spark's ``mapInArrow``, in which names count by their
+        place only, so that a schema by hand may exchange columns without an error.
+
+        Loads the model.
+
+        Args:
+            schema: of the frame (``frame.schema``).
+
+        Returns:
+            ``pyspark.sql.types.StructType`` of the columns of the frame and the new ones.
+        """
+        from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+        from pyspark.sql.types import StructType
+
+        empty = to_arrow_schema(schema).empty_table()
+        result = StructType(list(schema.fields))
+        for column in list(self(empty).schema)[len(schema.fields) :]:
+            result.add(column.name, from_arrow_type(column.type))
+        return result
+
     def _columns(
         self, table: Mapping[str, Callable[[], list[Any]]], count: int
     ) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -135,16 +136,20 @@ def test_wrong_columns_are_one_line(predictor):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["ray", "dask"])
+@pytest.mark.parametrize("engine", ["ray", "dask", "spark"])
 def test_engines(engine, found, table, tmp_path):
     """The examples, with the real engines."""
-    needed = {"ray": "ray.data", "dask": "dask.dataframe"}[engine]
-    pytest.importorskip(needed, reason="pip install 'graphormer-plugin[engines]'")
+    needed = {"ray": "ray.data", "dask": "dask.dataframe", "spark": "pyspark.sql"}
+    extra = "pyspark" if engine == "spark" else "'graphormer-plugin[engines]'"
+    pytest.importorskip(needed[engine], reason=f"pip install {extra}")
+    if engine == "spark" and not shutil.which("java"):
+        pytest.skip("Spark needs Java")
     (tmp_path / "in").mkdir()
     for part in range(2):
         parquet.write_table(table.slice(30 * part, 30), tmp_path / f"in/{part}.parquet")
     # Ray's workers are nice otherwise, and starve beside other work.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAY_worker_niceness": "0"}
+    environment |= {"PYSPARK_PYTHON": sys.executable, "MASTER": "local[2]"}
     script = [sys.executable, str(ROOT / f"examples/scale/with_{engine}.py"), MODEL]
     done = subprocess.run(
         [*script, str(tmp_path / "in"), str(tmp_path / "out")],
@@ -159,5 +164,7 @@ def test_engines(engine, found, table, tmp_path):
     rows = pandas.concat(map(pandas.read_parquet, files)).sort_values("id")
     expected = found.to_pandas()
     assert list(rows.columns)[: expected.shape[1]] == list(expected.columns)
+    types = parquet.read_schema(files[0]).types[: expected.shape[1]]
+    assert engine != "spark" or types == found.schema.types
     np.testing.assert_allclose(rows.iloc[:, 3], expected.iloc[:, 3], rtol=1e-4)
     assert rows["reason_predicted"].notna().sum() == 30
