@@ -99,6 +99,8 @@ def test_files(folder):
     assert names == ["mean", "random forest", "fine-tuned"]
     assert table[3].count("±") == 3
     page = (model / "report.html").read_text()
+    start = json.loads((model / "settings.json").read_text())
+    assert f"{start['start']}, sha256 {start['start_sha256']}</td>" in page
     assert page.count("data:image/png;base64,") == 3 and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:)', page)
     for name in ("parity.png", "calibration.png", "curves.png"):
