@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.processes import import_nothing_from_current_folder
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130
@@ -148,6 +149,8 @@ def command(function: Command) -> Command:
     @functools.wraps(function)
     def main(argv: Sequence[str] | None = None) -> int:
         mend_streams()
+        if argv is None:  # not in another program
+            import_nothing_from_current_folder()
         arguments = sys.argv[1:] if argv is None else list(argv)
         if "--debug" in arguments:
             return function(arguments) or 0

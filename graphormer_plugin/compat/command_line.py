@@ -27,6 +27,7 @@ from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 
 from graphormer_plugin.compat.errors import one_line_errors
 from graphormer_plugin.inference.checkpoint import checkpoint_path
+from graphormer_plugin.processes import import_nothing_from_current_folder
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +76,7 @@ def parse(
     """
     if input_args is not None:
         return _fairseq_parse(parser, input_args, *arguments, **options)
+    import_nothing_from_current_folder()
     parser.error = wrong_argument
     with one_line_errors():
         if not {"-h", "--help"} & {*sys.argv}:

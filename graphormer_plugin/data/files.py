@@ -28,6 +28,46 @@ NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
+def open_to_write(
+    path: str | os.PathLike[str], mode: str = "wb", **options: Any
+) -> IO[Any]:
+    """Opens a file for writing, as `open` does, but never the target of a symbolic link.
+
+    A link in a folder from somebody else may name any file of this user. All files that
+    this package writes are opened here.
+
+    Args:
+        path: Of the file.
+        mode: With ``x``, nothing of that name may be there.
+        **options: As for `open`, for example ``encoding``.
+
+    Raises:
+        OSError: It is a link, or cannot be opened; the message names it.
+    """
+
+    def _open(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+    try:
+        return open(path, mode, opener=_open, **options)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            error.strerror = "it is a symbolic link; remove it"
+        raise
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder if it is missing.
+
+    Raises:
+        OSError: It is a symbolic link, through which files elsewhere would be written and
+            removed, or it cannot be made.
+    """
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link; remove it", str(path))
+    path.mkdir(parents=True, exist_ok=True)
+
+
 @contextlib.contextmanager
 def atomic_write(
     path: str | os.PathLike[str],
@@ -67,7 +107,8 @@ def atomic_write(
 def _open_locked(path: Path, mode: str, **options: Any) -> IO[Any]:
     """Opens a new file, and locks it where the file system has locks."""
     while True:
-        file = open(path, mode, **options)
+        path.unlink(missing_ok=True)  # a leftover of this number, or a link
+        file = open_to_write(path, mode.replace("w", "x"), **options)
         with contextlib.suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         if _has_name(file, path):
@@ -78,7 +119,7 @@ def _open_locked(path: Path, mode: str, **options: Any) -> IO[Any]:
 def _has_name(file: IO[Any], path: Path) -> bool:
     """Whether an open file still has this name."""
     try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
     except FileNotFoundError:
         return False
 
@@ -89,7 +130,7 @@ def _remove_leftovers(path: Path) -> None:
         number = leftover.name[len(path.name) + 2 : -len(".tmp")]
         if not number.isdecimal():  # of another file, such as NAME.gz
             continue
-        with contextlib.suppress(OSError), open(leftover, "r+b") as file:
+        with contextlib.suppress(OSError), open_to_write(leftover, "r+b") as file:
             # Open for writing, without which NFS locks nothing.
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _has_name(file, leftover):
@@ -157,7 +198,7 @@ def file_lock(
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path.parent / f".{path.name}.lock", "a") as file:
+    with open_to_write(path.parent / f".{path.name}.lock", "a") as file:
         try:
             lock(file)
         except BlockingIOError:
@@ -191,7 +232,7 @@ def claim_folder(path: str | os.PathLike[str]) -> bool:
     path = Path(path).resolve() / ".lock"
     if path in _claims:  # to open and close it again would release the lock
         return True
-    file = open(path, "a+", encoding="utf-8")
+    file = open_to_write(path, "a+", encoding="utf-8")
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
@@ -300,7 +341,7 @@ def download_file(url: str, to: Path) -> None:
     try:
         with (
             urllib.request.urlopen(url, timeout=NETWORK_TIMEOUT_S) as answer,
-            open(to, "wb") as file,
+            open_to_write(to, "xb") as file,
         ):
             shutil.copyfileobj(answer, file)
             # A connection that breaks looks like the end of the file.

@@ -9,7 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.files import (
+    atomic_write,
+    make_folder,
+    open_to_write,
+    read_arrays,
+)
 
 
 class SavedParts:
@@ -42,8 +47,8 @@ class SavedParts:
 
     def save(self, kind: str, number: int, arrays: dict[str, np.ndarray]) -> None:
         """Writes a part as a whole, integers in the smallest type that holds them."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.key_file.touch()
+        make_folder(self.folder)
+        open_to_write(self.key_file, "a").close()
         small = {name: _smallest(values) for name, values in arrays.items()}
         with atomic_write(self._path(kind, number)) as file:
             np.savez(file, **small)

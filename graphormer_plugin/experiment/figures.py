@@ -16,6 +16,7 @@ from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.heads.calibration import (
+    FIGURE_STYLE,
     MOST_TARGETS,
     calibration_figure,
     panels,
@@ -30,6 +31,7 @@ TEST_FIGURES = {
 }
 
 
+@rc_context(FIGURE_STYLE)
 def figures(
     experiment: Experiment, runs: Sequence[Run]
 ) -> dict[str, tuple[str, bytes]]:
@@ -55,7 +57,7 @@ def figures(
     return pictures
 
 
-@rc_context({"text.parse_math": False})  # a name may have a $
+@rc_context(FIGURE_STYLE)
 def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     """Predictions of the test molecules of all replicates: parity plots for numbers,
     ROC curves for classes, a panel for each of the first targets that have a metric.

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import CSV
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
@@ -23,7 +24,7 @@ from graphormer_plugin.experiment.report import molecules_text, report, split_te
 from graphormer_plugin.experiment.results import Run, write_text
 from graphormer_plugin.experiment.scores import METRICS, text_table
 from graphormer_plugin.experiment.search import optuna_module, search
-from graphormer_plugin.experiment.settings import HEAD, Settings, claim
+from graphormer_plugin.experiment.settings import HEAD, Settings, claim, refuse_links
 from graphormer_plugin.experiment.split_tables import (
     INVALID_FILE,
     MOLECULES_FILE,
@@ -108,11 +109,17 @@ def run_experiment(
         if finished:
             say(f"{folder} is finished; its results:")
         else:
+            refuse_links(folder)
             experiment.sources = write_molecules(folder, table, splits)
             bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
             with bar as experiment.bar:
                 runs = do_runs(experiment)
             finish(experiment, runs, warnings)
+            if not is_finished(folder):
+                raise DatasetError(
+                    f"{folder} was removed, or files in it, while they were written; "
+                    "type the same command again"
+                )
         say("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
             say(f"\n{folder / REPORT_FILE}")

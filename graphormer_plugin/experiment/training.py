@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.files import file_sha256, open_to_write
 from graphormer_plugin.data.options import TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
@@ -28,7 +28,8 @@ from graphormer_plugin.finetune.published import Published
 LOG_FILE = "train.log"
 BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 COMMANDS_FILE = "commands.sh"
-PROGRAM = [sys.executable, "-m", "fairseq_cli.train"]
+# -P: it starts in the folder of the experiment, of which it imports no module.
+PROGRAM = [sys.executable, "-P", "-m", "fairseq_cli.train"]
 ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
@@ -158,7 +159,7 @@ def run_training(
     save_dir.mkdir(parents=True, exist_ok=True)
     reason = ""
     with (
-        open(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
+        open_to_write(save_dir / LOG_FILE, "a", encoding="utf-8") as log,
         subprocess.Popen(
             [*PROGRAM, *words_of(options)],
             cwd=folder,
@@ -201,8 +202,9 @@ def _end_with(parent: int) -> None:
 
 def statistics_of(line: str) -> dict[str, Any]:
     """Statistics that a line of fairseq's log in JSON ends in; empty without any."""
-    with contextlib.suppress(ValueError):  # another line, or cut off by a kill
-        return json.loads(line[line.index('{"epoch": ') :])
+    # Another line, or cut off by a kill, perhaps with a whole one after it.
+    with contextlib.suppress(ValueError, RecursionError):
+        return json.loads(line[line.rindex('{"epoch": ') :])
     return {}
 
 
@@ -217,6 +219,7 @@ def read_curves(path: Path) -> Curves:
             split, _, name = key.partition("_")
             updates = statistics.get(f"{split}_num_updates")
             if updates is not None:
-                points = curves.setdefault((name, split), {})
-                points[float(updates)] = float(value)
+                with contextlib.suppress(ValueError, TypeError, OverflowError):
+                    point = {float(updates): float(value)}
+                    curves.setdefault((name, split), {}).update(point)
     return curves

@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import matplotlib
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
@@ -21,6 +21,8 @@ from matplotlib.patches import Rectangle
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
+
+from graphormer_plugin.heads.calibration import FIGURE_STYLE
 
 # Lengths are points; a PNG has `PNG_SCALE` pixels per point.
 SIZE = 300  # width and height of a panel, without its title and its scale
@@ -85,6 +87,7 @@ Panel = Molecule | Map
 Group = tuple[str, Sequence[Panel]]  # heading, which may be empty, and panels
 
 
+@rc_context({**FIGURE_STYLE, "svg.hashsalt": "graphormer_plugin"})
 def draw(groups: Sequence[Group], image_format: str) -> bytes:
     """A picture (``svg`` or ``png``) of panels, row by row; each group starts a row.
 
@@ -225,13 +228,12 @@ class _Picture:
         file = io.BytesIO()
         # No date and no random names: the same picture is the same file.
         metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        with matplotlib.rc_context({"svg.hashsalt": "graphormer_plugin"}):
-            self.figure.savefig(
-                file,
-                format=self.format,
-                dpi=72 * PNG_SCALE,
-                metadata=metadata if self.format == "svg" else None,
-            )
+        self.figure.savefig(
+            file,
+            format=self.format,
+            dpi=72 * PNG_SCALE,
+            metadata=metadata if self.format == "svg" else None,
+        )
         if not self.molecules:
             return file.getvalue()
         head, end, _ = file.getvalue().decode().rpartition("</svg>")

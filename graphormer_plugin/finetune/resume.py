@@ -63,7 +63,7 @@ def replace_damaged(path: Path, defect: str) -> None:
     best = max(intact, key=intact.get)
     aside = path.with_name(f"{path.name}.damaged")
     # A copy: a kill between two renames would leave no last checkpoint at all.
-    shutil.copyfile(path, aside)
+    copy_checkpoint(path, aside)
     copy_checkpoint(best, path)
     logger.warning(
         "%s; it is kept as %s, and training goes on from %s (%s updates)",

@@ -1,7 +1,7 @@
 """Calibration of predicted spreads and probabilities on molecules with labels."""
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import rc_context, rcParamsDefault
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
@@ -23,6 +23,9 @@ LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
 MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
+# Of every figure, in place of those in a matplotlibrc, which may lie in the current folder.
+# A name may have a $.
+FIGURE_STYLE = {**rcParamsDefault, "text.parse_math": False}
 
 
 def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
@@ -139,7 +142,7 @@ def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]
     return mean, share, np.array([len(part) for part in bins], np.float64)
 
 
-@rc_context({"text.parse_math": False})  # a name may have a $
+@rc_context(FIGURE_STYLE)
 def calibration_figure(
     values: Floats,
     std: Floats | None,

@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, lock, read_arrays, read_text
+from graphormer_plugin.data.files import (
+    atomic_write,
+    lock,
+    make_folder,
+    open_to_write,
+    read_arrays,
+    read_text,
+)
 from graphormer_plugin.data.store.column_file import npy_header
 from graphormer_plugin.data.tables.csv_lines import write_lines
 
@@ -59,8 +66,8 @@ class ResumableWriter:
         self.blocks = self.rows = self.failed = 0
         self.unlike: Counter[str] = Counter()
         self.lengths = [0] * len(arrays)
-        self.folder.mkdir(exist_ok=True)
-        self._lock = open(self.folder / "lock", "w")
+        make_folder(self.folder)
+        self._lock = open_to_write(self.folder / "lock", "a")
         try:
             lock(self._lock)
         except BlockingIOError:
@@ -133,7 +140,7 @@ class ResumableWriter:
         joining = self.folder / "joining"
         if not joining.exists():  # else the files are of this run
             self._check_free()
-            joining.touch()
+            open_to_write(joining, "a").close()
         sizes = zip(self.arrays.items(), self.lengths, strict=True)
         for (path, (dtype, tail)), length in sizes:
             self._join(path, npy_header(np.dtype(dtype), (length, *tail)), path.name)

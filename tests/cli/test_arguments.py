@@ -1,7 +1,9 @@
 """Wrong arguments of the commands beside fairseq's, and streams that do not take all."""
 
+import contextlib
 import io
 import os
+import subprocess
 import sys
 
 import pytest
@@ -57,6 +59,24 @@ def test_any_exception_is_one_line(capsys):
     assert "KeyError: 'missing'; --debug shows where" in capsys.readouterr().err
     with pytest.raises(KeyError):
         main(["--debug"])
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    """Such as those that read SMILES, which multiprocessing starts with `python -c`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    monkeypatch.setattr(sys, "argv", ["graphormer-preprocess"])
+    (tmp_path / "selectors.py").write_text("print('it ran')")
+    start = [sys.executable, "-c", "import selectors"]
+
+    @command
+    def main(arguments):
+        print(subprocess.run(start, capture_output=True, text=True).stdout)
+
+    for argv, ran in (([], True), (None, False)):  # in another program, and alone
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            assert main(argv) == 0
+        assert ("it ran" in output.getvalue()) == ran
 
 
 def test_a_terminal_that_lacks_a_character(monkeypatch):

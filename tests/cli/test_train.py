@@ -514,6 +514,45 @@ def test_a_folder_has_one_lock_by_all_its_names(
     assert not list(new.iterdir())
 
 
+def test_a_folder_that_is_removed_while_it_works(
+    checkpoint, command, monkeypatch, capsys
+):
+    """What is written later makes the folder anew, with some of its files."""
+
+    def write_and_remove(folder, *given):
+        written(folder, *given)
+        shutil.rmtree(folder)
+
+    written = running.write_molecules
+    words = command("smiles,gap", ALCOHOLS, *QUICK, "--model", "head")
+    words += ["--start", checkpoint("grpe_tiny")]
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "write_molecules", write_and_remove)
+        assert main(words) == 2
+    captured = capsys.readouterr()
+    assert "error: model was removed, or files in it, while they" in captured.err
+    assert "report.html" not in captured.out
+    shutil.rmtree("model")
+    assert main(words) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["replicate1", "data", "trials/trials.db", "train.log"]
+)
+def test_no_link_leads_out_of_the_folder(command, monkeypatch, capsys, name):
+    words = command("smiles,gap", ALCOHOLS, *QUICK)
+    Path("precious").mkdir()
+    link = Path("model", name)
+    link.parent.mkdir(parents=True)
+    Path("model/settings.json").symlink_to("kept.json")  # within the folder
+    monkeypatch.setattr(running, "claim", lambda *_, **__: None)  # of this experiment
+    link.symlink_to(Path("precious").resolve())
+    assert main(words) == 2
+    message = f"error: model/{name} is a symbolic link that leads out of model; remove"
+    assert message in capsys.readouterr().err
+    assert not [*Path("precious").iterdir()]
+
+
 def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
     monkeypatch.setitem(plan.LOSSES, "regression", "no_such")
     assert main(command("smiles,y", ALCOHOLS, *SHORT, "--model", "scratch")) == 2

@@ -4,16 +4,23 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import re
+from pathlib import Path
 
 import pytest
 
 from graphormer_plugin.data.files import (
     atomic_write,
+    claim_folder,
     file_lock,
+    make_folder,
+    open_to_write,
     read_arrays,
     read_text,
 )
 from graphormer_plugin.inference.model_folder import read_folder
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_has_the_usual_permissions(tmp_path):
@@ -132,3 +139,65 @@ def test_only_regular_files_are_read(tmp_path):
         read_arrays(path)
     with pytest.raises(OSError, match="Is a directory"):
         read_text(tmp_path)
+
+
+@pytest.fixture
+def linked(tmp_path):
+    """Function: make a path a symbolic link to a file; that must stay as it is."""
+    precious = tmp_path / "elsewhere/precious"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+
+    def linked(path):
+        path.symlink_to(precious)
+        return path
+
+    yield linked
+    assert precious.read_text() == "precious"
+    assert [*precious.parent.iterdir()] == [precious]
+
+
+def test_a_file_replaces_a_link(linked, tmp_path):
+    path = linked(tmp_path / "a")
+    linked(tmp_path / f".a.{os.getpid()}.tmp")
+    linked(tmp_path / ".a.4194304.tmp")
+    for temporary in (None, linked(tmp_path / "temporary")):
+        with atomic_write(path, temporary=temporary) as file:
+            file.write(b"new")
+        assert path.read_text() == "new" and not path.is_symlink()
+
+
+@pytest.mark.parametrize("mode", ["w", "wb", "a", "a+", "r+b", "xb"])
+def test_no_link_is_opened_for_writing(linked, tmp_path, mode):
+    with pytest.raises(OSError, match="a"):
+        open_to_write(linked(tmp_path / "a"), mode)
+
+
+def test_locks_and_folders_are_no_links(linked, tmp_path):
+    linked(tmp_path / ".lock")
+    linked(tmp_path / ".store.lock")
+    (tmp_path / "folder").symlink_to(tmp_path / "elsewhere")
+    for attempt in (
+        lambda: claim_folder(tmp_path),
+        lambda: file_lock(tmp_path / "store").__enter__(),
+        lambda: make_folder(tmp_path / "folder"),
+    ):
+        with pytest.raises(OSError, match=r"it is a symbolic link; remove it: .*/\.?"):
+            attempt()
+
+
+WRITES = re.compile(
+    r"""\bopen\([^()]*["'][rbt]*[wxa+][rwxabt+]*["']|\.(write_text|write_bytes|touch)\("""
+    r"|shutil\.copy(file|2)?\(|mkstemp|NamedTemporaryFile"
+)
+
+
+def test_one_module_opens_files_for_writing():
+    """All others call it, so that none of them follows a link."""
+    assert WRITES.search('open(\n    path, "a+",\n)') and WRITES.search("x.touch()")
+    found = {
+        path.name: match[0]
+        for path in (ROOT / "graphormer_plugin").rglob("*.py")
+        for match in WRITES.finditer(path.read_text(encoding="utf-8"))
+    }
+    assert found == {"__init__.py": 'open(os.devnull, "w"'}

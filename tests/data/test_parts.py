@@ -18,6 +18,7 @@ from graphormer_plugin.data import (
 )
 from graphormer_plugin.data.chunk import FeaturisedRows
 from graphormer_plugin.data.errors import WorkerError
+from graphormer_plugin.data.files import file_lock
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.smiles import parse_smiles
 from graphormer_plugin.data.store.build import _kept_if_killed, hash_of_rows
@@ -109,6 +110,19 @@ def test_a_killed_preparation_goes_on(folder, caplog):
     assert calls(folder) == ROWS
     assert store.fingerprint == at_once.fingerprint
     assert store.target[:, 0].tolist() == np.float32(np.arange(1, 101) + 0.1).tolist()
+
+
+def test_parts_go_after_a_kill_between_rename_and_removal(folder, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(SavedParts, "remove", lambda _: None)
+        store = get_store(options(folder))
+    (parts,) = left(folder)
+    with file_lock(store.path):  # of another build
+        get_store(options(folder))
+        assert left(folder) == [parts]
+    again = get_store(options(folder))
+    assert not left(folder) and again.fingerprint == store.fingerprint
+    assert calls(folder) == ROWS
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,36 @@ def test_epochs_and_curves(run, tmp_path):
     assert training.read_curves(tmp_path / "none.log") == {}
 
 
+def test_a_torn_log_is_read(tmp_path):
+    """Cut off anywhere by a kill, with the lines of the next run after that."""
+    log, whole = tmp_path / "train.log", LOG.encode()
+    log.write_bytes(whole)
+    expected = training.read_curves(log)
+    for size in range(len(whole)):
+        log.write_bytes(whole[:size] + whole)
+        assert training.read_curves(log) == expected
+    for value in ('"x"', "[]", "null", "1" * 400, "[" * 99_999):
+        torn = f'{{"epoch": 1, "train_loss": {value}, "train_num_updates": "3"}}\n'
+        log.write_bytes(torn.encode() + whole)
+        assert training.read_curves(log) == expected
+
+
+def test_nothing_in_the_folder_is_imported(tmp_path, monkeypatch):
+    for name in ("numbers.py", "fairseq_cli.py"):
+        (tmp_path / name).write_text("raise SystemExit('error: it ran')")
+    program = [*training.PROGRAM[:-2], "-c", "import numbers, fairseq_cli"]
+    monkeypatch.setattr(training, "PROGRAM", program)
+    training.run_training(tmp_path, {"save_dir": "model"}, print)
+
+
+def test_the_log_is_no_link(run, tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/train.log").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic link; remove it"):
+        run(LOG)
+    assert not (tmp_path / "precious").exists()
+
+
 @pytest.mark.parametrize(
     "log, reason",
     [

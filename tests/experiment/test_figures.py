@@ -1,9 +1,11 @@
 """Figures of an experiment."""
 
 import io
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.text import Text
 
 from graphormer_plugin.data.schema import TargetSchema
@@ -49,3 +51,23 @@ def test_names_are_no_mathematics():
                 parsed = [text.get_parse_math() for text in names]
                 drawn.append(bool(names) and not any(parsed))
     assert drawn == [True] * 5
+
+
+def test_no_matplotlibrc_counts(monkeypatch):
+    """It would be read from the current folder, too."""
+    trainings = {"a": {("loss", "train"): {1.0: 2.0}}}
+    schema = TargetSchema(["y"])
+    table = SimpleNamespace(labels=np.zeros((4, 1)), targets=schema, weights=None)
+    split = dict.fromkeys(("train", "test"), np.arange(4))
+    run = Run(split, {"head": Prediction(np.ones((4, 1)))}, chosen="head")
+    experiment = SimpleNamespace(
+        table=table,
+        folder=Path(),
+        trainings=lambda: [SimpleNamespace(save_dir="a")],
+    )
+    monkeypatch.setattr(figures, "read_curves", lambda _: trainings["a"])
+    expected = figures.figures(experiment, [run])
+    assert {*expected} == {"parity", "curves"}
+    values = {"text.usetex": True, "axes.grid": True, "savefig.facecolor": "red"}
+    with rc_context(values):
+        assert figures.figures(experiment, [run]) == expected

@@ -4,6 +4,7 @@ import re
 
 import numpy as np
 import pytest
+from matplotlib import rc_context
 from PIL import Image
 from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
@@ -49,6 +50,14 @@ def test_cells_of_a_map_are_where_they_belong():
             x, y = left + (j + 0.5) * cell, top + (i + 0.5) * cell
             red[i, j] = image.getpixel((int(x), int(y)))[0]
     np.testing.assert_allclose(red, 255 * (1 - MATRIX * (1 - VIOLET[0])), atol=1)
+
+
+@pytest.mark.parametrize("image_format", ["svg", "png"])
+def test_no_matplotlibrc_counts(image_format):
+    expected = draw([("", [ATOMS, MAP])], image_format)
+    values = {"text.usetex": True, "savefig.facecolor": "red", "svg.hashsalt": "x"}
+    with rc_context(values):
+        assert draw([("", [ATOMS, MAP])], image_format) == expected
 
 
 def test_large_map_shows_every_strong_cell():

@@ -42,6 +42,22 @@ def test_a_run_goes_on(tmp_path):
     assert names(tmp_path) == ["out.csv", "v.npy"]
 
 
+@pytest.mark.parametrize("name", ["", "lock", "joining", "key"])
+def test_no_link_is_followed(tmp_path, name):
+    """Of the folder of blocks or a file in it, in a folder from somebody else."""
+    precious = tmp_path / "elsewhere/precious.npz"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    link = tmp_path / "out.csv.parts" / name
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(precious if name else precious.parent)
+    refused = pytest.raises(OSError, match="it is a symbolic link; remove it")
+    with refused if name in ("", "lock") else contextlib.nullcontext():
+        killed(tmp_path)
+    assert precious.read_text() == "precious"
+    assert [*precious.parent.iterdir()] == [precious]
+
+
 def test_a_running_process_is_not_an_interrupted_one(tmp_path):
     first = writer(tmp_path)
     for resume in (False, True):

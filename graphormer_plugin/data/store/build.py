@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import logging
 import multiprocessing
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ from graphormer_plugin.data.splits import (
     scaffold_split,
     splits_of_graphs,
 )
-from graphormer_plugin.data.store import GraphStore, refuse_newer
+from graphormer_plugin.data.store import GraphStore, refuse_newer, remove_leftovers
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
 
@@ -75,6 +76,8 @@ def get_store(options: DatasetOptions) -> GraphStore:
     if not options.rebuild:
         store = _open_if_current(path, identity, skip, announce=False)
         if store is not None:
+            if _parts_folder(path).exists():
+                _remove_remains(path)
             return store
 
     def _waiting() -> None:
@@ -301,10 +304,26 @@ def _parts(
     ]
     if options.descriptors:
         key.append((code_hash(rdkit_descriptors), PART_ROWS))
-    parts = SavedParts(path.parent / f".parts-{path.name}", key)
+    parts = SavedParts(_parts_folder(path), key)
     if options.rebuild:
         parts.remove()
     return parts
+
+
+def _parts_folder(path: Path) -> Path:
+    return path.parent / f".parts-{path.name}"
+
+
+def _remove_remains(path: Path) -> None:
+    """Removes the remains of a build that was killed after its store was in place, unless
+    another build runs now or nothing can be written there."""
+
+    def _in_use() -> None:
+        raise BlockingIOError
+
+    with contextlib.suppress(OSError), file_lock(path, _in_use):
+        remove_leftovers(path)
+        shutil.rmtree(_parts_folder(path), ignore_errors=True)
 
 
 @contextlib.contextmanager

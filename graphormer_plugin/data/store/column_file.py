@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, named_in_errors
+from graphormer_plugin.data.files import atomic_write, named_in_errors, open_to_write
 
 NPY_HEADER_BYTES = 128  # room for any shape
 
@@ -42,7 +42,7 @@ class ColumnFile:
         self.tail: tuple[int, ...] | None = None
         self.rows = 0
         self._chunks: list[tuple[np.dtype, int]] = []  # type and bytes of each
-        self.waiting: BinaryIO = open(path.with_suffix(".chunks"), "w+b")
+        self.waiting: BinaryIO = open_to_write(path.with_suffix(".chunks"), "x+b")
 
     def append(self, values: np.ndarray, largest: int | None = None) -> None:
         """Adds rows.
