@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,17 @@ def save_checkpoint(state: Any, path: str, async_write: bool = False) -> None:
         return _fairseq_save(state, path, async_write)
     with one_line_errors():
         write_file(state, path, temporary=Path(f"{path}.tmp"))
+
+
+def check_folder(save_dir: str) -> None:
+    """Check that a folder can be written to, without a name that is taken.
+
+    Raises:
+        SystemExit: it cannot.
+    """
+    with one_line_errors():
+        os.makedirs(save_dir, exist_ok=True)
+        tempfile.TemporaryFile(dir=save_dir).close()
 
 
 def copy(source: str, path: str, overwrite: bool = False) -> bool:

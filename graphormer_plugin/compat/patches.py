@@ -15,6 +15,7 @@ from fairseq.trainer import Trainer
 
 from graphormer_plugin.compat.amp import unscale_once
 from graphormer_plugin.compat.checkpoint_files import (
+    check_folder,
     copy,
     load_checkpoint,
     save_checkpoint,
@@ -39,6 +40,8 @@ def apply() -> None:
     checkpoint_utils.load_checkpoint_to_cpu = load_checkpoint
     checkpoint_utils.torch_persistent_save = save_checkpoint
     PathManager.copy = staticmethod(copy)
+    # fairseq empties and removes the file `dummy` of the folder, or the target of a link.
+    checkpoint_utils.verify_checkpoint_directory = check_folder
     # fairseq is older than torch's safe loader: without these classes, resuming or
     # fine-tuning on two or more processes ends with an error unless
     # --load-checkpoint-on-all-dp-ranks is given.

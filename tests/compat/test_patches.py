@@ -28,6 +28,7 @@ from fairseq_cli.train import should_stop_early
 functions = [
     options.parse_args_and_arch, checkpoint_utils.load_checkpoint_to_cpu,
     checkpoint_utils.torch_persistent_save, checkpoint_utils._upgrade_state_dict,
+    checkpoint_utils.verify_checkpoint_directory,
     PathManager.copy, utils.all_gather_list, utils._TensorPlaceholder, AMPOptimizer.step,
     Trainer.train_step, Trainer.valid_step, should_stop_early,
     LR_SCHEDULER_REGISTRY["reduce_lr_on_plateau"].step, DistributedDataParallel.forward,
@@ -39,6 +40,7 @@ PARAMETERS = {
     "load_checkpoint_to_cpu": "path arg_overrides load_on_all_ranks",
     "torch_persistent_save": "obj filename async_write",
     "_upgrade_state_dict": "state",
+    "verify_checkpoint_directory": "save_dir",
     "copy": "src_path dst_path overwrite",
     "all_gather_list": "data group max_size",
     "_TensorPlaceholder": "index",
@@ -66,6 +68,7 @@ def test_everything_is_replaced():
         options.parse_args_and_arch,
         checkpoint_utils.load_checkpoint_to_cpu,
         checkpoint_utils.torch_persistent_save,
+        checkpoint_utils.verify_checkpoint_directory,
         PathManager.copy,
         utils.all_gather_list,
         distributed_fairseq_model.DistributedDataParallel,
