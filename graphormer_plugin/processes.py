@@ -13,7 +13,7 @@ _filler = False
 
 
 def import_nothing_from_current_folder() -> None:
-    """Keep the current folder out of ``sys.path`` of all processes that this one starts.
+    """Keep the current folder out of ``sys.path`` of all processes that it starts.
 
     ``python -c``, with which multiprocessing starts its servers, has it first there: a file
     such as ``numbers.py`` in a folder from somebody else would run.
