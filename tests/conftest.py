@@ -47,6 +47,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("long")
 
 
+def pytest_runtest_setup() -> None:
+    """A command of fairseq in this process has set it for its own processes."""
+    os.environ.pop("PYTHONSAFEPATH", None)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder with real benchmark data; tests that need it skip where it is absent.

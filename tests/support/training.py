@@ -183,6 +183,7 @@ def server_environment():
     shims(bin)
     found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
     found["PYTHONWARNINGS"] = "ignore"
+    found.pop("PYTHONSAFEPATH", None)  # of a command of fairseq in this process
     server = subprocess.Popen(
         [sys.executable, Path(__file__).with_name("recipe_server.py")],
         env=found,
