@@ -20,9 +20,23 @@ MAX_BOND_TYPES = 65535  # uint16 with 0 = no bond
 MAX_SCALED = 5.0  # of a standardised feature, in absolute value; our choice
 MAX_RANGE = 2**31 - 1  # features are at most int32
 
+_FLOAT32 = np.finfo(np.float32)
+LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
+
 TARGET_KINDS = ("regression", "binary", "multiclass")
 TARGET_LEVELS = ("graph", "node")
 TARGET_SCALES = ("standardise", "none")  # of regression targets in training
+
+
+def beyond_float32(values: Any) -> Any:
+    """Whether numbers are too large for float32, or so small that they lose digits in it,
+    or become 0; neither 0 nor NaN is.
+
+    Args:
+        values: A number, or an array of numbers.
+    """
+    size = abs(values)
+    return (size > LARGEST) | (size < SMALLEST) & (size > 0)
 
 
 @dataclass(frozen=True)
@@ -255,7 +269,7 @@ class TargetSchema:
                 missing. Without ``num_classes``, a class may be any number.
         """
         if self.kind == "regression":
-            wrong = np.abs(labels) > np.finfo(np.float32).max
+            wrong = beyond_float32(labels)
         else:
             count = 2 if self.kind == "binary" else self.num_classes or math.inf
             wrong = (labels != np.floor(labels)) | (labels < 0) | (labels >= count)

@@ -65,6 +65,15 @@ def test_what_is_not_finite_is_nan():
     assert np.nanmax(np.abs(values)) <= np.finfo(np.float32).max
 
 
+def test_avg_ipc_of_a_large_molecule_is_nan():
+    """A minute for 1,000 atoms, in RDKit."""
+    names = [name for name in DESCRIPTORS if name not in LEFT_OUT]
+    values = rdkit_descriptors(["C" * 256, "C" * 257, "C" * 1000])
+    column = values[:, names.index("AvgIpc")]
+    assert np.isnan(column).tolist() == [False, True, True]
+    assert np.isfinite(values[2, names.index("BertzCT")])
+
+
 @pytest.mark.parametrize("function", [morgan_counts, rdkit_descriptors])
 def test_a_molecule_that_rdkit_refuses(function):
     with pytest.raises(ValueError, match="RDKit refuses"):
