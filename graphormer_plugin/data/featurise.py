@@ -332,7 +332,8 @@ def parse(smiles: str, parser: Parser, messages: list[str]) -> MoleculeGraph:
         if len(graph.x) == 0:
             raise ValueError("no atoms")
     except ValueError as error:
-        reason = messages[0] if messages else str(error)
+        reasons = [*messages[:1], str(error), "RDKit refuses it"]  # a text may be empty
+        reason = next(filter(str.strip, reasons))
         raise ValueError(" ".join(reason.split())) from None
     return graph
 

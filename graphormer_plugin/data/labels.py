@@ -10,14 +10,14 @@ from graphormer_plugin.data.schema import TargetSchema, target_statistics
 
 
 def as_float32(values: np.ndarray) -> np.ndarray:
-    """float32 [G, C]; ValueError where a label does not fit or is infinite."""
+    """float32 [G, C]; ValueError where a label is infinite, or does not fit, see
+    `beyond_float32`."""
     values = np.asarray(values)
     if values.ndim != 2:
         raise ValueError(f"target has shape {list(values.shape)}, expected [G, C]")
-    with np.errstate(over="ignore"):
-        result = values.astype(np.float32)
-    TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(result)
-    return result
+    # As they are given: a number that is too small is 0 in float32.
+    TargetSchema([f"target {n}" for n in range(values.shape[1])]).check(values)
+    return values.astype(np.float32)
 
 
 def checked_weights(values: Any, count: int) -> np.ndarray:

@@ -79,6 +79,8 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         numbers = [*positive, *floors.values()]
         if not all(0 <= number < inf for number in numbers) or 0 in positive:
             raise ValueError("a weight, scale or floor of a spread is negative or 0")
+        if sum(weights or []) == inf:
+            raise ValueError("the sum of the weights is infinite")
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, weights, scales, floors)
 

@@ -230,6 +230,8 @@ class TableRun:
                 f"their largest molecule has {nodes:,} atoms; give a --batch-size below "
                 f"{self.batch_size}, or leave out large molecules"
             ) from None
+        silent = [row for row in range(count) if not reasons.get(row, row in predicted)]
+        assert not silent, f"row {rows.first + silent[0]}: no prediction and no reason"
         empty = [""] * (len(self.names) - 1)
         table = [
             [*cells, *predicted.get(row, empty), reasons.get(row, "")]

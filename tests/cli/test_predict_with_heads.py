@@ -248,6 +248,7 @@ def test_wrong_folders(folder, capsys):
         ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "negative or 0"),
         ('{"models": ["x.pt"], "weights": [1, 2]}', "ValueError"),
         ('{"models": ["x.pt"], "weights": [0]}', "negative or 0"),
+        ('{"models": ["x.pt", "y.pt"], "weights": [1e308, 1e308]}', "is infinite"),
         ("[]", "TypeError"),
         ("[" * 200_000, "RecursionError"),
     ]:

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import DatasetError
-from graphormer_plugin.data.featurise import captured_rdkit_log, featurise, num_workers
+from graphormer_plugin.data.featurise import (
+    captured_rdkit_log,
+    featurise,
+    num_workers,
+    parse,
+)
 from graphormer_plugin.data.smiles import parse_smiles
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
@@ -121,3 +126,10 @@ class TestFeaturise:
         assert num_workers(3, 100) == 3
         with pytest.raises(DatasetError, match="got -1"):
             num_workers(-1, 100)
+
+
+def test_a_refusal_always_has_a_reason():
+    """RDKit refuses this SMILES with an empty message."""
+    with captured_rdkit_log() as messages:
+        with pytest.raises(ValueError, match="RDKit refuses it"):
+            parse("[CH999999999]", parse_smiles, messages)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.schema import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
-LARGEST = float(np.finfo(np.float32).max)  # number of a cell
 
 
 def matches(cell: str, patterns: Sequence[str]) -> bool:
@@ -57,10 +57,10 @@ def number_in(cell: str) -> float:
     and none.
 
     Raises:
-        ValueError: It is not a number, or too large for float32.
+        ValueError: It is not a number, or too large or too small for float32.
     """
     number = _value(cell)
-    if number is None or abs(number) > LARGEST:
+    if number is None or beyond_float32(number):
         fits = "" if number is None else " that fits float32"
         raise ValueError(f"{shown(cell.strip())} is not a number{fits}")
     return number

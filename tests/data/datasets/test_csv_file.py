@@ -253,6 +253,8 @@ class TestCsv:
             ("smiles,y\nC,1\nC,inf\n", {}, r"row 1 \(line 3\), column 'y': 'inf'"),
             ("smiles,y\nC,1_0\n", {}, "is not a number"),
             ("smiles,y\nC,1e99\n", {}, "fits float32"),
+            ("smiles,y\nC,-1e-300\n", {}, "fits float32"),
+            ("smiles,y\nC,1e-39\n", {}, "fits float32"),
             ("smiles,y\nC,-nan\n", {}, "'-nan' is not a number"),
             ("smiles,y\nC,1\n\nC\n", {}, r"row 1 \(line 4\) has 1 cells, expected 2"),
             ("smiles,y\nC,1,2\n", {}, r"row 0 \(line 2\) has 3 cells, expected 2"),

@@ -205,6 +205,7 @@ class TestBadGraphs:
             (dict(target=np.zeros((2, 1))), "target has 2 rows, expected 3"),
             (dict(target=np.full((3, 1), np.inf)), "label 0 of target 0 is inf"),
             (dict(target=np.full((3, 1), 1e300)), "fits float32"),
+            (dict(target=np.full((3, 1), 1e-300)), "fits float32"),
         ],
     )
     def test_refused(self, tmp_path, changes, message):
