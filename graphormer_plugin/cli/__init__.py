@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.errors import is_out_of_memory, line_of
 from graphormer_plugin.processes import import_nothing_from_current_folder
 
 EXIT_BAD_INPUT = 2
@@ -157,7 +157,7 @@ def command(function: Command) -> Command:
         try:
             return function(arguments) or 0
         except Exception as error:
-            text = " ".join(str(error).split()) or type(error).__name__
+            text = line_of(error, arguments)
             known = isinstance(error, (ValueError, OSError, MemoryError))
             if not known and not is_out_of_memory(error):
                 text = f"{type(error).__name__}: {text}; --debug shows where"

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 
-from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.errors import is_out_of_memory, line_of
 
 logger = logging.getLogger(__name__)
 
@@ -31,9 +31,8 @@ def one_line_errors():
         # Importing fairseq sets the root logger to DEBUG, and not every command sets it back.
         if os.environ.get("LOGLEVEL", "").upper() == "DEBUG":
             logger.debug("details of the error below", exc_info=True)
-        text = str(error).strip()
+        message, text = line_of(error, sys.argv[1:]), str(error).strip()
         if text.startswith("Caught "):  # a data worker's, with its traceback
-            text = text.splitlines()[-1].partition(": ")[2]
-        message = " ".join(text.split()) or type(error).__name__
+            message = " ".join(text.splitlines()[-1].partition(": ")[2].split())
         print(f"graphormer_plugin: error: {message}", file=sys.stderr, flush=True)
         raise SystemExit(USAGE_EXIT_CODE) from error

@@ -1,8 +1,9 @@
 """Errors of the data layer. Each carries one line that a user can act on."""
 
 import contextlib
+import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import tqdm
@@ -40,6 +41,16 @@ def is_out_of_memory(error: BaseException) -> bool:
     # torch has no class of its own for it.
     text = str(error) if isinstance(error, RuntimeError) else ""
     return isinstance(error, MemoryError) or "DefaultCPUAllocator" in text
+
+
+def line_of(error: BaseException, arguments: Sequence[str]) -> str:
+    """Message of an error in one line; of full memory, with the files among the arguments
+    of the command, because such an error names none."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if not is_out_of_memory(error):
+        return text
+    files = ", ".join(filter(os.path.exists, arguments)) or "the input"
+    return f"not enough memory to read or compute {files}: {text}"
 
 
 def place_of(error: BaseException, inside: str) -> str:

@@ -284,24 +284,43 @@ def read_arrays(
         OSError: See `open_to_read`.
         ValueError: It is damaged; names the file.
     """
-    with open_to_read(path) as file:
-        try:
-            with zipfile.ZipFile(file) as archive:
-                arrays = {}
-                every = [entry.removesuffix(".npy") for entry in archive.namelist()]
-                for name in every if names is None else names:
-                    entry = io.BytesIO(archive.read(f"{name}.npy"))
-                    arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
-                return arrays
-        except Exception as error:  # whatever a missing or wrong part causes
-            reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise ValueError(f"{path} is not a {kind}, or damaged: {reason}") from None
+    try:
+        with open_archive(path) as archive:
+            arrays = {}
+            every = [entry.removesuffix(".npy") for entry in archive.namelist()]
+            for name in every if names is None else names:
+                entry = io.BytesIO(archive.read(f"{name}.npy"))
+                arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
+            return arrays
+    except OSError:
+        raise
+    except Exception as error:  # whatever a missing or wrong part causes
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise ValueError(f"{path} is not a {kind}, or damaged: {reason}") from None
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
     """sha256 of a file's content, in hexadecimal."""
     with open_to_read(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextlib.contextmanager
+def open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
+    """Opens a zip archive that this package or torch wrote, without compression.
+
+    Raises:
+        OSError: It cannot be read.
+        zipfile.BadZipFile: It is damaged, or its entries together are larger than the
+            file: they are compressed, or share their bytes, and may fill the memory.
+    """
+    with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
+        size = sum(entry.file_size for entry in archive.infolist())
+        if size > os.fstat(file.fileno()).st_size:
+            raise zipfile.BadZipFile(
+                f"it unpacks to {size:,} bytes, more than its size"
+            )
+        yield archive
 
 
 def stamp(state: os.stat_result) -> list[int]:

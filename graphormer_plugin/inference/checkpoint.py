@@ -10,7 +10,6 @@ import errno
 import os
 import re
 import warnings
-import zipfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.files import atomic_write, open_archive
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
 ZIP_START = b"PK\x03\x04"  # torch writes an archive since its version 1.6
@@ -220,7 +220,8 @@ def read_file(path: str | os.PathLike[str], mmap: bool = True) -> Any:
         if is_disk or isinstance(error, UnreadableFileError):
             raise
         # Not torch's message: it suggests to turn the safe loader off.
-        text = f"{path} {_defect(str(error))}"
+        full = "does not fit into memory" if is_out_of_memory(error) else ""
+        text = f"{path} {full or _defect(str(error))}"
         raise UnreadableFileError(text) from error
 
 
@@ -231,7 +232,7 @@ def check_archive(path: Path) -> None:
         ValueError, zipfile.BadZipFile: it is damaged, or was packed again with compression:
             torch would take the compressed bytes of a memory-mapped tensor for its numbers.
     """
-    with zipfile.ZipFile(path) as file:
+    with open_archive(path) as file:
         if any(e.compress_type for e in file.infolist() if "/data/" in e.filename):
             raise ValueError("compressed tensors")
         if file.testzip():

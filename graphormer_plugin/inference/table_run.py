@@ -1,6 +1,5 @@
 """Predictions for the rows of a table: the columns that `graphormer-predict` adds."""
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
 from graphormer_plugin.heads.prediction import Prediction, mean_and_variance
 from graphormer_plugin.inference.embedding import check_layers
@@ -58,12 +57,19 @@ class PredictedRows(NamedTuple):
 
 
 def rows_in_blocks(table: Table, first: int, end: int, size: int) -> Iterator[Rows]:
-    """Yield rows of a table. Batches do not cross blocks, and an interrupted run goes on
-    at the end of a block."""
-    rows = table.rows_between(table.header, first, end)
-    while block := [cells for _, _, cells in itertools.islice(rows, size)]:
-        yield Rows(first, block)
-        first += len(block)
+    """Yield rows of a table, fewer than ``size`` if they have a `LONGEST_ROW` of text.
+    Batches do not cross blocks, and an interrupted run goes on at the end of a block.
+    """
+    block: list[list[str]] = []
+    characters = 0
+    for row, _, cells in table.rows_between(table.header, first, end):
+        block.append(cells)
+        characters += sum(map(len, cells))
+        if len(block) == size or characters > LONGEST_ROW:
+            yield Rows(row + 1 - len(block), block)
+            block, characters = [], 0
+    if block:
+        yield Rows(row + 1 - len(block), block)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from graphormer_plugin.cli import command
 from graphormer_plugin.compat.errors import one_line_errors
 
 
@@ -15,3 +16,18 @@ def test_tracebacks_are_for_debugging(level, lines, monkeypatch, caplog):
     with caplog.at_level(logging.DEBUG), pytest.raises(SystemExit), one_line_errors():
         raise ValueError("wrong")
     assert len(caplog.records) == lines
+
+
+def test_full_memory_names_the_files(tmp_path, monkeypatch, capsys):
+    def fail(argv=None):
+        raise MemoryError
+
+    path = tmp_path / "large.csv"
+    path.touch()
+    line = f"error: not enough memory to read or compute {path}: MemoryError\n"
+    assert command(fail)(["--quiet", str(path)]) == 2
+    assert capsys.readouterr().err == line
+    monkeypatch.setattr("sys.argv", ["fairseq-train", str(path)])
+    with pytest.raises(SystemExit), one_line_errors():
+        fail()
+    assert capsys.readouterr().err == f"graphormer_plugin: {line}"

@@ -5,8 +5,10 @@ import fcntl
 import multiprocessing
 import os
 import re
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from graphormer_plugin.data.files import (
@@ -14,10 +16,12 @@ from graphormer_plugin.data.files import (
     claim_folder,
     file_lock,
     make_folder,
+    open_archive,
     open_to_write,
     read_arrays,
     read_text,
 )
+from graphormer_plugin.heads.array_file import reading
 from graphormer_plugin.inference.model_folder import read_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -201,3 +205,24 @@ def test_one_module_opens_files_for_writing():
         for match in WRITES.finditer(path.read_text(encoding="utf-8"))
     }
     assert found == {"__init__.py": 'open(os.devnull, "w"'}
+
+
+@pytest.mark.parametrize("kind", ["overlapping", "compressed"])
+def test_an_archive_that_unpacks_to_gigabytes(tmp_path, kind):
+    path = tmp_path / "head.npz"
+    if kind == "compressed":
+        np.savez_compressed(path, meta=np.zeros(10**7))
+    else:
+        np.savez(path, meta=np.zeros(10**5))
+        with open_archive(path) as archive:
+            assert archive.namelist() == ["meta.npy"]
+        with zipfile.ZipFile(path, "a") as archive:
+            archive.filelist *= 2000  # 1.6 GB of entries with the same bytes
+            archive._didModify = True
+    assert path.stat().st_size < 1e6
+    with pytest.raises(zipfile.BadZipFile, match="unpacks to .* more than its size"):
+        with open_archive(path):
+            pass
+    with pytest.raises(ValueError, match=f"{path} is not a head, .* it unpacks to"):
+        with reading(path, "head", 1, None):
+            pass

@@ -17,7 +17,12 @@ from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
-from graphormer_plugin.data.tables.table import CsvTable, Table, open_text
+from graphormer_plugin.data.tables.table import (
+    LONGEST_ROW,
+    CsvTable,
+    Table,
+    open_text,
+)
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -132,13 +137,18 @@ class SdfTable(Table):
         """Yields (line of the file from 1, lines but the last)."""
         record: list[str] = []
         number = start = 1
+        size = 0
         with open_text(self.path, WINDOWS_1252) as lines:
             for number, line in enumerate(lines, 1):
                 if line.startswith(END_OF_RECORD):
                     yield start, record
-                    record, start = [], number + 1
+                    record, start, size = [], number + 1, 0
                 else:
                     record.append(line.rstrip("\r\n"))
+                    size += len(line)
+                    if size > LONGEST_ROW:
+                        end = f"has more than {LONGEST_ROW:,} characters"
+                        raise self.error(f"the record of line {start} {end}")
         if any(line.strip() for line in record):
             end = f"does not end ({END_OF_RECORD} is missing)"
             raise self.error(f"the record of line {start} {end}")

@@ -11,10 +11,17 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.tables.table import Table, readable
+from graphormer_plugin.data.tables.table import (
+    LONGEST_ROW,
+    Table,
+    check_expansion,
+    readable,
+)
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
+CHARACTERS_AT_ONCE = 1 << 26  # of rows that are read together; our choice
+LONG = 1000  # characters of a cell that equal cells share
 BUFFER_BYTES = 1 << 20  # read at once of a column, which may be larger than the memory
 
 
@@ -44,11 +51,17 @@ class ParquetTable(Table):
                     f"{file} has other columns than {self.files[0].name}"
                 )
         super().__init__(path, self.schema.names)
+        for file, footer in zip(self.files, self.footers):
+            check_expansion(file, unpacked_bytes(footer))
 
-    def _open(self, file: Path, footer: Any = None) -> Any:
+    def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
         with parquet_errors(file):
             return pyarrow_parquet().ParquetFile(
-                file, metadata=footer, buffer_size=BUFFER_BYTES, pre_buffer=False
+                file,
+                metadata=footer,
+                read_dictionary=texts,
+                buffer_size=BUFFER_BYTES,
+                pre_buffer=False,
             )
 
     def count(self) -> int:
@@ -65,11 +78,21 @@ class ParquetTable(Table):
         """See `Table.rows_between`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
+        shared: dict[str, str] = {}
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
             values = batch.to_pydict()
             for place in range(batch.num_rows):
                 number = row + place
-                yield number, number + 1, [cell(values[name][place]) for name in names]
+                cells = [cell(values[name][place]) for name in names]
+                size = sum(map(len, cells))
+                if size > LONGEST_ROW:
+                    text = f"row {number} has more than {LONGEST_ROW:,} characters"
+                    raise self.error(text)
+                if size > LONG:
+                    cells = [
+                        shared.setdefault(c, c) if len(c) > LONG else c for c in cells
+                    ]
+                yield number, number + 1, cells
 
     def batches(
         self, names: Sequence[str], first: int, end: int
@@ -78,14 +101,34 @@ class ParquetTable(Table):
         before ``end``."""
         for file, footer, groups, start in self._overlapping(first, end):
             with parquet_errors(file):
+                columns = list(dict.fromkeys(names))
                 batches = self._open(file, footer).iter_batches(
-                    ROWS_AT_ONCE, row_groups=groups, columns=list(dict.fromkeys(names))
+                    min(self._rows_at_once(file, footer, g, columns) for g in groups),
+                    row_groups=groups,
+                    columns=columns,
                 )
                 for batch in batches:
                     low, high = max(first - start, 0), min(end - start, batch.num_rows)
                     if low < high:
                         yield start + low, batch.slice(low, high - low)
                     start += batch.num_rows
+
+    def _rows_at_once(
+        self, file: Path, footer: Any, group: int, names: Sequence[str]
+    ) -> int:
+        """Rows of a group that take at most `CHARACTERS_AT_ONCE` if each of them names the
+        longest text of its dictionaries, which a file has once for all rows."""
+        import pyarrow.compute
+
+        texts = [name for name in names if is_text(self.schema.field(name).type)]
+        reader = self._open(file, footer, texts)
+        longest = 1
+        for batch in reader.iter_batches(1, row_groups=[group], columns=texts):
+            for column in batch.columns:
+                sizes = pyarrow.compute.binary_length(column.dictionary)
+                longest += pyarrow.compute.max(sizes).as_py() or 0
+            break
+        return max(1, min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest))
 
     def _overlapping(
         self, first: int, end: int
@@ -132,6 +175,28 @@ def _extents(group: Any) -> Iterator[tuple[int, int]]:
         if column.has_dictionary_page:
             first = min(first, column.dictionary_page_offset)
         yield first, column.total_compressed_size
+
+
+def unpacked_bytes(footer: Any) -> int:
+    """Bytes of a file's columns without compression; an entry of a list counts as one at
+    least, however many of them an encoding says in a few bytes."""
+    total = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            entries = column.num_values - group.num_rows
+            total += max(column.total_uncompressed_size, entries)
+    return total
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow is text or bytes, perhaps in a dictionary."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_string, types.is_large_string, types.is_binary)
+    return any(test(kind) for test in (*tests, types.is_large_binary))
 
 
 def cell(value: Any) -> str:

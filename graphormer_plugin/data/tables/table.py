@@ -19,8 +19,8 @@ SPLIT = "split"  # in any case; is a target only where it is named
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
-GZIP_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
-GZIP_FREE = 1 << 26  # bytes that any .gz may have
+UNPACKED_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
+UNPACKED_FREE = 1 << 26  # bytes that any compressed table may have
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
@@ -181,7 +181,7 @@ def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
     with readable(path):
         if zipped:
             state = path.stat()
-            _check_expansion(path, state.st_size, state.st_mtime_ns)
+            _check_gzip(path, state.st_size, state.st_mtime_ns)
         try:
             with opener(
                 path, "rt", encoding="utf-8-sig", errors=errors, newline=""
@@ -211,17 +211,22 @@ def _not_utf8(path: Path, line: int) -> DatasetError:
 
 
 @functools.lru_cache(maxsize=64)
-def _check_expansion(path: Path, size: int, changed: int) -> None:
+def _check_gzip(path: Path, size: int, changed: int) -> None:
     """Raises DatasetError for a .gz that expands to far more than a table does; looks once
     at a file of that size and time of change."""
-    limit = max(GZIP_FREE, GZIP_RATIO * size)
     with gzip.open(path) as file:
         while file.read(1 << 20):
-            if file.tell() > limit:
-                raise DatasetError(
-                    f"{path} expands to more than {limit:,} bytes, {GZIP_RATIO} times "
-                    "its size; gunzip it if that is right"
-                )
+            check_expansion(path, file.tell())
+
+
+def check_expansion(path: Path, size: int) -> None:
+    """Raises DatasetError if a table's file expands to that size, far more than its own."""
+    limit = max(UNPACKED_FREE, UNPACKED_RATIO * path.stat().st_size)
+    if size > limit:
+        raise DatasetError(
+            f"{path} expands to more than {limit:,} bytes, {UNPACKED_RATIO} times its "
+            "size; gunzip it, or write it without compression, if that is right"
+        )
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import multiprocessing
 import os
+import re
 import resource
 from pathlib import Path
 
@@ -421,6 +422,44 @@ class TestLimits:
         kind, message = within(100, lambda: csv_dataset(wrong))
         assert kind is DatasetError and "50 times its size; gunzip it" in message
         assert message.startswith(str(path))
+
+    def test_text_that_many_rows_of_a_parquet_share(self, tmp_path):
+        """One string of 1 MB, named by 2,000 rows: 2 GB of text in 50 kB."""
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "data.parquet"
+        numbers = pyarrow.array([0] * 2000, pyarrow.int32())
+        wrong = DatasetOptions(name=str(path), target_columns="y")
+        for text, expected in (
+            ("C" * 10**6, "'CCC.* is not a number"),
+            ("C" * (1 << 24), "row 0 has more than 16,777,216 characters"),
+        ):
+            y = pyarrow.DictionaryArray.from_arrays(numbers, [text])
+            table = pyarrow.table({"smiles": ["C"] * 2000, "y": y})
+            parquet.write_table(table, path)
+            assert path.stat().st_size < 1e6
+            kind, message = within(700, lambda: csv_dataset(wrong))
+            assert kind is DatasetError and re.search(expected, message)
+            assert message.startswith(str(path))
+
+    def test_a_list_of_a_parquet_that_expands_to_gigabytes(self, tmp_path):
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "data.parquet"
+        lists = pyarrow.ListArray.from_arrays([0, 10**8], np.zeros(10**8, np.int8))
+        table = pyarrow.table({"smiles": ["C"], "x": lists})
+        parquet.write_table(table, path)
+        assert path.stat().st_size < 1e6
+        with pytest.raises(DatasetError, match="data.parquet expands to more than 67,"):
+            csv_dataset(DatasetOptions(name=str(path)))
+
+    def test_an_sdf_whose_record_does_not_end(self, tmp_path):
+        path = tmp_path / "data.sdf"
+        path.write_text("CO\n" * (1 << 23))
+        wrong = DatasetOptions(name=str(path))
+        kind, message = within(600, lambda: csv_dataset(wrong))
+        assert kind is DatasetError
+        assert "record of line 1 has more than 16,777,216 characters" in message
 
     def test_a_long_cell_is_shortened_in_messages(self, options):
         long = "z" * 10**6
