@@ -45,9 +45,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def line_of(error: BaseException, arguments: Sequence[str]) -> str:
     """Message of an error in one line; of full memory, with the files among the arguments
-    of the command, because such an error names none."""
+    of the command, unless it is this package's own, which says where."""
     text = " ".join(str(error).split()) or type(error).__name__
-    if not is_out_of_memory(error):
+    if not is_out_of_memory(error) or (type(error) is MemoryError and str(error)):
         return text
     files = ", ".join(filter(os.path.exists, arguments)) or "the input"
     return f"not enough memory to read or compute {files}: {text}"
