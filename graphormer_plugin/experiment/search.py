@@ -50,7 +50,7 @@ def search(experiment: Experiment) -> Training:
     folder.mkdir(exist_ok=True)
     worst = -math.inf if metric.rises else math.inf
 
-    def options(trial) -> Training:
+    def _options(trial) -> Training:
         varied = {"dropout": trial.suggest_float("dropout", 0, LARGEST_DROPOUT)}
         if settings.lr is None:
             low, high = base.lr / LR_RANGE, base.lr * LR_RANGE
@@ -59,9 +59,9 @@ def search(experiment: Experiment) -> Training:
             varied["frozen"] = trial.suggest_categorical("frozen", FROZEN)
         return dataclasses.replace(base, **varied)
 
-    def objective(trial) -> float:
+    def _objective(trial) -> float:
         name = f"trial{done + 1}"
-        line = experiment.line(Member(0, model), options(trial))
+        line = experiment.line(Member(0, model), _options(trial))
         line["save_dir"] = f"{TRIALS_FOLDER}/{name}"
         values: list[float] = []
         try:
@@ -86,10 +86,10 @@ def search(experiment: Experiment) -> Training:
     experiment.bar.total += max(0, settings.trials - finished) * base.epochs
     for done in range(finished, settings.trials):
         study.sampler = optuna.samplers.TPESampler(seed=settings.seed + done)
-        study.optimize(objective, n_trials=1)
+        study.optimize(_objective, n_trials=1)
     if study.best_value == worst:
         raise DatasetError(
             f"all {settings.trials} trials failed, see {folder / 'trial1' / LOG_FILE}; "
             f"remove {folder} to search again"
         )
-    return options(optuna.trial.FixedTrial(study.best_params))
+    return _options(optuna.trial.FixedTrial(study.best_params))

@@ -168,7 +168,7 @@ def write_molecules(
     extra = dict(zip(table.extra_names, zip(*table.extras)))
     extra.pop(SMILES_COLUMN, None)
 
-    def write(file: str, known: np.ndarray) -> None:
+    def _write(file: str, known: np.ndarray) -> None:
         header = [SMILES_COLUMN, *targets.names, *columns, *extra]
         empty = [""] * len(table)
         cells = [
@@ -177,14 +177,14 @@ def write_molecules(
         rows = zip(table.smiles, *cells, *words, *extra.values(), strict=True)
         write_csv(folder / file, [header, *rows])
 
-    write(MOLECULES_FILE, np.full(len(targets.names), True))
+    _write(MOLECULES_FILE, np.full(len(targets.names), True))
     files = []
     for number, split in enumerate(splits, 1):
         known = ~unlearned(table, split)
         alone = not known.all() and not any(targets.class_names)
         files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
         if alone:
-            write(files[-1], known)
+            _write(files[-1], known)
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
         write_csv(folder / INVALID_FILE, rows)

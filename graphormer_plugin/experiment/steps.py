@@ -48,7 +48,7 @@ def forest(experiment: Experiment, run: int) -> Prediction:
     """Predictions of the random forest [n, C]: NaN but for test molecules, the only ones
     that a file shows."""
 
-    def fit() -> dict[str, np.ndarray]:
+    def _fit() -> dict[str, np.ndarray]:
         table, settings = experiment.table, experiment.settings
         parts = list(experiment.features().values())
         split = experiment.splits[run]
@@ -69,7 +69,7 @@ def forest(experiment: Experiment, run: int) -> Prediction:
         return {"values": values}
 
     path = experiment.folder / f"replicate{run + 1}/forest/{PREDICTIONS}"
-    return kept_prediction(experiment, path, fit)
+    return kept_prediction(experiment, path, _fit)
 
 
 def kept_prediction(
@@ -134,7 +134,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     )
     raw |= experiment.features()
 
-    def fit(rows: np.ndarray) -> Head:
+    def _fit(rows: np.ndarray) -> Head:
         weights = experiment.label_weights(rows)
         of_rows = None if weights is None else weights[rows]
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
@@ -150,7 +150,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             extra_columns=settings.extra_columns,
         )
 
-    of_train, head = fit(split["train"]), fit(fitted_rows(split))
+    of_train, head = _fit(split["train"]), _fit(fitted_rows(split))
     predicted = head.predict_features(raw)
     valid = split["valid"]
     of_valid = of_train.predict_features({name: x[valid] for name, x in raw.items()})
