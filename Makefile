@@ -17,7 +17,7 @@ PYTEST = OMP_NUM_THREADS=1 "$(BIN)/python" -m pytest -n auto --dist loadgroup
 
 help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
-	@echo 'make test        the tests, but those that train for long: three minutes on two cores'
+	@echo 'make test        the tests, but those that train for long: two to three minutes on two cores'
 	@echo 'make test-quick  without what trains, reads or writes much: a minute'
 	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them'
 	@echo 'make coverage    all tests, and the lines that they do not reach'
@@ -68,8 +68,8 @@ test-all: setup
 coverage: setup
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-NUMERIC = tests/cython_ext tests/modules tests/models tests/inference tests/finetune \
-    tests/cli/test_convert.py tests/cli/test_convert_csa.py
+NUMERIC = tests/cython_ext tests/modules tests/models tests/heads tests/explain tests/inference \
+    tests/finetune tests/cli/test_convert.py tests/cli/test_convert_csa.py
 QEMU = $(shell command -v qemu-x86_64)
 
 # The emulator ends where a child is forked beside threads. A BLAS that is told its processor
@@ -93,11 +93,12 @@ else
 endif
 
 # fairseq-fixed, which other platforms have, in place of the installed one.
-FALLBACK = build/fairseq-fixed
+FIXED = $(shell grep ^fairseq-fixed constraints.txt)
+FALLBACK = $(CURDIR)/build/$(FIXED)-$(shell "$(PYTHON)" -c 'import sys; print(sys.hexversion)')
 test-fallback: setup
-	test -d $(FALLBACK) || "$(BIN)/python" -m pip install --quiet --no-deps \
-	    --no-build-isolation --target $(FALLBACK) "$$(grep ^fairseq-fixed constraints.txt)"
-	PYTHONPATH=$(FALLBACK) $(PYTEST) tests/tasks tests/optim tests/finetune/test_training.py \
+	test -d "$(FALLBACK)" || env -u CUDA_HOME "$(BIN)/python" -m pip install --quiet --no-deps \
+	    --no-build-isolation --target "$(FALLBACK)" "$(FIXED)"
+	PYTHONPATH="$(FALLBACK)" $(PYTEST) tests/tasks tests/optim tests/finetune/test_training.py \
 	    tests/compat $(PYTEST_ARGS)
 
 SANITIZE = -fsanitize=address,undefined -fno-sanitize-recover=undefined -g1

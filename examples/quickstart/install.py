@@ -74,7 +74,8 @@ def make(venv: Path) -> None:
     run(str(python if python.exists() else sys.executable), "-m", "venv", str(venv))
     say("1 of 3: torch and the build tools")
     pip_install(venv, "pip", "setuptools", "wheel", "numpy", "cython", "torch")
-    has_wheel = sys.version_info < (3, 13) and platform.machine() == "x86_64"
+    machine = sys.platform, platform.machine()
+    has_wheel = sys.version_info < (3, 13) and machine == ("linux", "x86_64")
     say(f"2 of 3: fairseq{'' if has_wheel else ', which is compiled: 2 to 4 minutes'}")
     # In build isolation pip would fetch a second torch to compile it.
     pip_install(venv, "--no-build-isolation", "--no-deps", "-r", FAIRSEQ)
