@@ -72,9 +72,11 @@ NUMERIC = tests/cython_ext tests/modules tests/models tests/heads tests/explain 
     tests/finetune tests/cli/test_convert.py tests/cli/test_convert_csa.py
 QEMU = $(shell command -v qemu-x86_64)
 
-# The emulator ends where a child is forked beside threads. A BLAS that is told its processor
-# by the environment would not look at the emulated one.
-EMULATED = env -u OPENBLAS_CORETYPE OMP_NUM_THREADS=1 "$(QEMU)" -cpu
+# The emulator ends where a child is forked beside threads, and where a masked load of AVX2
+# touches the end of mapped memory (numpy's sort, torch): these stay at SSE4. A BLAS that is
+# told its processor by the environment would not look at the emulated one.
+EMULATED = env -u OPENBLAS_CORETYPE OMP_NUM_THREADS=1 NPY_DISABLE_CPU_FEATURES=X86_V3 \
+    ATEN_CPU_CAPABILITY=default "$(QEMU)" -cpu
 
 # torch, MKL and oneDNN as on a processor without vectors beyond SSE4, with AVX2, and on this
 # one. The kernels of cython_ext on processors without AVX (Nehalem) and without AVX-512.
