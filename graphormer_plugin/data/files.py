@@ -268,6 +268,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
         return file.read().decode()
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a file in UTF-8, see `atomic_write`; makes its folder."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def read_arrays(
     path: str | os.PathLike[str],
     names: Collection[str] | None = None,

@@ -11,6 +11,7 @@ from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import (
     LATER,
     MAX_ATOMS,
+    ROWS,
     TABLE_OPTIONS,
     DatasetOptions,
     data_root_folder,
@@ -33,17 +34,20 @@ def locate(
     if dataset.resolve is not None:
         options = dataset.resolve(options)
     if not options.shard.is_whole:
-        if dataset is not csv_file.CSV or options.split == "scaffold":
+        of_whole = options.split == "scaffold" or options.split_file
+        if dataset is not csv_file.CSV or of_whole:
             raise DatasetError(
                 f"--shard is for tables of molecules, not for {dataset.name!r}, and not for "
-                "a scaffold split, whose shards would share scaffolds; give the split in "
-                "a column (--split column:NAME)"
+                "rows of a file or a scaffold split, whose shards would share scaffolds; "
+                "give the split in a column (--split column:NAME)"
             )
     used = {}
     for name in dataset.options:
         value = getattr(options, name)
         if value or name not in LATER:
             used[name] = list(value) if isinstance(value, tuple) else value
+    if options.split_file:
+        used["split"] = ROWS  # the store has no splits, see `with_splits`
     content = dataset.content(options)
     by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)
     if by_column or used.get("split", "") not in ("", "random"):

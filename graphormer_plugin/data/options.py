@@ -17,6 +17,7 @@ from graphormer_plugin.data.shards import Shard
 
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
+ROWS = "rows:"  # in --split
 
 
 def option(
@@ -37,7 +38,7 @@ def option(
         everywhere: Whether datasets that are no tables take it, too.
         always: Whether a store records the default. Older stores stay valid only if a
             new option is recorded where it is given.
-        **more: ``metavar``; ``choices``, where NAME stands for any text; ``words``, choices
+        **more: ``metavar``; ``choices``, where NAME and FILE stand for any text; ``words``, choices
             that argparse checks; ``least``, the smallest number.
     """
     marks = {"help": help, "flag": flag, "everywhere": everywhere, "always": always}
@@ -99,9 +100,11 @@ class TableOptions(CheckedOptions):
     split: str = option(
         "",
         "random (80/10/10 by --seed), scaffold (Bemis-Murcko), or column:NAME, a column "
-        "with train, valid and test (default: column:split if there is one, else random)",
+        "with train, valid and test (default: column:split if there is one, else "
+        "random); or rows:FILE, row numbers from 0 by split in JSON: all such splits "
+        "share a store, and a target without a label in train has none",
         always=True,
-        choices=("random", "scaffold", "column:NAME"),
+        choices=("random", "scaffold", "column:NAME", "rows:FILE"),
     )
     seed: int = option(
         1, "of the random split", flag=False, everywhere=True, always=True, least=0
@@ -156,6 +159,11 @@ class TableOptions(CheckedOptions):
         everywhere=True,
         least=1,
     )
+
+    @property
+    def split_file(self) -> str:
+        """FILE of ``--split rows:FILE``; empty for other splits."""
+        return self.split.removeprefix(ROWS) if self.split.startswith(ROWS) else ""
 
 
 _FIELDS = dataclasses.fields(TableOptions)
@@ -310,5 +318,5 @@ def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
 
 
 def _is_choice(value: str, choices: Sequence[str]) -> bool:
-    patterns = (re.escape(choice).replace("NAME", ".+") for choice in choices)
+    patterns = (re.sub("NAME|FILE", ".+", re.escape(choice)) for choice in choices)
     return re.fullmatch("|".join(patterns), value, re.DOTALL) is not None

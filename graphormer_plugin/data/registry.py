@@ -132,7 +132,8 @@ class RegisteredDataset:
             raise DatasetError(f"dataset {self.name!r} failed {where}") from error
         source = _as_source(result, self.name)
         if not arguments:
-            given = {"split": source.splits is not None}
+            own_splits = source.splits is not None and not options.split_file
+            given = {"split": own_splits}
             given |= {"target_kind": source.kind, "target_unit": source.unit}
             given |= {"smiles_column": True, "target_columns": True}
             self.refuse(options, [name for name, known in given.items() if known])

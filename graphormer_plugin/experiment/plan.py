@@ -32,7 +32,9 @@ from graphormer_plugin.experiment.settings import (
 )
 from graphormer_plugin.experiment.split_tables import (
     FITTED,
+    MOLECULES_FILE,
     scored_labels,
+    split_file,
     trained_labels,
 )
 from graphormer_plugin.experiment.training import (
@@ -99,7 +101,6 @@ class Experiment:
         settings: Options of the user.
         table: Molecules.
         splits: One per run.
-        sources: File of molecules of each, and the column of the split there.
         start: Pre-trained weights, or None.
         warn: Takes warnings.
         searched: Options of the trainings from a search, or None.
@@ -109,7 +110,6 @@ class Experiment:
     settings: Settings
     table: Table
     splits: list[Split]
-    sources: list[tuple[str, str]]
     start: Start | None
     warn: Callable[[str], None]
     searched: Training | None = None
@@ -222,16 +222,15 @@ class Experiment:
         settings, targets = self.settings, self.table.targets
         training = trial or self.options(member.model)
         start = self.start if member.model == FINETUNE else None
-        molecules, split_column = self.sources[member.run]
         updates = -(-len(self.splits[member.run]["train"]) // training.batch_size)
         updates *= training.epochs
         metric = self.metric(member.run)
         options: dict[str, Any] = {
             "user_dir": Path(graphormer_plugin.__file__).resolve().parent,
             "task": "graph_prediction",
-            "dataset_name": molecules,
+            "dataset_name": MOLECULES_FILE,
             "data_root": "data",
-            **table_flags(settings, targets, split_column),
+            **table_flags(settings, targets, split_file(member.run)),
             "arch": start.arch if start else settings.arch,
         }
         if start:

@@ -237,10 +237,3 @@ def kept_arrays(
         ):
             return arrays
     raise DatasetError(f"{path} is damaged; remove it, and run again")
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file, which is there when it is complete."""
-    path.parent.mkdir(exist_ok=True)
-    with atomic_write(path, "w", encoding="utf-8") as file:
-        file.write(text)

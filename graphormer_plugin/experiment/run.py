@@ -13,7 +13,7 @@ from tqdm import tqdm
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import CSV
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write, file_lock, read_text
+from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
@@ -21,7 +21,7 @@ from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
-from graphormer_plugin.experiment.results import Run, write_text
+from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import METRICS, text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import HEAD, Settings, claim, refuse_links
@@ -30,6 +30,7 @@ from graphormer_plugin.experiment.split_tables import (
     MOLECULES_FILE,
     SPLITS,
     make_splits,
+    split_file,
     warnings_of,
     write_molecules,
 )
@@ -80,7 +81,7 @@ def run_experiment(
     settings = dataclasses.replace(settings, split=table.split)
     splits = make_splits(table, settings)
     start = find_start(settings)
-    experiment = Experiment(settings, table, splits, [], start, warn)
+    experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
     identity = identity_of(settings, start)
     claim(folder, identity, write=False)  # or an error, before there is a lock file
@@ -110,7 +111,7 @@ def run_experiment(
             say(f"{folder} is finished; its results:")
         else:
             refuse_links(folder)
-            experiment.sources = write_molecules(folder, table, splits)
+            write_molecules(folder, table, splits)
             bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
             with bar as experiment.bar:
                 runs = do_runs(experiment)
@@ -202,6 +203,7 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
             file.write(picture)
     page = report(experiment, runs, rows, warnings, pictures)
     write_text(folder / REPORT_FILE, page)
+    written += map(split_file, range(len(runs)))
     if table.failures:
         written.append(INVALID_FILE)
     for member in experiment.members():

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write, read_text
+from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.options import TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
@@ -270,8 +270,7 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
                 f"{folder} holds other files; name a new folder with --out"
             )
         if write:
-            with atomic_write(path, "w", encoding="utf-8") as file:
-                json.dump(identity, file, indent=1)
+            write_text(path, json.dumps(identity, indent=1))
         return
     # Older versions did not write options that they did not have.
     defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}

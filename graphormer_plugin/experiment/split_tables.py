@@ -1,6 +1,7 @@
 """The splits of an experiment: made, checked, and written for fairseq-train."""
 
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.splits import folds, random_split, scaffold_split
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.table import SPLIT
@@ -144,48 +146,24 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
     return lines
 
 
-def write_molecules(
-    folder: Path, table: Table, splits: Sequence[Split]
-) -> list[tuple[str, str]]:
-    """Write the tables that fairseq-train reads: SMILES, targets, splits, other columns.
+def split_file(run: int) -> str:
+    """File with the split of a run, from 0, in the folder of the experiment."""
+    return f"replicate{run + 1}/split.json"
 
-    A split has a file of its own where a target has no label in train, without labels of
-    that target: they would select the checkpoint. Words stay, as the names of classes
-    come from them.
 
-    Returns:
-        The file of each split, and the name of its column there.
-    """
-    targets = table.targets
-    taken = {SMILES_COLUMN, *targets.names, *table.extra_names}
-    free = (name for n in itertools.count(1) if (name := f"split{n}") not in taken)
-    columns = list(itertools.islice(free, len(splits)))
-    words = np.full((len(splits), len(table)), "", dtype="<U5")
-    for split, column in zip(splits, words, strict=True):
-        for name in SPLITS:
-            column[split[name]] = name
-    labels = [*zip(*map(table.label_cells, range(len(table))))]
+def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> None:
+    """Write the table that fairseq-train reads, SMILES, targets and other columns, and
+    beside the models of each run the rows of its split."""
     extra = dict(zip(table.extra_names, zip(*table.extras)))
     extra.pop(SMILES_COLUMN, None)
-
-    def _write(file: str, known: np.ndarray) -> None:
-        header = [SMILES_COLUMN, *targets.names, *columns, *extra]
-        empty = [""] * len(table)
-        cells = [
-            column if is_known else empty for column, is_known in zip(labels, known)
-        ]
-        rows = zip(table.smiles, *cells, *words, *extra.values(), strict=True)
-        write_csv(folder / file, [header, *rows])
-
-    _write(MOLECULES_FILE, np.full(len(targets.names), True))
-    files = []
-    for number, split in enumerate(splits, 1):
-        known = ~unlearned(table, split)
-        alone = not known.all() and not any(targets.class_names)
-        files.append(f"molecules{number}.csv" if alone else MOLECULES_FILE)
-        if alone:
-            _write(files[-1], known)
+    header = [SMILES_COLUMN, *table.targets.names, *extra]
+    labels = map(table.label_cells, range(len(table)))
+    cells = zip(table.smiles, labels, *extra.values(), strict=True)
+    rows = ([smiles, *label, *others] for smiles, label, *others in cells)
+    write_csv(folder / MOLECULES_FILE, [header, *rows])
+    for run, split in enumerate(splits):
+        numbers = {name: split[name].tolist() for name in SPLITS}
+        write_text(folder / split_file(run), json.dumps(numbers) + "\n")
     if table.failures:
         rows = [("row", "smiles", "reason"), *table.failures]
         write_csv(folder / INVALID_FILE, rows)
-    return list(zip(files, columns, strict=True))

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin import hub
+from graphormer_plugin.data.files import write_text
 from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
 from graphormer_plugin.experiment.references import forest_predictions
-from graphormer_plugin.experiment.results import Run, kept_arrays, write_text
+from graphormer_plugin.experiment.results import Run, kept_arrays
 from graphormer_plugin.experiment.scores import MAIN, main_score, spread
 from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.split_tables import scored_labels

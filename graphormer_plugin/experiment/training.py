@@ -18,7 +18,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, open_to_write
-from graphormer_plugin.data.options import TableOptions, flag_of, table_options
+from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
 from graphormer_plugin.experiment.settings import Settings
@@ -67,15 +67,15 @@ class Start:
 
 
 def table_flags(
-    settings: Settings, targets: TargetSchema, split_column: str
+    settings: Settings, targets: TargetSchema, split: str
 ) -> dict[str, Any]:
-    """Options with which fairseq-train reads a file of `write_molecules`, where they
-    differ from the defaults."""
+    """Options with which fairseq-train reads the table of `write_molecules`, and a file
+    with a split, where they differ from the defaults."""
     options = table_options(
         settings,
         smiles_column=SMILES_COLUMN,
         target_columns=[*map(column_pattern, targets.names)],
-        split=f"column:{split_column}",
+        split=ROWS + split,
         seed=TableOptions.seed,  # of a random split
         target_kind=targets.kind,
         class_names=settings.class_names or common_classes(targets),

@@ -103,6 +103,7 @@ def test_files(folder):
     assert f"{start['start']}, sha256 {start['start_sha256']}</td>" in page
     assert page.count("data:image/png;base64,") == 3 and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:)', page)
+    assert len([*(model / "data/stores").glob("*/manifest.json")]) == 1
     for name in ("parity.png", "calibration.png", "curves.png"):
         assert (model / name).read_bytes()[:4] == b"\x89PNG"
 
@@ -164,7 +165,9 @@ def test_the_folder_predicts(folder, tmp_path):
 
 def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
     """Also in a second run of the command, since these are the lines that it runs."""
-    shutil.copy(folder / "model/molecules.csv", tmp_path)
+    (tmp_path / "replicate2").mkdir()
+    for name in ("molecules.csv", "replicate2/split.json"):
+        shutil.copy(folder / "model" / name, tmp_path / name)
     script = (folder / "model/commands.sh").read_text()
     lines = script.replace("\\\n", " ").split("\nfairseq-train ")[1:]
     assert len(lines) == 4 and "--finetune-from-model" in lines[3]
@@ -201,7 +204,7 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
         # by a user, of a finished one
         ["results.txt"],
         ["predictions_valid.csv"],
-        ["molecules.csv"],
+        ["molecules.csv", "replicate1/split.json"],
         ["parity.png"],
         ["replicate2/finetune1/checkpoint_best.domain.npz"],
     ):

@@ -45,7 +45,6 @@ def experiment(tmp_path, monkeypatch):
         Settings("a.csv", str(tmp_path), epochs=3),
         table,
         [SPLIT],
-        [("molecules.csv", "split1")],
         Start({"finetune_from_model": "/a b/start.pt"}, tmp_path, "grpe_tiny", 12),
         warnings.append,
         bar=tqdm(disable=True),

@@ -42,7 +42,7 @@ def test_line(line):
             "target_columns": "y one,z",
             "target_unit": "eV",
             "smiles_column": "smiles",
-            "split": "column:split1",
+            "split": "rows:replicate1/split.json",
             "finetune_from_model": "/a b/start.pt",
             "arch": "grpe_tiny",
             "freeze_encoder_layers": 6,

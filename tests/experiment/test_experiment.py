@@ -119,7 +119,7 @@ def test_a_name_that_fairseq_misreads(experiment, flag, settings, name, start):
 def test_each_run_is_calibrated_by_its_own_molecules(experiment, monkeypatch):
     """A test molecule may be one that another run is validated on."""
     other = {"train": SPLIT["train"], "valid": SPLIT["test"], "test": SPLIT["valid"]}
-    experiment.splits, experiment.sources = [SPLIT, other], experiment.sources * 2
+    experiment.splits = [SPLIT, other]
     splits_of = lambda table, runs: [id(run.split) for run in runs]  # noqa: E731
     monkeypatch.setattr(results, "calibration", splits_of)
     found = [run.scale for run in running.do_runs(experiment)]

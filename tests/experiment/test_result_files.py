@@ -125,7 +125,7 @@ def test_the_report():
         asked = Settings("a.csv", "it's here", ratios=None, **options)
         searched = Training(0.0012, 40, 10, frozen=0.25)
         splits = [run.split for run in runs]
-        experiment = Experiment(asked, TABLE, splits, [], None, print, searched)
+        experiment = Experiment(asked, TABLE, splits, None, print, searched)
         return report(experiment, runs, {}, [], {})
 
     text = page(runs, model="finetune", max_atoms=9)

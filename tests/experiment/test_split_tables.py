@@ -1,6 +1,7 @@
 """The splits of an experiment, and the file for fairseq-train."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
-    SPLITS,
     make_splits,
     scored_labels,
     warnings_of,
@@ -120,7 +120,7 @@ def test_targets_without_a_label_in_train(read, scale):
         read({"part": PARTS, "a": [*both[:4], "", ""], "b": rare}, **asked)
 
 
-def test_targets_whose_labels_in_train_have_no_weight(read, tmp_path):
+def test_targets_whose_labels_in_train_have_no_weight(read):
     """Nothing is learned about b, whose labels in train have the weight 0."""
     columns = {"part": PARTS, "a": range(6), "b": [5, "", 7, 8, 9, 10]}
     columns["w"] = [0, 1, 0, 1, 1, 1]
@@ -134,7 +134,6 @@ def test_targets_whose_labels_in_train_have_no_weight(read, tmp_path):
     ]
     labels = scored_labels(table, splits[0], "test")
     assert labels[:, 0].tolist() == [4, 5] and np.isnan(labels[:, 1]).all()
-    assert write_molecules(tmp_path, table, splits) == [("molecules1.csv", "split1")]
     with pytest.raises(
         DatasetError, match="no label with a weight above 0 in split tr"
     ):
@@ -188,7 +187,7 @@ def test_the_file_for_fairseq(write, tmp_path):
     rows = [[*row, "x", row[0][::-1]] for row in ROWS]
     rows[2][1] = "old\rmac"
     invalid = ["C1CC", "open", "1", "train", "0", "y", "CC1C"]
-    path = write([*rows, invalid], [*HEADER, "split1", "smiles"])
+    path = write([*rows, invalid], [*HEADER, "split", "smiles"])
     asked = settings(
         path,
         smiles_column=HEADER[0],
@@ -198,43 +197,19 @@ def test_the_file_for_fairseq(write, tmp_path):
     )
     table = read_table(asked)
     splits = make_splits(table, asked)
-    sources = write_molecules(tmp_path, table, splits * 2)
-    assert sources == [("molecules.csv", "split2"), ("molecules.csv", "split3")]
+    write_molecules(tmp_path, table, splits * 2)
     options = DatasetOptions(
         name=str(tmp_path / "molecules.csv"),
         smiles_column=SMILES_COLUMN,  # as the line of fairseq-train says
         target_columns=("value",),
-        split="column:split3",
+        split="rows:replicate2/split.json",
     )
     source = csv_dataset(options)
     assert source.smiles == [row[0] for row in ROWS]
     assert np.array_equal(source.targets, table.labels, equal_nan=True)
-    assert {name: rows.tolist() for name, rows in source.splits.items()} == {
-        name: rows.tolist() for name, rows in splits[0].items()
-    }
-    names = cells_of(tmp_path / "molecules.csv", "name", "split1")
+    for run in (1, 2):
+        found = json.loads((tmp_path / f"replicate{run}/split.json").read_text())
+        assert found == {name: rows.tolist() for name, rows in splits[0].items()}
+    names = cells_of(tmp_path / "molecules.csv", "name", "split")
     assert names == [row[1:6:4] for row in rows]
     assert cells_of(tmp_path / "invalid.csv", "row", "smiles") == [["7", "C1CC"]]
-
-
-def test_a_target_without_a_label_in_train(write, tmp_path):
-    """Its labels in valid do not select a checkpoint; another split may know it."""
-    asked = settings(
-        write(), target_columns=("value", "active"), target_kind="regression"
-    )
-    table = read_table(asked)
-    known = {name: np.array(rows) for name, rows in zip(SPLITS, ([0, 1], [2], [3, 5]))}
-    unknown = known | {"train": np.array([3, 6]), "test": np.array([0, 1])}
-    table.labels[[3, 6], 1] = np.nan
-    sources = write_molecules(tmp_path, table, [known, unknown])
-    assert sources == [("molecules.csv", "split1"), ("molecules2.csv", "split2")]
-    first, second = (
-        list(zip(*cells_of(tmp_path / file, "value", "active"))) for file, _ in sources
-    )
-    assert first[1] == ("0.0", "1.0", "1.0", "", "0.0", "1.0", "")
-    assert second == [first[0], ("",) * 7]
-    # Words name the classes, so they stay.
-    words = table.targets.with_classes([[], ["no", "yes"]])
-    table = dataclasses.replace(table, targets=words)
-    ((file, _),) = write_molecules(tmp_path, table, [unknown])
-    assert file == "molecules.csv"

@@ -267,6 +267,8 @@ def _splits(
 ) -> dict[str, np.ndarray] | None:
     """Rows by split; None for a split that needs the molecules."""
     whole, count = options.shard.is_whole, len(rows.smiles)
+    if options.split_file:
+        return {}
     if roles.split:
         for name in ("train", "valid"):
             if whole and name not in rows.splits:

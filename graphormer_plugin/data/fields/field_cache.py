@@ -171,7 +171,7 @@ def _valid_columns(
         record = json.loads(read_text(folder / _RECORD))
         expected = {
             "version": cached.version,
-            "fingerprint": store.fingerprint,
+            "fingerprint": store.manifest["fingerprint"],
             "sha256": {n: file_sha256(folder / f"{n}.npy") for n in cached.columns},
         }
         return _mapped(folder, cached) if record == expected else None
@@ -194,7 +194,8 @@ def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> No
                 file.write(npy_header(array.dtype, array.shape))
                 file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
             sums[name] = file_sha256(path)
-        record = {"version": version, "fingerprint": store.fingerprint, "sha256": sums}
+        of_files = store.manifest["fingerprint"]  # graphs do not depend on splits
+        record = {"version": version, "fingerprint": of_files, "sha256": sums}
         with atomic_write(temporary / _RECORD, "w", encoding="utf-8") as file:
             json.dump(record, file)
         os.replace(temporary, folder)

@@ -95,7 +95,8 @@ class GraphStore:
             prediction; empty if there is none.
         fingerprint: Hash (64 hexadecimal digits) of everything that is trained on:
             columns, splits and schemas. Two stores with the same fingerprint hold the
-            same graphs in the same order, wherever they were built.
+            same graphs in the same order, wherever they were built. The manifest has
+            the fingerprint of the files, also under other splits (`with_splits`).
 
     A store that is sent to another process is opened again there.
     """
@@ -116,6 +117,7 @@ class GraphStore:
         self.featuriser: str = manifest["featuriser"]
         self.fingerprint: str = manifest["fingerprint"]
         self.warnings = [str(text) for text in manifest.get("warnings", [])]
+        self.reopen: tuple[Any, ...] = GraphStore.open, (str(path),)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], verify: bool = False) -> "GraphStore":
@@ -155,7 +157,7 @@ class GraphStore:
         return len(self.columns["node_offset"]) - 1
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (GraphStore.open, (str(self.path),))
+        return self.reopen
 
     def __repr__(self) -> str:
         return f"GraphStore({str(self.path)!r}, graphs={len(self)})"

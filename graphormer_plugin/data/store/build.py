@@ -28,7 +28,7 @@ from graphormer_plugin.data.featurise import (
     featurise,
     part_rows,
 )
-from graphormer_plugin.data.files import file_lock, is_full, is_read_only
+from graphormer_plugin.data.files import file_lock, home_path, is_full, is_read_only
 from graphormer_plugin.data.graph_features import (
     PART_ROWS,
     given_values,
@@ -52,6 +52,7 @@ from graphormer_plugin.data.splits import (
     splits_of_graphs,
 )
 from graphormer_plugin.data.store import GraphStore, refuse_newer, remove_leftovers
+from graphormer_plugin.data.store.row_splits import read_row_splits, with_splits
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
 
@@ -69,6 +70,14 @@ def get_store(options: DatasetOptions) -> GraphStore:
             be opened even though it was just built.
         OSError: The disk is full; nothing is left of the preparation.
     """
+    if not options.split_file:
+        return _prepared(options)
+    file = home_path(options.split_file)
+    rows = read_row_splits(file)  # or an error, before hours of work
+    return with_splits(_prepared(options), rows, str(file))
+
+
+def _prepared(options: DatasetOptions) -> GraphStore:
     dataset, path, identity = locate(options)
     skip = options.skip_invalid
     with _kept_in(path.parent):
@@ -235,7 +244,8 @@ def _build_from_smiles(
                 "(each scaffold goes to one split, and the largest has more than 80 % "
                 "of the molecules); give another --split"
             )
-        if options.shard.is_whole:  # a shard may have graphs of one split only
+        # A shard may have graphs of one split only.
+        if options.shard.is_whole and not options.split_file:
             require_rows(splits, label, when)
         kept = np.flatnonzero(graph_of_row >= 0)
         if callable(target):
@@ -263,6 +273,7 @@ def _checked_input(
 ) -> tuple[Any, Any, Any]:
     """Splits, targets and weights of rows, checked before hours of work."""
     rows, splits, target = len(source.smiles), source.splits, source.targets
+    splits = {} if options.split_file else splits
     if splits is None and options.split.startswith("column:"):
         raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
     if splits is None and not by_scaffold:
@@ -356,7 +367,8 @@ def _build_from_graphs(
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> None:
-    if options.split and source.splits is None and options.split != "random":
+    splits = {} if options.split_file else source.splits
+    if splits is None and options.split not in ("", "random"):
         raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
     if len(source.exclude):
         raise DatasetError(
@@ -377,12 +389,12 @@ def _build_from_graphs(
             writer.append(chunk)
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: there are no graphs")
-        splits = source.splits
         if splits is None:
             splits = random_split(writer.num_graphs, options.seed)
         graph_ids = np.arange(writer.num_graphs)
         splits = splits_of_graphs(splits, graph_ids, label)
-        require_rows(splits, label, "")
+        if not options.split_file:
+            require_rows(splits, label, "")
         writer.finish(
             splits=splits,
             weights=source.weights,

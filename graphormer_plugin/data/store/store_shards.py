@@ -169,7 +169,10 @@ def open_stores(options: DatasetOptions) -> GraphStore | StoreShards:
             are missing.
     """
     stores: list[GraphStore] = []
-    for name in names_in(options):
+    names = names_in(options)
+    if options.split_file and len(names) > 1:
+        raise DatasetError(f"--split {options.split} is of the rows of one dataset")
+    for name in names:
         folders = prepared_stores(name)
         if not folders:
             stores.append(get_store(dataclasses.replace(options, name=name)))

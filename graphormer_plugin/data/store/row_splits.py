@@ -1,0 +1,96 @@
+"""A store under the splits of a file (``--split rows:FILE``), which all such splits share."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.labels import describe_targets
+from graphormer_plugin.data.schema import target_statistics
+from graphormer_plugin.data.splits import require_rows, splits_of_graphs
+from graphormer_plugin.data.store import GraphStore, fingerprint_of
+from graphormer_plugin.data.store.column_file import npy_header
+
+
+def read_row_splits(path: Path) -> dict[str, Any]:
+    """Rows of the source, from 0, by split name, from a JSON file.
+
+    Raises:
+        DatasetError: It is no JSON object of lists.
+    """
+    try:
+        splits = json.loads(read_text(path))
+    except (ValueError, RecursionError):
+        splits = None
+    if isinstance(splits, dict) and all(isinstance(x, list) for x in splits.values()):
+        return splits
+    raise DatasetError(
+        f"{path}: expected row numbers from 0 by split, as JSON: "
+        '{"train": [0, 1, 2], "valid": [3], "test": [4]}'
+    )
+
+
+def with_splits(store: GraphStore, rows: Mapping[str, Any], label: str) -> GraphStore:
+    """The store under other splits.
+
+    Statistics of labels and features are those of the new training split. The fingerprint
+    is that of a store that was prepared with these splits. A target without a label of a
+    weight above 0 in train has no labels: nothing is learned about it, and its labels in
+    valid would choose the checkpoint.
+
+    Args:
+        store: Opened, of molecules or graphs with labels of graphs or nodes.
+        rows: Rows of the source, from 0, by split name.
+        label: Name of the splits, for messages.
+
+    Raises:
+        DatasetError: Wrong row numbers, or train or valid is empty.
+    """
+    graph_of_row = np.full(store.manifest["counts"]["rows"], -1, np.int64)
+    graphs = np.arange(len(store))
+    graph_of_row[store.rows(graphs)] = graphs
+    try:
+        splits = splits_of_graphs(rows, graph_of_row, label)
+    except ValueError as error:
+        raise DatasetError(f"{label}: {error}") from None
+    require_rows(splits, label, "")
+    train, columns, changed = splits["train"], dict(store.columns), {}
+    target, known, schema = store.target, store.targets, store.schema
+    if target is not None and target.ndim == 2:
+        counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
+        unlearned = np.isnan(target[train[counted]]).all(0)
+        if unlearned.any():
+            changed["target"] = np.where(unlearned, np.float32(np.nan), target)
+            target = columns["target"] = changed["target"]
+    meant = known.names, known.unit, known.kind, known.num_classes
+    offset = store.columns["node_offset"]
+    described, missing = describe_targets(target, *meant, offset, splits)
+    targets = dataclasses.replace(known, mean=described.mean, std=described.std)
+    if schema.graph_features:
+        values = columns["graph_features"]
+        mean, std = target_statistics(values, train)
+        schema = dataclasses.replace(schema, graph_mean=mean, graph_std=std)
+    unused = np.setdiff1d(graphs, np.concatenate([*splits.values()])).size
+    counts = {"missing_labels": missing, "graphs_in_no_split": unused}
+    files = dict(store.manifest["files"])
+    for name, array in {f"split_{name}": ids for name, ids in splits.items()}.items():
+        changed[name] = array
+    for name, array in changed.items():
+        content = npy_header(array.dtype, array.shape) + array.tobytes()
+        files[f"{name}.npy"] = {"sha256": hashlib.sha256(content).hexdigest()}
+    manifest = store.manifest | {
+        "counts": store.manifest["counts"] | counts,
+        "schema": schema.to_dict(),
+        "targets": targets.to_dict(),
+        "files": files,
+    }
+    result = GraphStore(store.path, manifest, columns, splits)
+    result.fingerprint = fingerprint_of(manifest)
+    result.reopen = with_splits, (store, rows, label)
+    return result
