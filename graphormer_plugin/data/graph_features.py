@@ -141,16 +141,14 @@ def feature_names() -> list[str]:
 def with_descriptors(
     names: Sequence[str],
     given: np.ndarray,
-    smiles: Sequence[str],
-    parse: Callable[[str], Chem.Mol] = mol_of_smiles,
+    descriptors: Callable[[], np.ndarray],
 ) -> np.ndarray:
     """Features of graphs: numbers that are given, and descriptors.
 
     Args:
         names: Of all K features; given features come first.
         given: Float [n, columns].
-        smiles: Molecules [n].
-        parse: SMILES -> molecule with known rings.
+        descriptors: Gives `rdkit_descriptors` of the n molecules.
 
     Returns:
         Float64 [n, K], NaN where missing.
@@ -166,4 +164,4 @@ def with_descriptors(
         lacking = min({*wanted} - {*known}).removeprefix(PREFIX)
         raise ValueError(f"this version of RDKit has no descriptor {lacking}")
     columns = [known.index(name) for name in wanted]
-    return np.concatenate([given, rdkit_descriptors(smiles, parse)[:, columns]], 1)
+    return np.concatenate([given, descriptors()[:, columns]], 1)

@@ -49,9 +49,8 @@ from graphormer_plugin.finetune.transfer import preset_options
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import MAX_ROWS, unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
-from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.inference.loading import usable_device
-from graphormer_plugin.inference.molecules import smiles_of
+from graphormer_plugin.inference.molecules import Molecules, read
 
 FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
@@ -323,18 +322,19 @@ class Experiment:
         return weights
 
     @cached_property
-    def molecules(self) -> list[str]:
-        """SMILES without the fragments that ``--largest-fragment`` leaves out."""
-        return smiles_of(self.table.smiles, self.settings.featuriser)
+    def molecules(self) -> Molecules:
+        """Graphs and RDKit's molecules, parsed once for all models."""
+        return read(self.table.smiles, self.settings.featuriser)
 
+    @cached_property
     def features(self) -> dict[str, np.ndarray]:
-        """Fingerprints and descriptors of all molecules, computed once, and further
-        columns; see `raw_features`."""
+        """Fingerprints and descriptors of all molecules, and further columns; see
+        `raw_features`."""
         blocks = ("fingerprint", "descriptors")
         arrays = kept_arrays(
             self.folder / "data/features.npz",
-            lambda: {b: raw_features(b, None, self.molecules) for b in blocks},
-            {block: (len(self.molecules), None) for block in blocks},
+            lambda: {block: self.molecules.features(block) for block in blocks},
+            {block: (len(self.table.smiles), None) for block in blocks},
         )
         return arrays | (
             {"extra": self.table.extra} if self.settings.extra_columns else {}

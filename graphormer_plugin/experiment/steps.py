@@ -51,7 +51,7 @@ def forest(experiment: Experiment, run: int) -> Prediction:
 
     def _fit() -> dict[str, np.ndarray]:
         table, settings = experiment.table, experiment.settings
-        parts = list(experiment.features().values())
+        parts = list(experiment.features.values())
         split = experiment.splits[run]
         rows, test = fitted_rows(split), split["test"]
         predicted = forest_predictions(
@@ -106,7 +106,7 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
     save_training_domain(best, smiles, experiment.device)
     predictor = hub.load(best).to(experiment.device)
-    return predictor.estimate(table.smiles, extra=table.extra)
+    return predictor.estimate(experiment.molecules, extra=table.extra)
 
 
 def head_predictions(experiment: Experiment, member: Member) -> Prediction:
@@ -130,10 +130,11 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     load = functools.partial(hub.load, save_dir / BEST, head=None)
     raw = kept_arrays(  # which all replicates share
         experiment.folder / "data/vectors.npz",
-        lambda: {"vectors": load().to(experiment.device).embed(table.smiles)},
+        lambda: {"vectors": load().to(experiment.device).embed(experiment.molecules)},
         {"vectors": (len(table.smiles), None)},
     )
-    raw |= experiment.features()
+    raw |= experiment.features
+    mols = experiment.molecules.described
 
     def _fit(rows: np.ndarray) -> Head:
         weights = experiment.label_weights(rows)
@@ -141,7 +142,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
         rows = rows[training_sample(table.labels[rows], seed, of_rows)]
         return fit_on_features(
             {name: values[rows] for name, values in raw.items()},
-            [experiment.molecules[row] for row in rows],
+            [mols[row] for row in rows],
             table.labels[rows],
             table.targets,
             weights_digest(state["model"]),

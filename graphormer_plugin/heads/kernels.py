@@ -58,9 +58,16 @@ def raw_features(
     if block == "fingerprint":
         counts = morgan_counts(molecules, parse=as_mol)
         return np.minimum(counts, MAX_COUNT).astype(np.uint8)
-    # RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
-    # how its molecule is written. Equal values must have equal ranks.
-    return rdkit_descriptors(molecules, as_mol).astype(np.float32).astype(float)
+    return rounded(rdkit_descriptors(molecules, as_mol))
+
+
+def rounded(descriptors: Floats) -> Floats:
+    """Descriptors whose equal values have equal ranks.
+
+    RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
+    how its molecule is written.
+    """
+    return descriptors.astype(np.float32).astype(float)
 
 
 def as_mol(molecule: str | Chem.Mol) -> Chem.Mol:

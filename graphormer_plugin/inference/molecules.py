@@ -12,6 +12,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.chunk import GraphChunk, MoleculeGraph, Parser
 from graphormer_plugin.data.datasets import FEATURISERS
+from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import one_line_of
 from graphormer_plugin.data.featurise import (
     LimitedParser,
@@ -30,7 +31,7 @@ from graphormer_plugin.data.smiles import (
     mol_of_largest_fragment,
     mol_of_smiles,
 )
-from graphormer_plugin.heads.kernels import raw_features
+from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
 
 
 @dataclass
@@ -82,6 +83,11 @@ class Molecules:
             for mol, text in zip(parsed, self.texts, strict=True)
         ]
 
+    @cached_property
+    def descriptors(self) -> NDArray:
+        """`rdkit_descriptors` of `described`."""
+        return rdkit_descriptors(self.described, as_mol)
+
     @property
     def texts(self) -> list[str]:
         """SMILES of the molecules that the graphs show."""
@@ -110,7 +116,11 @@ class Molecules:
     def features(self, block: str) -> NDArray:
         """`raw_features` of a block that reads molecules, computed once."""
         if block not in self._features:
-            self._features[block] = raw_features(block, None, self.described)
+            self._features[block] = (
+                rounded(self.descriptors)
+                if block == "descriptors"
+                else raw_features(block, None, self.described)
+            )
         return self._features[block]
 
 

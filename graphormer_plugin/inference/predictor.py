@@ -16,7 +16,6 @@ from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
-from graphormer_plugin.heads.kernels import as_mol
 from graphormer_plugin.heads.prediction import (
     Prediction,
     SpreadScale,
@@ -282,8 +281,7 @@ class Predictor:
         names = self.schema.graph_features
         if not names:
             return graphs
-        mols = molecules.described if len(names) > len(self.extra_columns) else ()
-        values = with_descriptors(names, numbers, mols, as_mol)
+        values = with_descriptors(names, numbers, lambda: molecules.descriptors)
         graphs.columns["graph_features"] = self.schema.scale_graph_features(values)
         return graphs
 

@@ -244,7 +244,7 @@ def test_the_forest_predicts_what_is_read(experiment, monkeypatch):
 
     monkeypatch.setattr(references.RandomForestRegressor, "predict", counted)
     features = np.arange(24.0).reshape(12, 2)
-    monkeypatch.setattr(plan.Experiment, "features", lambda _: {"a": features})
+    experiment.features = {"a": features}
     experiment.table.weights = None
     experiment.splits = [SPLIT | {"test": np.array([11, 3])}]
     for _ in range(2):

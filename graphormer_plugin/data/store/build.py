@@ -28,7 +28,13 @@ from graphormer_plugin.data.featurise import (
     featurise,
     part_rows,
 )
-from graphormer_plugin.data.files import file_lock, home_path, is_full, is_read_only
+from graphormer_plugin.data.files import (
+    file_lock,
+    home_path,
+    is_full,
+    is_read_only,
+    read_text,
+)
 from graphormer_plugin.data.graph_features import (
     PART_ROWS,
     given_values,
@@ -52,7 +58,7 @@ from graphormer_plugin.data.splits import (
     splits_of_graphs,
 )
 from graphormer_plugin.data.store import GraphStore, refuse_newer, remove_leftovers
-from graphormer_plugin.data.store.row_splits import read_row_splits, with_splits
+from graphormer_plugin.data.store.row_splits import with_splits
 from graphormer_plugin.data.store.writer import StoreWriter
 from graphormer_plugin.data.tables.invalid_rows import invalid_error, report_invalid
 
@@ -73,8 +79,8 @@ def get_store(options: DatasetOptions) -> GraphStore:
     if not options.split_file:
         return _prepared(options)
     file = home_path(options.split_file)
-    rows = read_row_splits(file)  # or an error, before hours of work
-    return with_splits(_prepared(options), rows, str(file))
+    read_text(file)  # or an error, before hours of work
+    return with_splits(_prepared(options), file)
 
 
 def _prepared(options: DatasetOptions) -> GraphStore:

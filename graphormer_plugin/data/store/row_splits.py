@@ -3,9 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,25 +16,7 @@ from graphormer_plugin.data.store import GraphStore, fingerprint_of
 from graphormer_plugin.data.store.column_file import npy_header
 
 
-def read_row_splits(path: Path) -> dict[str, Any]:
-    """Rows of the source, from 0, by split name, from a JSON file.
-
-    Raises:
-        DatasetError: It is no JSON object of lists.
-    """
-    try:
-        splits = json.loads(read_text(path))
-    except (ValueError, RecursionError):
-        splits = None
-    if isinstance(splits, dict) and all(isinstance(x, list) for x in splits.values()):
-        return splits
-    raise DatasetError(
-        f"{path}: expected row numbers from 0 by split, as JSON: "
-        '{"train": [0, 1, 2], "valid": [3], "test": [4]}'
-    )
-
-
-def with_splits(store: GraphStore, rows: Mapping[str, Any], label: str) -> GraphStore:
+def with_splits(store: GraphStore, file: Path) -> GraphStore:
     """The store under other splits.
 
     Statistics of labels and features are those of the new training split. The fingerprint
@@ -45,9 +25,8 @@ def with_splits(store: GraphStore, rows: Mapping[str, Any], label: str) -> Graph
     valid would choose the checkpoint.
 
     Args:
-        store: Opened, of molecules or graphs with labels of graphs or nodes.
-        rows: Rows of the source, from 0, by split name.
-        label: Name of the splits, for messages.
+        store: As it was opened.
+        file: JSON object of lists: rows of the source, from 0, by split name.
 
     Raises:
         DatasetError: Wrong row numbers, or train or valid is empty.
@@ -56,31 +35,33 @@ def with_splits(store: GraphStore, rows: Mapping[str, Any], label: str) -> Graph
     graphs = np.arange(len(store))
     graph_of_row[store.rows(graphs)] = graphs
     try:
-        splits = splits_of_graphs(rows, graph_of_row, label)
-    except ValueError as error:
-        raise DatasetError(f"{label}: {error}") from None
-    require_rows(splits, label, "")
-    train, columns, changed = splits["train"], dict(store.columns), {}
-    target, known, schema = store.target, store.targets, store.schema
+        rows = json.loads(read_text(file))
+        splits = splits_of_graphs(rows, graph_of_row, str(file))
+    except (ValueError, AttributeError, RecursionError) as error:
+        example = '{"train": [0, 1, 2], "valid": [3], "test": [4]}'
+        raise DatasetError(
+            f"{file}: {error}; expected rows from 0 by split in JSON, as {example}"
+        ) from None
+    require_rows(splits, str(file), "")
+    train, columns, known, schema = splits["train"], {}, store.targets, store.schema
+    target = store.target
     if target is not None and target.ndim == 2:
         counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
         unlearned = np.isnan(target[train[counted]]).all(0)
         if unlearned.any():
-            changed["target"] = np.where(unlearned, np.float32(np.nan), target)
-            target = columns["target"] = changed["target"]
+            target = np.where(unlearned, np.float32(np.nan), target)
+            columns["target"] = target
     meant = known.names, known.unit, known.kind, known.num_classes
     offset = store.columns["node_offset"]
     described, missing = describe_targets(target, *meant, offset, splits)
     targets = dataclasses.replace(known, mean=described.mean, std=described.std)
     if schema.graph_features:
-        values = columns["graph_features"]
-        mean, std = target_statistics(values, train)
+        mean, std = target_statistics(store.columns["graph_features"], train)
         schema = dataclasses.replace(schema, graph_mean=mean, graph_std=std)
     unused = np.setdiff1d(graphs, np.concatenate([*splits.values()])).size
     counts = {"missing_labels": missing, "graphs_in_no_split": unused}
     files = dict(store.manifest["files"])
-    for name, array in {f"split_{name}": ids for name, ids in splits.items()}.items():
-        changed[name] = array
+    changed = columns | {f"split_{name}": ids for name, ids in splits.items()}
     for name, array in changed.items():
         content = npy_header(array.dtype, array.shape) + array.tobytes()
         files[f"{name}.npy"] = {"sha256": hashlib.sha256(content).hexdigest()}
@@ -90,7 +71,7 @@ def with_splits(store: GraphStore, rows: Mapping[str, Any], label: str) -> Graph
         "targets": targets.to_dict(),
         "files": files,
     }
-    result = GraphStore(store.path, manifest, columns, splits)
+    result = GraphStore(store.path, manifest, store.columns | columns, splits)
     result.fingerprint = fingerprint_of(manifest)
-    result.reopen = with_splits, (store, rows, label)
+    result.reopen = with_splits, (store, file)
     return result
