@@ -66,17 +66,6 @@ def test_cluster(train, validate, tmp_path, model):
         assert 0.0 < logged(text, "test")[0][f"test_{name}"] < 1.0
 
 
-def test_labels_of_nodes_need_their_task(train, capsys):
-    with pytest.raises(SystemExit):
-        train(
-            "wrong",
-            *"--task graph_prediction --dataset-name pattern".split(),
-            *f"--dataset-source generated:2 --criterion l1_loss {TINY}".split(),
-            *"--batch-size 8".split(),
-        )
-    assert "has labels of nodes; use --task node_prediction" in capsys.readouterr().err
-
-
 def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
     write_pcqm(tmp_path)
     train(

@@ -137,16 +137,6 @@ def test_molhiv_starts_from_a_published_model(drop_in, published, tmp_path):
     assert [line["epoch"] for line in logged(log, "valid")] == [2]
 
 
-def test_without_the_file_one_line_says_where_it_belongs(drop_in, data_root, capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        drop_in("molhiv", GOLDEN)
-    assert exit_info.value.code == 2
-    (line,) = [s for s in capsys.readouterr().err.splitlines() if "error" in s]
-    name = "pcqm4mv1_graphormer_base_for_molhiv"
-    assert "checkpoint_base_preln_pcqm4mv1_for_hiv.pt" in line
-    assert str(data_root / "pretrained" / f"{name}.pt") in line
-
-
 def test_all_flags_of_graphormer_v2(drop_in, tmp_path):
     flags = """--num-atoms 512 --num-edges 600 --num-in-degree 20 --num-out-degree 30
         --num-spatial 40 --num-edge-dis 50 --multi-hop-max-dist 4 --spatial-pos-max 9

@@ -146,16 +146,6 @@ def test_validate_gives_the_number_of_the_training_run(
     )
 
 
-def test_max_tokens_and_update_freq(train):
-    text = train("tokens", "--batch-size", 1000, "--max-tokens", 120, "--max-epoch", 2)
-    counts = [log["train_num_updates"] for log in logged(text, "train")]
-    assert counts[0] >= 6
-    bsz = logged(text, "train")[0]["train_bsz"]
-    assert bsz * counts[0] == pytest.approx(96, rel=0.02)  # fairseq rounds bsz
-    text = train("update", "--update-freq", 3, "--max-epoch", 1)
-    assert logged(text, "train")[0]["train_num_updates"] == 2
-
-
 def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path):
     plain, _ = losses(train("plain", "--max-epoch", 2))
     metrics.reset()
@@ -166,35 +156,6 @@ def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path)
     ]
     paths = [tmp_path / name / "checkpoint2.pt" for name in ("plain", "both")]
     assert_same_weights(*paths)
-
-
-def test_two_processes_with_a_data_worker_each(train, data, tmp_path):
-    # 12 graphs to validate in batches of 5: three batches for two processes, so that
-    # one of them gets a dummy batch.
-    more = ["--max-epoch", 1, "--batch-size-valid", 5, "--num-workers", 1]
-    more += ["--batch-size", 8]
-    text = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
-    two_train, two_valid = (logged(text, tag) for tag in ("train", "valid"))
-    assert len(two_train) == len(two_valid) == 1
-
-    # One process has the same number for the weights that two have trained.
-    text = train(
-        "one",
-        "--restore-file",
-        tmp_path / "two/checkpoint1.pt",
-        "--reset-dataloader",
-        "--max-epoch",
-        1,
-        "--lr",
-        1e-9,
-        "--reset-optimizer",
-    )
-    assert logged(text, "valid")[0]["valid_mae"] == pytest.approx(
-        two_valid[0]["valid_mae"], rel=1e-4
-    )
-    # every graph of the epoch was seen by exactly one process
-    for log in two_train:
-        assert log["train_bsz"] * 6 == pytest.approx(96, rel=0.02)
 
 
 def test_two_processes_resume(data, tmp_path):
@@ -212,16 +173,6 @@ def test_two_processes_resume(data, tmp_path):
     assert_same_weights(
         tmp_path / "whole/checkpoint2.pt", tmp_path / "parts/checkpoint2.pt"
     )
-
-
-def test_laplacian_eigenvectors_on_their_way_to_a_prediction(train, tmp_path):
-    more = [*GRAPHORMER, "--node-relation", "laplacian", "--lap-pe-dim", 3]
-    train_log = logged(train("run", *more), "train")
-    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
-    predictor = hub.load(tmp_path / "run/checkpoint_last.pt")
-    together = predictor.predict(SMILES[:20])
-    alone = np.concatenate([predictor.predict([smiles]) for smiles in SMILES[:20]])
-    assert together == pytest.approx(alone, rel=1e-4)
 
 
 GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
@@ -305,45 +256,8 @@ def test_flag_trains_in_half_precision(train):
     assert train_log[0]["train_loss"] != plain[0]["train_loss"]
 
 
-def test_flag_trains_on_two_processes(data, tmp_path):
-    more = [*FLAG.split(), "--max-epoch", 4, "--batch-size", 8]
-    log = train_on_two_processes(*train_arguments(data, tmp_path / "two", *more))
-    train_log = logged(log, "train")
-    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
-
-
 GT = "--arch gt_zinc --encoder-layers 2 --encoder-embed-dim 16 "
 GT += "--encoder-attention-heads 2 --batch-size 32"
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        ["--pos-enc", "wl"],
-        ["--full-graph", "--task", "graph_prediction_with_flag", "--flag-m", 2],
-        ["--fp16", "--fp16-no-flatten-grads"],
-    ],
-    ids=["wl", "full graph, FLAG", "fp16"],
-)
-def test_graph_transformer_from_training_to_predictions(train, tmp_path, more):
-    train_log = logged(train("run", *GT.split(), *more), "train")
-    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
-    predictor = hub.load(tmp_path / "run/checkpoint_last.pt")
-    together = predictor.predict(SMILES[:20])
-    alone = np.concatenate([predictor.predict([smiles]) for smiles in SMILES[:20]])
-    assert together == pytest.approx(alone, rel=1e-4, abs=1e-3)
-
-
-def test_learning_rate_falls_on_a_plateau_until_training_ends(train):
-    more = "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5 --lr-patience 1 "
-    more += "--lr-threshold 10 --lr 1e-3 --stop-min-lr 2e-4 --max-epoch 50"
-    text = train("run", *GT.split(), "--pos-enc", "none", *more.split())
-    rates = [log["train_lr"] for log in logged(text, "train")]
-    # With this threshold no epoch counts as better, so the rate is halved again and again.
-    assert 5 <= len(rates) < 12, rates
-    assert rates[0] == 1e-3 and rates == sorted(rates, reverse=True)
-    assert {a / b for a, b in zip(rates, rates[1:])} == {1.0, 2.0}
-    assert 2e-4 < rates[-1] <= 4e-4
 
 
 def test_a_plateau_is_as_long_in_a_resumed_training(train, tmp_path, fresh_fairseq):

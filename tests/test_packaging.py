@@ -4,7 +4,6 @@ import fnmatch
 import importlib.util
 import itertools
 import re
-import shlex
 import shutil
 import subprocess
 import tomllib
@@ -16,7 +15,6 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from graphormer_plugin.__main__ import components, main
-from support.training import command
 
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -94,56 +92,17 @@ class TestInstall:
             install.main(["--venv", str(venv)])
             assert len(install.commands) == 5 and not (venv / "old").exists()
 
-    def test_an_extra_is_installed_once(self, install, tmp_path):
-        for extras in ([], ["test"], ["lint", "test"], ["test"]):
-            install.main(["--venv", str(tmp_path / "venv"), "--extras", *extras])
-        lines = [line for line in install.commands if re.search("pytest>|ruff>", line)]
-        assert ["ruff>" in line for line in lines] == [False, True]
-
     def test_never_deletes_a_folder_that_is_not_an_environment(self, install, tmp_path):
         (tmp_path / "thesis.tex").write_text("important")
         with pytest.raises(SystemExit, match="not a Python environment"):
             install.main(["--venv", str(tmp_path)])
         assert (tmp_path / "thesis.tex").exists() and not install.commands
 
-    @pytest.mark.parametrize(
-        "name, value, message",
-        [
-            ("OLDEST_PYTHON", (9, 9), "PYTHON="),
-            ("shutil.which", lambda name: None, "C\\+\\+ compiler"),
-        ],
-    )
-    def test_what_lacks(self, install, tmp_path, monkeypatch, name, value, message):
-        target = install if "." not in name else install.shutil
-        monkeypatch.setattr(target, name.rpartition(".")[2], value)
-        with pytest.raises(SystemExit, match=message):
-            install.main(["--venv", str(tmp_path / "venv")])
-        assert not (tmp_path / "venv").exists()
-
 
 class TestDemo:
     @pytest.fixture
     def demo(self):
         return load("demo")
-
-    def test_shown_command_is_the_command(self, demo, tmp_path):
-        topics = demo.train_command(tmp_path, epochs=3, workers=1)
-        words = [word for topic in topics for word in topic]
-        assert shlex.split(demo.shown(topics).replace("\\\n", "")) == words
-        assert words[:3] == ["fairseq-train", "--user-dir", "graphormer_plugin"]
-
-    def test_reads_what_fairseq_prints(self, demo):
-        logged = {}
-        for line in [
-            "2030-01-01 00:00:00 | INFO | train | epoch 001 | loss 0.5 | ups 4 | bsz 60",
-            "2030-01-01 00:00:00 | INFO | train | epoch 002 | loss 0.4 | ups 5 | bsz 64",
-            "2030-01-01 00:00:00 | INFO | test | valid on 'test' subset | mae 0.25",
-            "2030-01-01 00:00:00 | INFO | fairseq.tasks | done",
-            "no log line",
-        ]:
-            demo.read_numbers(line, logged)
-        assert logged["train"] == {"epoch": 2, "loss": 0.4, "ups": 5, "bsz": 64}
-        assert logged["test"] == {"mae": 0.25}
 
     def test_trains_until_it_is_finished(self, demo, tmp_path, monkeypatch):
         """An interrupted training goes on, but not from a damaged file; a finished one is
@@ -180,16 +139,6 @@ class TestMake:
         targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M)
         assert {"demo", "test", "test-quick", "lint", "docs"} <= set(targets)
         assert [t for t in targets if t != "help" and f"make {t} " not in text] == []
-
-    def test_missing_python_is_said_in_one_line(self, tmp_path):
-        words = ["make", "setup", "PYTHON=no-such-python", f"VENV={tmp_path}/venv"]
-        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
-        assert done.returncode != 0 and "no no-such-python here" in done.stderr
-
-
-def test_tests_do_not_import_tests():
-    for path in (ROOT / "tests").rglob("*.py"):
-        assert not re.search(r"^(from|import) \S*\btest_", path.read_text(), re.M), path
 
 
 def test_workflows_run_what_the_makefile_has():
@@ -234,12 +183,6 @@ def test_the_source_archive_takes_every_kind_of_file():
         for name in done.stdout.splitlines()
         if not any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
     ] == []
-
-
-@pytest.mark.long
-def test_path_from_anywhere(tmp_path):
-    process = command("-m", "graphormer_plugin", "--path", cwd=tmp_path)
-    assert process.communicate()[0].strip() == str(ROOT / "graphormer_plugin")
 
 
 def test_overview_lists_what_is_registered(capsys):

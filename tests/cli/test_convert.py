@@ -201,19 +201,6 @@ def test_a_graph_transformer_without_bond_types(tmp_path):
     assert torch.equal(table, (weight + bias).expand(config["num_bond_type"], 32))
 
 
-@pytest.fixture
-def converted(tmp_path):
-    code, out = run(
-        tmp_path,
-        "microsoft-graphormer",
-        random_state(),
-        {},
-        *("--target-names", "gap", "--target-unit", "eV"),
-    )
-    assert code == 0
-    return out
-
-
 def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     """The preset has one, and no flag takes it away."""
     state = {n: v for n, v in random_state().items() if "emb_layer_norm" not in n}
@@ -222,16 +209,6 @@ def test_a_model_without_layernorm_on_the_embeddings(tmp_path):
     model = hub.load(out).model
     assert isinstance(model.encoder.embed_norm, torch.nn.Identity)
     assert isinstance(model.head, TransformHead)
-
-
-def test_fairseq_loads_it(converted):
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(converted)]
-    )
-    assert cfg.model.head_style == "transform"
-    assert task.targets.names == ["gap"] and task.targets.unit == "eV"
-    assert task.schema.node_dims == feature_dims()[0]
-    assert model.batch_spec.path_length == 5
 
 
 def test_a_missing_edge_is_part_of_the_distance():

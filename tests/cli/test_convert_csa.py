@@ -1,5 +1,4 @@
-"""A tiny CSA under the names of its released code, next to loops over what it computes,
-and its attention layer next to the golden file of the released one."""
+"""A tiny CSA under the names of its released code, next to loops over what it computes."""
 
 import itertools
 import json
@@ -14,9 +13,6 @@ from torch_geometric.data import Data
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.data.smiles import feature_dims
-from graphormer_plugin.modules import PairVectors
-from graphormer_plugin.modules.attn_bias import FORBIDDEN
-from support.golden import load_golden
 from support.reference import chordless_cycles
 
 D, H, LAYERS, STEPS, PE = 16, 2, 2, 3, 4
@@ -267,39 +263,6 @@ def test_equals_loops_over_the_released_model(case, tmp_path):
             for graph in graphs
         ]
     assert np.abs(predictor.predict(inputs) - expected).max() <= 1e-9
-
-
-@torch.no_grad()
-def test_imported_attention_gives_what_the_released_layer_gave(tmp_path):
-    """The golden file of a layer whose pair vectors come from outside: its weights pass
-    through the importer, in a model that is random elsewhere."""
-    golden = load_golden("csa_attention_shared_edge")
-    sizes = json.loads(str(golden.pop("config")))
-    golden = {name: torch.from_numpy(array) for name, array in golden.items()}
-    released = Released(**CASES["zinc"])
-    layer = "model.layers.0."
-    for part in "QKV":
-        released.state[f"{layer}self_attn.{part}.weight"] = golden[
-            f"state/{part}.weight"
-        ]
-    assert sizes["D"] == D
-    released.state[f"{layer}linear_attn.weight"] = torch.eye(D).double()
-    released.state[f"{layer}linear_attn.bias"].zero_()
-    # The importer moves this one into the bias after the attention.
-    edges = "model.encoder.edge_encoder."
-    released.state[f"{edges}shared_edge_encoder.value_encoder.bias"].zero_()
-    config = released.config | {"n_heads": sizes["H"]}
-    assert run(tmp_path, released.state, config) == 0
-    model = hub.load(tmp_path / "out.pt").model
-    mask = golden["node_mask"]
-    padding = ~mask.unsqueeze(1).unsqueeze(-1).expand(-1, mask.shape[1], -1, -1)
-    features = [golden["e_att"], golden["e_value"], padding.double()]
-    eye, zeros = torch.eye(D).double(), torch.zeros(D, D).double()
-    att = torch.cat([eye, zeros, torch.full((1, D), FORBIDDEN).double()])
-    val = torch.cat([zeros, eye, zeros[:1]])
-    attention = model.encoder.layers[0].attention
-    out = attention(golden["h"], PairVectors(torch.cat(features, -1), att, val))
-    assert (out * mask.unsqueeze(-1) - golden["output"]).abs().max() < 1e-9
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import random_forest
 import summarise
 
-from support.benchmark_files import REFUSED, SMILES, splits_of, write_ogbg
+from support.benchmark_files import REFUSED, SMILES, write_ogbg
 
 LABELS = np.arange(len(SMILES) + 1)[:, None] // 10 % 2.0
 
@@ -72,17 +72,3 @@ def test_negatives_that_train():
     rows = random_forest.training_rows(labels, "binary", 1)
     assert len(rows) == 51_000 and (labels[rows] == 1).sum() == 1000
     assert len(random_forest.training_rows(labels, "regression", 1)) == 59_990
-
-
-def test_forest_equals_scikit_learn_on_bits():
-    """Bits are those of counts, and the probability is that of class 1."""
-    bits = random_forest.morgan_bits(SMILES)
-    assert bits.dtype == bool and bits.shape == (len(SMILES), 2048)
-    assert 3 < bits.sum(1).mean() < 40
-    train = splits_of(len(SMILES))["train"]
-    forest = random_forest.fit(bits[train], LABELS[train, 0], "binary", 3, 1, 1)
-    found = random_forest.scores(forest, bits)
-    assert np.array_equal(found, forest.predict_proba(bits)[:, 1])
-    assert forest.min_samples_leaf == 2 and forest.max_features == "sqrt"
-    one = random_forest.fit(bits[train], np.zeros(len(train)), "binary", 3, 1, 1)
-    assert not random_forest.scores(one, bits).any()

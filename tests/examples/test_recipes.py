@@ -168,26 +168,6 @@ def test_every_row_of_the_table_of_papers_has_a_recipe():
     assert all(row["metric"] == measured(row["recipe"])[0] for row in PAPERS)
 
 
-@pytest.mark.slow
-def test_one_for_real(tmp_path):
-    """Without the server, as a user types it."""
-    environment = {"SMOKE": "1", "SMOKE_DIR": str(tmp_path), "SEED": "7"}
-    environment["RESULTS"] = str(tmp_path / "results.tsv")
-    (tmp_path / "data").mkdir()  # its graphs are generated
-    result = run_recipe("pattern/grpe_tiny", environment, "--max-epoch", "1")
-    assert result.returncode == 0, result.stdout[-3000:]
-    (row,) = tsv.read(tmp_path / "results.tsv")
-    assert row["seed"] == "7" and row["epochs"] == "1" and row["metric"]
-
-
-@pytest.mark.xdist_group("smoke")
-def test_a_second_call_finds_all_done(smoke):
-    run_recipe("zinc/grpe_small", smoke)
-    result = run_recipe("zinc/grpe_small", smoke)
-    assert result.returncode == 0, result.stdout[-3000:]
-    assert "num_updates" not in result.stdout
-
-
 @pytest.mark.parametrize(
     "setting, why",
     [

@@ -1,22 +1,18 @@
-"""GT next to a loop over its equations, and next to the released code's numbers."""
+"""GT next to a loop over its equations; its released numbers are in cli/test_convert.py."""
 
-import json
 import math
 
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional as F
 
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
     LaplacianEncoding,
-    MLPHead,
     WLEncoding,
 )
-from support.golden import golden_state, load_golden
 from support.toy_graphs import NODE_DIMS, collate, random_graph, undirected_graph
 
 VARIANTS = {
@@ -273,100 +269,3 @@ def test_full_graph_reads_no_edges():
 def test_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         make_encoder(**options)
-
-
-# Names of the released code -> ours.
-NAMES = [
-    ("embedding_lap_pos_enc.", "encoder.position.projection."),
-    ("embedding_h.", "encoder.node_encoder.embedding."),
-    ("embedding_e.", "encoder.bonds.embedding."),
-    ("MLP_layer.FC_layers.0.", "head.hidden.0."),
-    ("MLP_layer.FC_layers.1.", "head.hidden.2."),
-    ("MLP_layer.FC_layers.2.", "head.projection."),
-    ("layers.", "encoder.layers."),
-    (".attention.Q.", ".scores.query."),
-    (".attention.K.", ".scores.key."),
-    (".attention.V.", ".nodes.attention.value."),
-    (".attention.proj_e.", ".scores.edge."),
-    (".O_h.", ".nodes.attention.output."),
-    (".O_e.", ".edges.attention.output."),
-    (".O.", ".nodes.attention.output."),
-]
-for half, block in (("_h", "nodes"), ("_e", "edges"), ("", "nodes")):
-    NAMES += [
-        (f".FFN{half}_layer1.", f".{block}.fc1."),
-        (f".FFN{half}_layer2.", f".{block}.fc2."),
-    ]
-    for norm in ("batch", "layer"):
-        NAMES += [
-            (f".{norm}_norm1{half}.", f".{block}.attention_norm."),
-            (f".{norm}_norm2{half}.", f".{block}.ffn_norm."),
-        ]
-
-
-def our_name(name):
-    for theirs, ours in NAMES:
-        if theirs in name:
-            name = name.replace(theirs, ours, 1)
-    return name
-
-
-@torch.no_grad()
-@pytest.mark.parametrize(
-    "file", ["edges_batchnorm_lappe", "edges_layernorm", "nodes_batchnorm_lappe"]
-)
-def test_released_code(file):
-    golden = load_golden(f"gt_{file}")
-    config = json.loads(str(golden["config"]))
-    state = {
-        our_name(name): value.double()
-        for name, value in golden_state(golden).items()
-        if not name.endswith("num_batches_tracked")
-    }
-    edges = file.startswith("edges")
-    schema = FeatureSchema(
-        1,
-        node_dims=[config["num_atom_type"] if edges else config["in_dim"]],
-        bond_dims=[config["num_bond_type"]] if edges else [],
-    )
-    options = GraphTransformerEncoderConfig(
-        encoder_layers=config["L"],
-        encoder_embed_dim=config["hidden_dim"],
-        encoder_attention_heads=config["n_heads"],
-        pos_enc="laplacian" if config["lap_pos_enc"] else "none",
-        lap_pe_dim=config["pos_enc_dim"],
-        norm="batch" if config["batch_norm"] else "layer",
-    )
-    encoder = GraphTransformerEncoder(schema, options)
-    outputs = golden["output"].shape[1]
-    head = MLPHead.halving(config["hidden_dim"], 2, outputs)
-    model = torch.nn.ModuleDict({"encoder": encoder, "head": head}).double().eval()
-    model.load_state_dict(state)
-
-    node_graph = torch.from_numpy(golden["node_graph"])
-    sizes = node_graph.bincount()
-    mask = torch.arange(int(sizes.max())) < sizes.unsqueeze(1)
-
-    def pad(values):
-        values = torch.from_numpy(values)
-        out = values.new_zeros(*mask.shape, *values.shape[1:])
-        out[mask] = values
-        return out
-
-    batch = {
-        "x": pad(golden["node_type"]).unsqueeze(-1),
-        "node_mask": mask,
-        "node_graph": node_graph,
-        "edge_index": torch.from_numpy(golden["edge_index"]),
-        "edge_bond": torch.from_numpy(golden["bond_type"]) + 1,
-        "lap_pe": pad(golden["lap_pe"]),
-    }
-    out = encoder(batch)
-    if edges:
-        out = head(F.normalize(mask.double(), p=1, dim=1).unsqueeze(1) @ out)[:, 0]
-    else:
-        out = head(out)[mask]
-    expected = torch.from_numpy(golden["output"])
-    assert out.shape == expected.shape
-    error = (out - expected).abs().max() / expected.abs().max()
-    assert error < 1e-9, float(error)

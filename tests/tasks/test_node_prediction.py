@@ -9,6 +9,10 @@ from fairseq_cli import validate as fairseq_validate
 
 from graphormer_plugin import hub
 from graphormer_plugin.data import DATASETS, DatasetError, DatasetOptions, get_store
+from graphormer_plugin.tasks.graph_prediction import (
+    GraphPredictionConfig,
+    GraphPredictionTask,
+)
 from support.training import TINY, USER_DIR, logged, run
 
 DATASET = """
@@ -79,6 +83,18 @@ def test_store(tmp_path):
 def test_what_is_wrong_is_said(changes, message, tmp_path):
     with pytest.raises(DatasetError, match=message):
         get_store(DatasetOptions("positions", **folder_with(tmp_path, **changes)))
+
+
+def test_labels_of_nodes_need_their_task(tmp_path):
+    options = folder_with(tmp_path)
+    del options["progress"]
+    task = GraphPredictionTask(
+        GraphPredictionConfig(
+            dataset_name="positions", seed=1, prepare_workers=1, **options
+        )
+    )
+    with pytest.raises(ValueError, match="labels of nodes; use --task node_pred"):
+        _ = task.store
 
 
 @pytest.mark.long
