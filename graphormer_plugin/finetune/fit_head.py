@@ -137,11 +137,6 @@ def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Weights of labels [n, T], from weights of molecules [n] or of labels."""
     given = np.asarray(weights, np.float64)
     values = given[:, None] if given.ndim == 1 else given
-    if values.shape not in (shape, (shape[0], 1)):
-        raise ValueError(
-            f"weights have shape {list(given.shape)}, expected [{shape[0]}] or "
-            f"{list(shape)}"
-        )
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError("weights must be finite numbers >= 0")
     return np.broadcast_to(values, shape)

@@ -207,20 +207,22 @@ def translate(
         if source is None or name == JOINED:  # which other columns are scaled for
             result[name] = tensor
             anew.append(name)
-        elif name in labels and name in own_labels:
-            result[name], note = _move_rows(
-                name, source, labels[name], tensor, own_labels[name], start.path
-            )
-            notes += note
-            loaded += not note
-        elif source.shape != tensor.shape:
+            continue
+        rows = labels.get(name), own_labels.get(name)
+        # A table may have other rows; any other weight has the same shape.
+        dim = rows[1].dim if all(rows) else max(source.dim(), tensor.dim())
+        shapes = [[*t.shape[:dim], *t.shape[dim + 1 :]] for t in (source, tensor)]
+        if shapes[0] != shapes[1]:
             raise ValueError(
                 f"{name} is {list(source.shape)} in {start.path}, "
                 f"{list(tensor.shape)} here; the options of the model have to agree"
             )
-        else:
+        if source.shape == tensor.shape and (rows[0] == rows[1] or not all(rows)):
             result[name] = source
             loaded += 1
+        else:
+            result[name], note = _move_rows(source, rows[0], tensor, rows[1])
+            notes.append(f"mapped by vocabulary: {name}, {note}")
     if head_kept:
         _restandardise(result, outputs, start.targets, targets)
     logger.info("loaded from %s: %d of %d tensors", start.path, loaded, len(own))
@@ -244,27 +246,11 @@ def describe_targets(targets: TargetSchema) -> str:
 
 
 def _move_rows(
-    name: str,
-    source: Tensor,
-    source_labels: RowLabels,
-    target: Tensor,
-    target_labels: RowLabels,
-    path: str,
-) -> tuple[Tensor, list[str]]:
-    """The target table with the rows of the source that have the same label.
-
-    Returns:
-        The table, and a log line unless source and target have the same rows.
-    """
-    if source_labels == target_labels and source.shape == target.shape:
-        return source, []
+    source: Tensor, source_labels: RowLabels, target: Tensor, target_labels: RowLabels
+) -> tuple[Tensor, str]:
+    """The target table with the rows of the source that have the same label, and their
+    numbers for the log."""
     dim = target_labels.dim
-    rest = [[*shape[:dim], *shape[dim + 1 :]] for shape in (source.shape, target.shape)]
-    if rest[0] != rest[1]:
-        raise ValueError(
-            f"{name} is {list(source.shape)} in {path}, {list(target.shape)} here; "
-            "the width has to agree"
-        )
     place = {
         label: row
         for row, label in enumerate(source_labels.labels)
@@ -284,11 +270,10 @@ def _move_rows(
         sum(label is not None for label in rows.labels)
         for rows in (target_labels, source_labels)
     )
-    note = (
-        f"mapped by vocabulary: {name}, {len(pairs)} of {wanted} rows "
+    return result, (
+        f"{len(pairs)} of {wanted} rows "
         f"({wanted - len(pairs)} new, {had - len(pairs)} of the checkpoint not used)"
     )
-    return result, [note]
 
 
 def _keeps_head(start: Pretrained, targets: TargetSchema, keep_head: bool) -> bool:

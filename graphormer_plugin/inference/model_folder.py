@@ -75,12 +75,9 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
         if weights is not None:
             weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
-        positive = [*(weights or []), *scales.values()]
-        numbers = [*positive, *floors.values()]
-        if not all(0 <= number < inf for number in numbers) or 0 in positive:
-            raise ValueError("a weight, scale or floor of a spread is negative or 0")
-        if sum(weights or []) == inf:
-            raise ValueError("the sum of the weights is infinite")
+        positive = [*(weights or [1]), *scales.values()]
+        if min(positive) <= 0 or not 0 < sum([*positive, *floors.values()]) < inf:
+            raise ValueError("weights and scales of a spread are above 0, and finite")
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, weights, scales, floors)
 

@@ -71,10 +71,7 @@ class Molecules:
             ValueError: a graph does not say which molecule it is.
         """
         if len(self.sources) < len(self):
-            raise ValueError(
-                "the model reads descriptors or fingerprints, so it needs SMILES of the "
-                "graphs"
-            )
+            raise ValueError("the model reads descriptors: give SMILES of the graphs")
         parsed: Sequence[Chem.Mol | None] = self.parsed
         if self.featuriser.endswith("largest_fragment") or not parsed:
             parsed = [None] * len(self)
@@ -265,28 +262,22 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     Raises:
         ValueError: it has other codes, or does not name them.
     """
-    if not featuriser:
+    vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
+    if featuriser in ("", vocabulary):
         return
-    vocabulary = getattr(graph, "vocabulary", None)
-    if vocabulary == featuriser:
-        return
-    if vocabulary is not None:
-        raise ValueError(
-            f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
+    defect = (
+        f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
+    )
+    if vocabulary is None and smiles is None:
+        defect = f"it does not say what its codes mean: set vocabulary = {featuriser!r}"
+    elif vocabulary is None:
+        expected = parse(smiles, parser_of(featuriser), messages)
+        if np.array_equal(np.asarray(graph.x), expected.x):
+            return
+        defect = (
+            f"its codes are not the codes of the training for its SMILES {smiles!r}"
         )
-    smiles = getattr(graph, "smiles", None)
-    if not isinstance(smiles, str):
-        raise ValueError(
-            "it does not say what its codes mean. Give SMILES or RDKit molecules "
-            f"instead, or set its attribute vocabulary = {featuriser!r} if it has the "
-            "codes of the training"
-        )
-    expected = parse(smiles, parser_of(featuriser), messages)
-    if not np.array_equal(np.asarray(graph.x), expected.x):
-        raise ValueError(
-            f"its codes are not the codes of the training ({featuriser}) for its SMILES "
-            f"{smiles!r}; PyG's from_smiles has other codes. Give the SMILES instead"
-        )
+    raise ValueError(f"{defect}, or give SMILES (PyG's from_smiles has other codes)")
 
 
 def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:

@@ -242,7 +242,6 @@ def without(name):
 
 MICROSOFT, GRPE, GT = "microsoft-graphormer", "lenscloth-grpe", "graphtransformer"
 POOLED = {**random_state(), "encoder.pooler.weight": torch.zeros(1)}
-ROLES = {"embedding_wl_pos_enc.weight": torch.zeros(37, 8)}
 LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
 
 
@@ -255,12 +254,12 @@ LAP, NO_LAP = "gt_nodes_batchnorm_lappe", "gt_edges_layernorm"
         (MICROSOFT, random_state(), {"num_classes": 3}, "num_classes 3, the weights"),
         (f"{MICROSOFT} --target-names a,b", random_state(), {}, "names has 2 names"),
         (MICROSOFT, random_state(), [], "config.json holds no JSON object"),
-        (GRPE, random_state(), {}, 'give --config with {"nhead": ...}'),
+        (GRPE, random_state(), {}, 'give --config with {"nhead": 32'),
         (GRPE, random_state(), {"nhead": 4}, "no weight 'node_emb.weight'"),
         (GRPE, {"a": 1}, {"nhead": 4}, "holds no weights"),
         (GT, random_state(), {}, 'give --config with {"n_heads"'),
-        (GT, ROLES, {"n_heads": 4}, "numbers them anew in each graph"),
-        (GT, random_state(), {"n_heads": 4, "residual": False}, "without residual"),
+        (GT, NO_LAP, {"n_heads": 4, "wl_pos_enc": True}, "wl_pos_enc True, .* False"),
+        (GT, NO_LAP, {"n_heads": 4, "residual": False}, "residual False, the weights"),
         (GT, NO_LAP, {"n_heads": 4, "lap_pos_enc": True}, "lap_pos_enc True, .* False"),
         (f"{GT} --target-unit eV", LAP, {"n_heads": 4}, "IN predicts classes of nodes"),
     ],

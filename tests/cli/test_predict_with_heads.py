@@ -244,11 +244,9 @@ def test_wrong_folders(folder, capsys):
         ('{"models": []}', "models []"),
         ('{"models": ["../x.pt"]}', "names inside of the folder"),
         ('{"models": ["/x.pt"]}', "names inside of the folder"),
-        ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "negative or 0"),
-        ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "negative or 0"),
+        ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "above 0"),
         ('{"models": ["x.pt"], "weights": [1, 2]}', "ValueError"),
-        ('{"models": ["x.pt"], "weights": [0]}', "negative or 0"),
-        ('{"models": ["x.pt", "y.pt"], "weights": [1e308, 1e308]}', "is infinite"),
+        ('{"models": ["x.pt", "y.pt"], "weights": [1e308, 1e308]}', "finite"),
         ("[]", "TypeError"),
         ("[" * 200_000, "RecursionError"),
     ]:

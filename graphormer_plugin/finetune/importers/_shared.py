@@ -1,5 +1,6 @@
 """Shared by the importers: weights taken by name, tables of feature columns."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -55,10 +56,32 @@ class Weights:
             raise ValueError(f"the checkpoint has no weight {name!r}")
         return self.state.pop(name)
 
+    def count(self, name: str) -> int:
+        """Number of weights whose number stands at ``{}`` in their name, from 0."""
+        return next(n for n in itertools.count() if name.format(n) not in self)
+
     def move(self, old: str, new: str, target: dict[str, Tensor]) -> None:
         """Rename the weight and the bias of a module."""
         for kind in ("weight", "bias"):
             target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+
+    def move_layers(
+        self, names: Mapping[str, str], count: int, target: dict[str, Tensor]
+    ) -> None:
+        """Rename modules of ``count`` layers, and join their maps of q, k and v.
+
+        Args:
+            names: name below ``layers.{}`` here and there; the key of the joined maps
+                ends in ``*``, in place of the letter.
+            count: number of layers.
+            target: gets the weights.
+        """
+        for layer, (theirs, ours) in itertools.product(range(count), names.items()):
+            old, new = theirs.format(layer), f"encoder.layers.{layer}.{ours}"
+            if "*" in old:
+                self.join([old.replace("*", part) for part in "qkv"], new, target)
+            else:
+                self.move(old, new, target)
 
     def move_norm(self, old: str, new: str, target: dict[str, Tensor]) -> None:
         """Rename the weights of a LayerNorm, or of a BatchNorm with its statistics."""
@@ -95,6 +118,22 @@ def molecule_schema(config: Mapping[str, Any]) -> FeatureSchema:
     return FeatureSchema(
         len(node_dims), node_dims, list(config.get("bond_dims", bond_dims))
     )
+
+
+def require(config: Mapping[str, Any], system: str, **examples: Any) -> None:
+    """Raise ValueError where a config lacks an option that weights do not show.
+
+    Args:
+        config: the config.
+        system: name of the published code.
+        **examples: a value of each option, as JSON.
+    """
+    for name, example in examples.items():
+        if name not in config:
+            raise ValueError(
+                f"the weights of {system} do not show {name}: give --config with "
+                f'{{"{name}": {example}, ...}}'
+            )
 
 
 def columns_of(table: Tensor, first: int, columns: int, name: str) -> Tensor:

@@ -32,6 +32,7 @@ from graphormer_plugin.finetune.importers._shared import (
     Imported,
     Weights,
     check_config,
+    require,
 )
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
@@ -52,47 +53,27 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
         ValueError: an entry is missing; weights are missing or unknown, or contradict
             the config; or a model that this package does not have.
     """
-    for name, example in (("n_heads", 8), ("graph_pooling", '"add"')):
-        if name not in config:
-            raise ValueError(
-                f"the weights of CSA do not show {name}: give --config with "
-                f'{{"{name}": {example}, ...}}'
-            )
-    if config["graph_pooling"] not in POOLING:
-        raise ValueError(
-            f"unknown graph_pooling {config['graph_pooling']!r}, expected "
-            f"{'|'.join(POOLING)}"
-        )
-    if config.get("rings_coalesce_edges"):
-        raise ValueError(
-            "rings_coalesce_edges: that model adds pairs in rings to its edges, which "
-            "this package does not"
-        )
+    require(config, "CSA", n_heads=8, graph_pooling='"add"')
     weights = Weights(
         {name.removeprefix("model."): value for name, value in state.items()}
     )
-    if "post_mp.FC_layers.0.weight" not in weights:
-        raise ValueError(
-            "the checkpoint has no head san_graph (post_mp.FC_layers): only models of "
-            "whole graphs are converted"
-        )
     new: dict[str, Tensor] = {}
     node_dims, walk_options = _nodes(weights, new)
     bond_dims, pair_options = _pairs(weights, config, new)
     value_bias = _shared_maps(weights, new)
-    layers = 0
-    while f"layers.{layers}.linear_attn.weight" in weights:
-        _move_layer(weights, layers, value_bias, new)
-        layers += 1
-    hidden = 0
-    while f"post_mp.FC_layers.{hidden + 1}.weight" in weights:
-        weights.move(f"post_mp.FC_layers.{hidden}", f"head.hidden.{2 * hidden}", new)
-        hidden += 1
+    layers = weights.count("layers.{}.linear_attn.weight")
+    for layer in range(layers):
+        _move_layer(weights, layer, value_bias, new)
+    # Only models of whole graphs have these maps, those of the head san_graph.
+    hidden = max(weights.count("post_mp.FC_layers.{}.weight"), 1) - 1
+    for number in range(hidden):
+        weights.move(f"post_mp.FC_layers.{number}", f"head.hidden.{2 * number}", new)
     weights.move(f"post_mp.FC_layers.{hidden}", "head.projection", new)
     weights.finish()
 
     width = len(new["encoder.layers.0.attention.out_proj.bias"])
     read = {"layers": layers, "dim_hidden": width, "dim_inner": width}
+    read |= {"rings_coalesce_edges": False}  # pairs in rings are no edges here
     check_config(config, read | {"edge_encoder_shared": value_bias is not None})
     options = {
         "encoder_layers": layers,
@@ -118,10 +99,8 @@ def _tables(weights: Weights, one: str, several: str) -> list[Tensor]:
     """Embeddings of columns: a table, or a numbered table per column."""
     if f"{one}.weight" in weights:
         return [weights.take(f"{one}.weight")]
-    tables = [weights.take(f"{several}.0.weight")]
-    while f"{several}.{len(tables)}.weight" in weights:
-        tables.append(weights.take(f"{several}.{len(tables)}.weight"))
-    return tables
+    count = weights.count(several + ".{}.weight") or 1
+    return [weights.take(f"{several}.{number}.weight") for number in range(count)]
 
 
 def _nodes(
@@ -151,9 +130,7 @@ def _pairs(
     """
     types = f"{EDGES}type_encoder."
     bonds = _tables(weights, f"{types}0.encoder", f"{types}0.bond_embedding_list")
-    no_bonds = weights.take(f"{types}1.encoder.weight")[
-        1:
-    ]  # without the row of padding
+    no_bonds = weights.take(f"{types}1.encoder.weight")[1:]  # row 0 pads
     rings = f"{types}2.encoder.weight" in weights
     options = {"pair_combine": "sum", "relative_encoding": "none"}
     half = no_bonds.shape[1]
@@ -186,14 +163,8 @@ def _pairs(
     new["encoder.pairs.bonds.0.embedding.weight"] = table
     new["encoder.pairs.no_bonds.weight"] = _wide(no_bonds, offset)
     if rings:
-        if "rings_max_length" not in config:
-            raise ValueError(
-                "the weights of CSA do not show how long rings are: give --config with "
-                '{"rings_max_length": ..., ...}'
-            )
-        ring = weights.take(f"{types}2.encoder.weight")[
-            1:
-        ]  # without the row of no ring
+        require(config, "CSA", rings_max_length=18)
+        ring = weights.take(f"{types}2.encoder.weight")[1:]  # row 0 is "no ring"
         new["encoder.pairs.ring.weight"] = _wide(ring, after)
         options["rings"] = "additive"
         options["max_ring_size"] = int(config["rings_max_length"])

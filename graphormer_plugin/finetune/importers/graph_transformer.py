@@ -16,6 +16,7 @@ from graphormer_plugin.finetune.importers._shared import (
     Imported,
     Weights,
     check_config,
+    require,
 )
 
 
@@ -34,19 +35,8 @@ def import_graph_transformer(
         ValueError: no ``n_heads``; weights are missing or unknown, or contradict the
             config; or a model that this package does not have.
     """
-    if "n_heads" not in config:
-        raise ValueError(
-            "the weights of the Graph Transformer do not show the number of heads: give "
-            '--config with {"n_heads": ...}'
-        )
-    if not config.get("residual", True):
-        raise ValueError("a Graph Transformer without residual connections")
+    require(config, "the Graph Transformer", n_heads=8)
     weights = Weights(state)
-    if "embedding_wl_pos_enc.weight" in weights:
-        raise ValueError(
-            "a Graph Transformer with Weisfeiler-Lehman roles: the released code numbers "
-            "them anew in each graph, and this package does not"
-        )
     new: dict[str, Tensor] = {}
     nodes = weights.take("embedding_h.weight")
     new["encoder.node_encoder.embedding.weight"] = nodes
@@ -64,10 +54,9 @@ def import_graph_transformer(
         weights.move("embedding_lap_pos_enc", "encoder.position.projection", new)
 
     norm = "batch" if any(".batch_norm" in name for name in state) else "layer"
-    layers = 0
-    while f"layers.{layers}.attention.Q.weight" in weights:
-        _move_layer(weights, layers, norm, edges, new)
-        layers += 1
+    layers = weights.count("layers.{}.attention.Q.weight")
+    for layer in range(layers):
+        _move_layer(weights, layer, norm, edges, new)
     for number, place in enumerate(("hidden.0", "hidden.2", "projection")):
         weights.move(f"MLP_layer.FC_layers.{number}", f"head.{place}", new)
     weights.finish()
@@ -80,6 +69,9 @@ def import_graph_transformer(
         "batch_norm": norm == "batch",
         "layer_norm": norm == "layer",
         "lap_pos_enc": vectors,
+        "residual": True,
+        # The released code numbers them anew in each graph, and this package does not.
+        "wl_pos_enc": False,
     }
     if vectors:
         lap_pe_dim = new["encoder.position.projection.weight"].shape[1]

@@ -28,6 +28,14 @@ from graphormer_plugin.finetune.importers._shared import (
 )
 from graphormer_plugin.modules.attn_bias import UNREACHABLE_HOPS
 
+LAYER = {
+    "self_attn.*_proj": "attention.qkv_proj",
+    "self_attn.out_proj": "attention.out_proj",
+    "self_attn_layer_norm": "attention_norm",
+    "final_layer_norm": "ffn_norm",
+    "fc1": "fc1",
+    "fc2": "fc2",
+}
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # of the distance table
 
 
@@ -94,17 +102,9 @@ def import_graphormer(
         weights.move("graph_encoder.emb_layer_norm", "encoder.embed_norm", new)
     # Created with pre-LayerNorm only, and never applied.
     pre_layernorm = "graph_encoder.final_layer_norm.weight" in weights
-    layers = 0
-    while f"graph_encoder.layers.{layers}.fc1.weight" in weights:
-        old, layer = f"graph_encoder.layers.{layers}.", f"encoder.layers.{layers}."
-        projections = [f"{old}self_attn.{part}_proj" for part in "qkv"]
-        weights.join(projections, layer + "attention.qkv_proj", new)
-        weights.move(old + "self_attn.out_proj", layer + "attention.out_proj", new)
-        weights.move(old + "self_attn_layer_norm", layer + "attention_norm", new)
-        weights.move(old + "final_layer_norm", layer + "ffn_norm", new)
-        weights.move(old + "fc1", layer + "fc1", new)
-        weights.move(old + "fc2", layer + "fc2", new)
-        layers += 1
+    layers = weights.count("graph_encoder.layers.{}.fc1.weight")
+    names = {f"graph_encoder.layers.{{}}.{old}": new for old, new in LAYER.items()}
+    weights.move_layers(names, layers, new)
     weights.move("lm_head_transform_weight", "head.transform", new)
     weights.move("layer_norm", "head.norm", new)
     new["head.projection.weight"] = weights.take("embed_out.weight")

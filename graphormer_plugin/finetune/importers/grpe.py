@@ -27,11 +27,20 @@ from graphormer_plugin.finetune.importers._shared import (
     columns_of,
     dropout_rates,
     molecule_schema,
+    require,
 )
 
 logger = logging.getLogger(__name__)
 
 PARTS = ("query", "key", "value")
+LAYER = {
+    "layers.{}.self_attention.linear_*": "attention.qkv_proj",
+    "layers.{}.self_attention.output_layer": "attention.out_proj",
+    "layers.{}.self_attention_norm": "attention_norm",
+    "layers.{}.ffn_norm": "ffn_norm",
+    "layers.{}.ffn.layer1": "fc1",
+    "layers.{}.ffn.layer2": "fc2",
+}
 
 
 def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Imported:
@@ -47,11 +56,7 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         ValueError: no ``nhead``; weights are missing or unknown, or contradict the
             config.
     """
-    if "nhead" not in config:
-        raise ValueError(
-            "the weights of GRPE do not show the number of heads: give --config with "
-            '{"nhead": ...}'
-        )
+    require(config, "GRPE", nhead=32)
     weights = Weights(
         {name.removeprefix("module."): value for name, value in state.items()}
     )
@@ -71,15 +76,14 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
     new["encoder.virtual_node.embedding.weight"] = weights.take("task_token.weight")
 
     independent = "query_hop_emb.0.weight" in weights
-    encodings = 0
-    while True:
-        number = f".{encodings}" if independent else ""
+    for encoding in range(weights.count("query_hop_emb.{}.weight") or 1):
+        number = f".{encoding}" if independent else ""
         hop, edge = (
             [weights.take(f"{part}_{kind}_emb{number}.weight") for part in PARTS]
             for kind in ("hop", "edge")
         )
         hop_rows, edge_rows = _grpe_rows(len(hop[0]), len(edge[0]), schema)
-        prefix = f"encoder.encodings.{encodings}."
+        prefix = f"encoder.encodings.{encoding}."
         for name, tables, rows in (
             ("topology", hop, hop_rows),
             ("edge", edge, edge_rows),
@@ -87,50 +91,24 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
             scores = torch.cat(tables[:2], dim=1)  # query and key side by side
             new[f"{prefix}{name}_attention.weight"] = scores[rows]
             new[f"{prefix}{name}_value.weight"] = tables[2][rows]
-        encodings += 1
-        if f"query_hop_emb.{encodings}.weight" not in weights:
-            break
 
-    layers = 0
-    while f"layers.{layers}.ffn.layer1.weight" in weights:
-        old, layer = f"layers.{layers}.", f"encoder.layers.{layers}."
-        projections = [f"{old}self_attention.linear_{part}" for part in "qkv"]
-        weights.join(projections, layer + "attention.qkv_proj", new)
-        weights.move(
-            old + "self_attention.output_layer", layer + "attention.out_proj", new
-        )
-        weights.move(old + "self_attention_norm", layer + "attention_norm", new)
-        weights.move(old + "ffn_norm", layer + "ffn_norm", new)
-        weights.move(old + "ffn.layer1", layer + "fc1", new)
-        weights.move(old + "ffn.layer2", layer + "fc2", new)
-        layers += 1
+    layers = weights.count("layers.{}.ffn.layer1.weight")
+    weights.move_layers(LAYER, layers, new)
     weights.move("final_ln", "encoder.final_norm", new)
-    hidden = 0
-    while f"last_mlp.{hidden}.0.weight" in weights:
-        weights.move(f"last_mlp.{hidden}.0", f"head.hidden.{2 * hidden}", new)
-        hidden += 1
+    hidden = weights.count("last_mlp.{}.0.weight")
+    for number in range(hidden):
+        weights.move(f"last_mlp.{number}.0", f"head.hidden.{2 * number}", new)
     head = "head.projection" if hidden else "head"
     weights.move("linear", head, new)
     weights.finish()
-    if independent and encodings != layers:
-        raise ValueError(f"{encodings} sets of encodings for {layers} layers")
 
     max_hop = len(hop[0]) - 3
     ffn_dim = len(new["encoder.layers.0.fc1.weight"])
     outputs = len(new[f"{head}.bias"])
-    check_config(
-        config,
-        {
-            "num_layer": layers,
-            "d_model": width,
-            "dim_feedforward": ffn_dim,
-            "max_hop": max_hop,
-            "num_edge_type": len(edge[0]) - 4,
-            "use_independent_token": independent,
-            "num_task": outputs,
-            "num_last_mlp": hidden,
-        },
-    )
+    read = {"num_layer": layers, "d_model": width, "dim_feedforward": ffn_dim}
+    read |= {"max_hop": max_hop, "num_edge_type": len(edge[0]) - 4}
+    read |= {"use_independent_token": independent, "num_task": outputs}
+    check_config(config, read | {"num_last_mlp": hidden})
     options = {
         "encoder_layers": layers,
         "encoder_embed_dim": width,
