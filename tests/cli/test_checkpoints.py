@@ -18,7 +18,7 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import convert, explain, predict, preprocess
+from graphormer_plugin.cli import convert, explain, predict
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from support.published_weights import random_state
 
@@ -130,13 +130,6 @@ class TestSlim:
         assert read_checkpoint(path).epochs == 3
         old, new = hub.load(slimmed).predict(SMILES), hub.load(path).predict(SMILES)
         assert np.abs(old - new).max() < 1e-4
-
-    def test_fine_tuning_starts_from_its_weights(self, train, slimmed):
-        options = ["--max-epoch", 1, "--finetune-from-model", slimmed, "--lr", "1e-9"]
-        tuned = train("tuned", *options) / "checkpoint_last.pt"
-        old, new = hub.load(slimmed).predict(SMILES), hub.load(tuned).predict(SMILES)
-        assert np.abs(old - new).max() < 1e-4
-        assert load(tuned)["last_optimizer_state"]
 
 
 class TestOutput:
@@ -429,19 +422,3 @@ def test_options_of_the_training_data_do_not_matter(trained, tmp_path):
     torch.save(changed(load(trained), place, -1.0), tmp_path / "in.pt")
     one, other = hub.load(trained), hub.load(tmp_path / "in.pt")
     assert np.array_equal(one.predict(SMILES), other.predict(SMILES))
-
-
-@pytest.mark.parametrize(
-    "main, arguments, error",
-    [
-        (convert.main, ["--info", "nowhere.pt"], FileNotFoundError),
-        (explain.main, ["nowhere.pt", "CCO", "out.svg"], FileNotFoundError),
-        (predict.main, ["nowhere.pt", "nowhere.csv", "out.csv"], (OSError, ValueError)),
-        (preprocess.main, ["--dataset-name", "nowhere.csv"], (OSError, ValueError)),
-    ],
-)
-def test_debug_shows_the_traceback(main, arguments, error, capsys):
-    assert main(arguments) == 2
-    assert "nowhere" in capsys.readouterr().err
-    with pytest.raises(error, match="nowhere"):
-        main([*arguments, "--debug"])

@@ -128,14 +128,6 @@ def test_embeddings(checkpoint, inputs):
     np.testing.assert_allclose(lengths, 1, atol=1e-6)
 
 
-def test_no_grpe_fingerprint_without_a_virtual_node(checkpoint, inputs, capsys):
-    more = ["--embeddings", "f.npy", "--grpe-fingerprint", "--quiet"]
-    assert main([checkpoint("gt_zinc"), "in.csv", "out.csv", *more]) == 2
-    error = capsys.readouterr().err
-    assert "virtual node, which the model does not have" in error
-    assert error.count("\n") == 1 and not Path("out.csv").exists()
-
-
 @pytest.fixture
 def classes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -42,11 +42,6 @@ def test_bad_input_is_one_line(csv, capsys, more):
     assert out == "" and err.startswith("error: ") and err.count("\n") == 1
 
 
-def test_debug_shows_the_traceback(csv):
-    with pytest.raises(ValueError, match="no column 'mol'"):
-        main(arguments(csv, "--smiles-column", "mol", "--debug"))
-
-
 def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
     from graphormer_plugin.data import smiles
 
@@ -58,11 +53,3 @@ def test_interrupt_leaves_nothing(csv, capsys, monkeypatch):
     assert capsys.readouterr().err == "interrupted\n"
     stores = csv.parent / "root" / "stores"
     assert not any(path.is_dir() for path in stores.iterdir())
-
-
-def test_skip_invalid(csv, capsys):
-    csv.write_text(csv.read_text() + "C1CC,1\n")
-    assert main(arguments(csv)) == 2
-    assert "1 molecule cannot be parsed (row 20;" in capsys.readouterr().err
-    assert main(arguments(csv, "--skip-invalid")) == 0
-    assert "1 unparsable row skipped" in capsys.readouterr().out

@@ -112,9 +112,3 @@ def test_explanation_of_a_salt(folder, checkpoint, tmp_path, capsys):
     assert explain([checkpoint, str(tmp_path / "in.tsv"), str(out)]) == 0
     line = capsys.readouterr().out.splitlines()[0]
     assert line.startswith(f"acetate: {SALTS[0]}\thit: probability of active 0.")
-
-
-def test_a_format_that_cannot_be_written(checkpoint, folder, tmp_path, capsys):
-    arguments = [checkpoint, str(folder / "table.tsv"), str(tmp_path / "out.xlsx")]
-    assert predict(arguments) == 2
-    assert "ends in .csv, .tsv, .sdf, .parquet" in capsys.readouterr().err

@@ -564,13 +564,6 @@ def test_a_failed_training_names_its_log(quick, command, monkeypatch, capsys):
     assert error.endswith("see model/replicate1/scratch1/train.log")
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_a_gpu_that_is_not_there(command, capsys):
-    assert main([*command("smiles,y", ["CCO,1"]), "--device", "cuda"]) == 2
-    assert capsys.readouterr().err.startswith("error: --device cuda cannot be used: ")
-    assert not Path("model").exists()
-
-
 @pytest.mark.parametrize("table", ["data/esol.csv.gz", "esol.sdf"])
 def test_default_folder(table):
     settings = settings_of(build_parser().parse_args([table]))

@@ -134,16 +134,6 @@ def test_options_of_the_first_run_are_taken_over(train, validate, tmp_path):
     assert logged(log, "valid")[0]["valid_mae"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_the_same_targets_go_on_where_they_were(train, validate, first):
-    wanted = logged(validate(first, "--valid-subset", "test"), "test")[0]["test_mae"]
-    metrics.reset()
-    more = ["--target-columns", "length", "--lr", 1e-12, "--max-epoch", 1]
-    more += ["--finetune-from-model", first, "--valid-subset", "test"]
-    log = train("tuned", *PLAIN, *more)
-    assert "re-initialised" not in log
-    assert logged(log, "test")[0]["test_mae"] == pytest.approx(wanted, rel=1e-5)
-
-
 def test_half_precision(train, first, rings):
     half = ["--fp16", "--fp16-no-flatten-grads", "--layerwise-lr-decay", 0.9]
     more = [*half, "--freeze-encoder-layers", 1, "--max-epoch", 3]

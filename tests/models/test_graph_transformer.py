@@ -90,17 +90,6 @@ def test_fields(options, field, graph):
         assert (model(batch) - out).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("readout", ["mean", "sum", "max"])
-@torch.no_grad()
-def test_read_outs(readout):
-    torch.manual_seed(0)
-    model = build_model("gt_zinc", SCHEMA, TARGETS, **TINY, readout=readout).eval()
-    batch = make_batch(model, [0])
-    nodes = model.encoder(batch)[0]
-    pooled = getattr(nodes, {"max": "amax"}.get(readout, readout))(0)
-    assert torch.allclose(model(batch)[0], model.head(pooled), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "options, seen",
     [

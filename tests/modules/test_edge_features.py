@@ -172,22 +172,6 @@ def test_gradients_reach_the_map(arch, options):
         assert parameter.grad is not None, name
 
 
-@pytest.mark.parametrize(
-    "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc"]
-)
-def test_bfloat16_and_dropout(arch):
-    model = (
-        tiny(arch, REAL, dropout=0.1, rwse_dim=4)
-        if arch == "cgt_zinc"
-        else tiny(arch, REAL, dropout=0.1)
-    )
-    batch = make_batch(model, REAL)
-    assert batch["edge_attr"].dtype == torch.float64
-    out = model.bfloat16()(batch)
-    out.float().sum().backward()
-    assert out.isfinite().all()
-
-
 @torch.no_grad()
 @pytest.mark.parametrize(
     "arch", ["grpe_tiny", "graphormer_slim", "cgt_zinc", "gt_zinc", "gatedgcn"]

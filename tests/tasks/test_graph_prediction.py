@@ -156,35 +156,6 @@ def test_missing_targets_stay_missing(loaded):
 # Every option has an effect.
 
 
-def test_option_split_and_seed(tmp_path, csv):
-    def rows(split, seed=1):
-        task = GraphPredictionTask(csv_config(tmp_path, csv, split=split, seed=seed))
-        return task.store.splits["train"].tolist()
-
-    assert rows(None) == rows("column:split") == list(range(20))
-    assert rows("random") != rows("random", seed=2)
-    assert rows("scaffold") not in (rows(None), rows("random"))
-
-
-def test_option_columns_kind_and_unit(tmp_path, csv):
-    renamed = csv.with_name("renamed.csv")
-    renamed.write_text(csv.read_text().replace("smiles", "structure"))
-    options = {"smiles_column": "structure", "target_columns": "odd"}
-    task = GraphPredictionTask(
-        csv_config(tmp_path, renamed, target_kind="binary", **options)
-    )
-    assert (task.targets.kind, task.targets.names) == ("binary", ["odd"])
-    task = GraphPredictionTask(csv_config(tmp_path, csv, target_unit="atoms"))
-    assert task.targets.unit == "atoms"
-
-
-def test_option_dataset_source(tmp_path, csv):
-    task = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="csv"))
-    assert len(task.store) == 30
-    with pytest.raises(ValueError, match="--dataset-source csv, not 'pyg'"):
-        _ = GraphPredictionTask(csv_config(tmp_path, csv, dataset_source="pyg")).store
-
-
 def test_option_prepare_workers(tmp_path, csv, monkeypatch):
     pools = []
 
@@ -200,14 +171,6 @@ def test_option_prepare_workers(tmp_path, csv, monkeypatch):
         prints.add(GraphPredictionTask(cfg).store.fingerprint)
         assert pools == [2] * (workers - 1)
     assert len(prints) == 1
-
-
-def test_option_skip_invalid(tmp_path, csv):
-    csv.write_text(csv.read_text() + "C1CC(,train,3,1\nnonsense,train,3,1\n")
-    with pytest.raises(ValueError, match="2 molecules cannot be parsed"):
-        _ = GraphPredictionTask(csv_config(tmp_path, csv)).store
-    cfg = csv_config(tmp_path, csv, skip_invalid=True)
-    assert len(GraphPredictionTask(cfg).store) == 30
 
 
 def test_option_bucket_ratio(tmp_path, csv):
@@ -282,32 +245,6 @@ def test_option_target_scale(make, error, tmp_path, csv):
     task.set_checkpoint_dict(before_the_option)
     with pytest.raises(ValueError, match="unknown --target-scale 'std'"):
         GraphPredictionTask(csv_config(tmp_path, csv, target_scale="std"))
-
-
-def test_option_user_data_dir(tmp_path):
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "rings.py").write_text(
-        "import torch\n"
-        "from graphormer_plugin.data import DatasetSource, register_dataset\n"
-        "from torch_geometric.data import Data\n"
-        "\n"
-        "@register_dataset('rings_of_user')\n"
-        "def rings():\n"
-        "    graphs = []\n"
-        "    for n in range(3, 13):\n"
-        "        nodes = torch.arange(n)\n"
-        "        edges = torch.stack([nodes, (nodes + 1) % n])\n"
-        "        edges = torch.cat([edges, edges.flip(0)], dim=1)\n"
-        "        graphs.append(Data(x=nodes[:, None] % 2, edge_index=edges,\n"
-        "                           y=torch.tensor([[float(n)]])))\n"
-        "    return DatasetSource(graphs=graphs, target_names=['size'],\n"
-        "        splits={'train': range(8), 'valid': [8], 'test': [9]})\n"
-    )
-    options = {"dataset_name": "rings_of_user", "user_data_dir": str(folder)}
-    task = GraphPredictionTask(config(tmp_path, **options))
-    assert task.targets.names == ["size"]
-    assert task.load_split("test").sizes.tolist() == [12]
 
 
 @pytest.mark.parametrize(

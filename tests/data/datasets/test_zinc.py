@@ -186,12 +186,3 @@ def test_an_archive_and_index_files(tmp_path, options, monkeypatch):
 
     monkeypatch.setattr(zinc, "ZINC", dataclasses.replace(zinc.ZINC, apart=apart))
     assert len(get_store(options("zinc")).splits["train"]) == 30
-
-
-def test_a_csv_with_wrong_cells(tmp_path, options):
-    write_zinc_csv(tmp_path, {"train": [("C", 1.0)], "none": [("C", 1.0)]})
-    with pytest.raises(DatasetError, match="row 1 .line 3.*'none' is not a split"):
-        get_store(options("zinc"))
-    write_zinc_csv(tmp_path, {"train": [("C", "much")]})
-    with pytest.raises(DatasetError, match="row 0 .line 2., column 'y': 'much' is not"):
-        get_store(options("zinc"))
