@@ -58,10 +58,8 @@ def import_graphormer(
         {name.removeprefix("encoder."): value for name, value in state.items()}
     )
     new: dict[str, Tensor] = {}
-    features, bias = (
-        "graph_encoder.graph_node_feature.",
-        "graph_encoder.graph_attn_bias.",
-    )
+    features = "graph_encoder.graph_node_feature."
+    bias = "graph_encoder.graph_attn_bias."
     schema = molecule_schema(config)
 
     atoms = weights.take(features + "atom_encoder.weight")
@@ -105,12 +103,7 @@ def import_graphormer(
     layers = weights.count("graph_encoder.layers.{}.fc1.weight")
     names = {f"graph_encoder.layers.{{}}.{old}": new for old, new in LAYER.items()}
     weights.move_layers(names, layers, new)
-    weights.move("lm_head_transform_weight", "head.transform", new)
-    weights.move("layer_norm", "head.norm", new)
-    new["head.projection.weight"] = weights.take("embed_out.weight")
-    new["head.bias"] = weights.take("lm_output_learned_bias")
-    for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
-        weights.drop(f"{unused}.weight", f"{unused}.bias")
+    _move_head(weights, new)
     weights.finish()
 
     width = atoms.shape[1]
@@ -145,6 +138,16 @@ def import_graphormer(
     # A switch that a preset sets cannot be taken back; without a preset all are given.
     arch = "graphormer_base" if embed_norm else "graphormer"
     return Imported(arch, options, schema, outputs, new)
+
+
+def _move_head(weights: Weights, new: dict[str, Tensor]) -> None:
+    """Rename the weights of the head, and leave out modules that are never applied."""
+    weights.move("lm_head_transform_weight", "head.transform", new)
+    weights.move("layer_norm", "head.norm", new)
+    new["head.projection.weight"] = weights.take("embed_out.weight")
+    new["head.bias"] = weights.take("lm_output_learned_bias")
+    for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
+        weights.drop(f"{unused}.weight", f"{unused}.bias")
 
 
 def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> Tensor:
