@@ -27,6 +27,7 @@ from graphormer_plugin.inference.checkpoint import (
     slim,
     write_file,
 )
+from graphormer_plugin.inference.embedding import PARTS
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -58,6 +59,14 @@ def build_parser() -> argparse.ArgumentParser:
         nargs="?",
         type=not_empty,
         help="checkpoint to write, a new file",
+    )
+    add(
+        "--vectors",
+        metavar="PART",
+        nargs="+",
+        choices=PARTS,
+        help="with --slim: parts that a molecule's vector, for heads and --embeddings, is "
+        "joined of: the virtual node (graph), the mean of the nodes, the outputs",
     )
     published = result.add_argument_group("with --from")
     add = published.add_argument
@@ -95,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     check_output(arguments.output, arguments.input)
     if arguments.slim:
-        state = slim(read_checkpoint(arguments.input).state)
+        state = slim(read_checkpoint(arguments.input).state, arguments.vectors or ())
         text = "without training state"
     else:
         state, text = convert(arguments)
@@ -114,6 +123,8 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise ValueError(f"--info writes no file: leave out {arguments.output}")
     if not (arguments.info or arguments.output):
         raise ValueError("no OUT: name the checkpoint to write")
+    if arguments.vectors and not arguments.slim:
+        raise ValueError("--vectors goes with --slim only")
     for name in ("config", "target_names", "target_kind", "target_unit"):
         if not arguments.source and getattr(arguments, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} goes with --from only")
@@ -182,6 +193,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         for name, key in ((f"best {metric}", "best"), (f"{metric} here", "val_loss")):
             if extra.get(key) is not None:
                 result[name] = f"{extra[key]:.6g}"
+        if task_state.get("vectors"):
+            result["vectors"] = ", ".join(task_state["vectors"])
         result["optimiser"] = "yes" if state.get("last_optimizer_state") else "no, slim"
         versions = task_state.get("versions", {})
         words = [f"{name} {version}" for name, version in versions.items()]

@@ -120,10 +120,9 @@ def build_parser() -> argparse.ArgumentParser:
     add(
         "--layers",
         type=at_least(1),
-        default=1,
         metavar="N",
-        help="with --embeddings: concatenate the vectors of the last N layers "
-        "(default: 1)",
+        help="with --embeddings: concatenate the vectors of the last N layers (default: "
+        "1, or the parts that a start names)",
     )
     add(
         "--grpe-fingerprint",
@@ -257,7 +256,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
     """Check combinations of options, and the names of files, before anything is loaded."""
     if isinstance(arguments.shard, str):
         arguments.shard = Shard.parse(arguments.shard)
-    belongs = arguments.nodes or arguments.layers != 1 or arguments.grpe_fingerprint
+    belongs = arguments.nodes or arguments.layers or arguments.grpe_fingerprint
     if arguments.embeddings is None and belongs:
         raise ValueError(
             "--nodes, --layers and --grpe-fingerprint belong to --embeddings OUT.npy"
@@ -279,14 +278,14 @@ def table_run(
     arguments: argparse.Namespace, models: ModelFolder, table: Table, column: str
 ) -> TableRun:
     """The models, on their device, with the options of the predictions."""
+    device = usable_device(arguments.device)
+    predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
     vectors = None
     if arguments.embeddings:
         path = arguments.shard.path(Path(arguments.embeddings))
-        vectors = Vectors(
-            path, arguments.nodes, arguments.layers, arguments.grpe_fingerprint
-        )
-    device = usable_device(arguments.device)
-    predictor = load(models, arguments.user_data_dir, arguments.head).to(device)
+        kinds = arguments.nodes, arguments.grpe_fingerprint
+        layers = arguments.layers or predictor.own_layers(any(kinds))
+        vectors = Vectors(path, kinds[0], layers, kinds[1])
     if arguments.dtype == "bf16":
         predictor.bfloat16()
     return TableRun(

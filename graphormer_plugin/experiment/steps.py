@@ -147,6 +147,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             table.targets,
             weights_digest(state["model"]),
             seed=seed,
+            layers=0 if task_state.get("vectors") else 1,
             weights=None if weights is None else weights[rows],
             blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
             extra_columns=settings.extra_columns,

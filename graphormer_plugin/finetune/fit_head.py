@@ -38,7 +38,7 @@ def fit_head(
     names: Sequence[str] | None = None,
     unit: str = "",
     weights: ArrayLike | None = None,
-    layers: int = 1,
+    layers: int | None = None,
     batch_size: int = 128,
     predictor: Predictor | None = None,
     schema: TargetSchema | None = None,
@@ -57,7 +57,7 @@ def fit_head(
         unit: unit of the targets.
         weights: weights of the molecules [n] or of the labels [n, T], >= 0; only their
             ratios count.
-        layers: last layers whose vectors are concatenated.
+        layers: last layers whose vectors are concatenated, see `Predictor.embed`.
         batch_size: molecules per batch.
         predictor: the checkpoint's model, if it is loaded already.
         schema: description of the targets, in place of ``classes``, ``names`` and
@@ -88,6 +88,7 @@ def fit_head(
     weights = None if weights is None else weights[kept]
     predictor = predictor or load(checkpoint, head=None, domain=False)
     molecules = predictor.read(smiles)
+    layers = predictor.own_layers() if layers is None else layers
     vectors = predictor.embed(molecules, layers, batch_size=batch_size)
     raw = {
         block: raw_features(block, vectors, molecules.described, columns[kept])

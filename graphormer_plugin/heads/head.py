@@ -68,7 +68,7 @@ class Head:
     Attributes:
         targets: predicted targets, with T outputs.
         checkpoint: `weights_digest` of the checkpoint.
-        layers: last layers whose vectors are concatenated.
+        layers: last layers whose vectors are concatenated, see `Predictor.embed`.
         blocks: B keys of `KERNELS` that the kernel sums over.
         raw: features of the n training molecules by block, see `raw_features`, but for
             their vectors.

@@ -11,7 +11,7 @@ import os
 import re
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -250,8 +250,9 @@ def _defect(message: str) -> str:
     return "is empty, cut off or damaged, or was not written by torch.save; copy or make it again"
 
 
-def slim(state: Mapping[str, Any]) -> dict[str, Any]:
-    """A checkpoint without its training state.
+def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
+    """A checkpoint without its training state; ``parts``: of the vectors that heads read,
+    see `joined_vectors`; none: as before.
 
     Leaves out the state of the optimiser with the loss scale, the state of the learning
     rate schedule, the meters of the log, and fairseq's moving average of the weights,
@@ -264,8 +265,10 @@ def slim(state: Mapping[str, Any]) -> dict[str, Any]:
         if name not in TRAINING_STATE:
             extra[name] = value
     history = {**state["optimizer_history"][-1], "lr_scheduler_state": {}}
+    task_state = {**state["task_state"], **({"vectors": [*parts]} if parts else {})}
     return {
         **state,
+        "task_state": task_state,
         "last_optimizer_state": None,
         "optimizer_history": [history],
         "extra_state": extra,

@@ -1,7 +1,7 @@
 """Vectors of graphs and nodes out of the layers of a trained model."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -9,6 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphormer_plugin.models import GraphModel
+from graphormer_plugin.modules.choices import check_choice
+from graphormer_plugin.modules.readout import read_out
+
+# Parts of a graph's vector: the virtual node, or without it the model's read-out of the
+# nodes; the mean over the nodes; the outputs.
+PARTS = ("graph", "nodes", "outputs")
 
 
 @contextlib.contextmanager
@@ -88,6 +94,30 @@ def output_and_vectors(
     if not last:  # the head reads all layers, which is another call of the encoder
         return output, layer_vectors(model, batch)
     return output, model.graphs(last[0], batch["node_mask"])
+
+
+def joined_vectors(
+    model: GraphModel, batch: dict[str, Tensor], parts: Sequence[str]
+) -> Tensor:
+    """Concatenate some of `PARTS` for each graph [B, D'], D' the sum of
+    `widths`."""
+    last: list[Tensor] = []
+    with hooked([model.encoder], lambda *call: last.append(call[-1])):
+        output = model(batch)
+    x, mask = last[0] if last else model.encoder(batch), batch["node_mask"]
+    made = {
+        "graph": model.graphs(x, mask),
+        "nodes": read_out(model.nodes(x), mask, "mean"),
+        "outputs": output,
+    }
+    return torch.cat([made[part] for part in parts], -1)
+
+
+def widths(model: GraphModel, outputs: int, parts: Sequence[str]) -> list[int]:
+    """Numbers of some of `PARTS`. ValueError: there is no such part."""
+    for part in parts:
+        check_choice("vectors", part, PARTS)
+    return [outputs if part == "outputs" else model.embed_dim for part in parts]
 
 
 def check_layers(

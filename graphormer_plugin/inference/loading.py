@@ -19,6 +19,7 @@ from graphormer_plugin.inference.checkpoint import (
     invalid_checkpoint_errors,
     read_checkpoint,
 )
+from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import (
@@ -73,8 +74,10 @@ def load_member(
     """Load a checkpoint and the files beside it; see `load`."""
     checkpoint = read_checkpoint(path)
     model = load_model(checkpoint, path)
-    featuriser = checkpoint.state["task_state"].get("featuriser", "")
+    task_state = checkpoint.state["task_state"]
     with invalid_checkpoint_errors(path):
+        parts = tuple(task_state.get("vectors", ()))
+        widths(model, checkpoint.targets.num_outputs, parts)
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
     head = head_file(path, head)
     beside = domain_file(path)
@@ -86,12 +89,13 @@ def load_member(
         model,
         checkpoint.schema,
         checkpoint.targets,
-        featuriser,
+        task_state.get("featuriser", ""),
         max_atoms,
         head=None if head is None else read_head(head, owner),
         domain=read_domain(beside, owner) if has_domain else None,
         arch=checkpoint.arch,
         name=str(path),
+        vector_parts=parts,
     )
 
 

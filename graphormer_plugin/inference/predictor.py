@@ -25,7 +25,12 @@ from graphormer_plugin.heads.prediction import (
 )
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
 from graphormer_plugin.inference.bfloat16 import multiply_in_bfloat16
-from graphormer_plugin.inference.embedding import layer_vectors, output_and_vectors
+from graphormer_plugin.inference.embedding import (
+    joined_vectors,
+    layer_vectors,
+    output_and_vectors,
+    widths,
+)
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules, read
@@ -57,6 +62,8 @@ class Predictor:
         domain: domain of the training molecules of a model without such a head.
         arch: name of the architecture.
         name: name of the model, for messages.
+        vector_parts: parts of a graph's vector that the checkpoint names, see
+            `joined_vectors`.
 
     Attributes:
         targets: targets that it predicts, by its head if it has one.
@@ -77,9 +84,11 @@ class Predictor:
         domain: Domain | None = None,
         arch: str = "",
         name: str = "the model",
+        vector_parts: Sequence[str] = (),
     ) -> None:
         self.model = model.eval()
         self.schema = schema
+        self.model_outputs = targets.num_outputs
         self.targets = targets if head is None else head.targets
         self.featuriser = featuriser
         self.max_atoms = max_atoms
@@ -87,6 +96,7 @@ class Predictor:
         self.domain = domain if head is None else head.domain
         self.arch = arch
         self.name = name
+        self.vector_parts = vector_parts
         if head is not None:
             self.extra_columns = head.extra_columns
         else:
@@ -250,9 +260,9 @@ class Predictor:
         self, molecules: Molecules, batch_size: int, numbers: np.ndarray, domain: bool
     ) -> Prediction:
         """Prediction of this member's model."""
-        graphs, width = self._graphs(molecules), self.model.embed_dim
+        graphs = self._graphs(molecules)
         if self.head is not None:
-            width *= self.head.layers
+            width = self.vector_width(self.head.layers)
             vectors = graphs.collect(self._outputs, width, batch_size)
             raw = self._raw(molecules, numbers)
             raw["vectors"] = np.asarray(vectors, np.float32)
@@ -266,6 +276,7 @@ class Predictor:
             values = values_of(output, self.targets)
             return np.concatenate([vectors.double().cpu().numpy(), values], 1)
 
+        width = self.model.embed_dim
         joined = graphs.collect(_both, width + self.targets.num_outputs, batch_size)
         return Prediction(joined[:, width:], None, self.domain.score(joined[:, :width]))
 
@@ -357,17 +368,13 @@ class Predictor:
         """Values [B, C]; with a head, the vectors that it reads."""
         if self.head is None:
             return values_of(self.model(batch), self.targets)
-        return (
-            layer_vectors(self.model, batch, self.head.layers)
-            .double()
-            .numpy(force=True)
-        )
+        return self._vectors(batch, self.head.layers).double().numpy(force=True)
 
     @torch.no_grad()
     def embed(
         self,
         inputs: Inputs,
-        layers: int = 1,
+        layers: int | None = None,
         nodes: bool = False,
         batch_size: int = 128,
         fingerprint: bool = False,
@@ -376,13 +383,15 @@ class Predictor:
 
         Args:
             inputs: molecules or graphs.
-            layers: number of last layers whose vectors are concatenated, in their order.
+            layers: number of last layers whose vectors are concatenated, in their order;
+                0: the parts that the checkpoint names, see `joined_vectors`. By default 0
+                where it names parts, else 1.
             nodes: vectors of nodes instead of graphs.
             batch_size: graphs per batch, >= 1.
             fingerprint: GRPE's fingerprints, see `layer_vectors`.
 
         Returns:
-            float [len(inputs), layers * D], in the model's precision: the virtual node
+            float [len(inputs), `vector_width`], in the model's precision: the virtual node
             of each graph, or without it the model's read-out of its nodes. With
             ``nodes`` a list with an array [N, layers * D] per graph, without the virtual
             node.
@@ -390,15 +399,30 @@ class Predictor:
         Raises:
             ValueError: as `predict`, or see `check_layers`.
         """
+        layers = self.own_layers(nodes or fingerprint) if layers is None else layers
 
-        def _vectors(batch: Batch) -> np.ndarray:
-            return layer_vectors(self.model, batch, layers, nodes, fingerprint).numpy(
-                force=True
-            )
+        def _arrays(batch: Batch) -> np.ndarray:
+            return self._vectors(batch, layers, nodes, fingerprint).numpy(force=True)
 
         graphs = self._single()._graphs(self.read(inputs))
-        width = layers * self.model.embed_dim
-        return graphs.collect(_vectors, width, batch_size, nodes)
+        return graphs.collect(_arrays, self.vector_width(layers), batch_size, nodes)
+
+    def own_layers(self, of_layers: bool = False) -> int:
+        """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
+        nodes and fingerprints, which have no parts."""
+        return 0 if self.vector_parts and not of_layers else 1
+
+    def vector_width(self, layers: int) -> int:
+        """Length of a vector of `embed`."""
+        if layers:
+            return layers * self.model.embed_dim
+        return sum(widths(self.model, self.model_outputs, self.vector_parts))
+
+    def _vectors(self, batch: Batch, layers: int, *kinds: bool) -> torch.Tensor:
+        """Vectors of a batch, see `embed`."""
+        if layers:
+            return layer_vectors(self.model, batch, layers, *kinds)
+        return joined_vectors(self.model, batch, self.vector_parts)
 
     @torch.no_grad()
     def attention(self, inputs: Inputs) -> list[np.ndarray]:

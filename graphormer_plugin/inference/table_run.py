@@ -80,7 +80,8 @@ class Vectors:
         path: a ``.npy`` file.
         nodes: a vector per atom instead of per molecule. A second file,
             ``<name>.count.npy``, has the number of atoms of each row.
-        layers: number of last layers whose vectors are concatenated.
+        layers: number of last layers whose vectors are concatenated; 0: the checkpoint's
+            own parts.
         fingerprint: GRPE's fingerprints, see `layer_vectors`.
     """
 
@@ -162,7 +163,7 @@ class TableRun:
             raise ValueError(f"{member.name} reads 3D positions, SMILES have none")
         try:
             parser_of(member.featuriser)
-            if self.vectors:
+            if self.vectors and self.vectors.layers:
                 v = self.vectors
                 check_layers(member.model, v.layers, v.nodes, v.fingerprint)
             if self.mc_dropout:
@@ -277,7 +278,7 @@ class TableRun:
         return Prediction(mean, np.sqrt(variance), in_domain)
 
     def _width(self) -> int:
-        return self.vectors.layers * self.predictor.model.embed_dim
+        return self.predictor.vector_width(self.vectors.layers)
 
     def _embed(
         self, molecules: Molecules, count: int, reasons: dict[int, str]

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import record
 import torch
@@ -19,6 +20,7 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
+from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from support.published_weights import random_state
 
@@ -132,6 +134,52 @@ class TestSlim:
         assert np.abs(old - new).max() < 1e-4
 
 
+class TestVectors:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def start(cls, trained, tmp_path_factory):
+        out = tmp_path_factory.mktemp("start") / "start.pt"
+        parts = ["--vectors", "nodes", "outputs"]
+        assert convert.main(["--slim", str(trained), str(out), *parts]) == 0
+        return out
+
+    def test_are_joined_of_the_parts(self, trained, start):
+        plain, own = hub.load(trained), hub.load(start)
+        joined = own.embed(SMILES)
+        nodes = [x.mean(0) for x in plain.embed(SMILES, nodes=True)]
+        width = plain.model.embed_dim
+        np.testing.assert_allclose(joined[:, :width], nodes, atol=1e-5)
+        scaled = (plain.predict(SMILES) - plain.targets.mean) / plain.targets.std
+        np.testing.assert_allclose(joined[:, width:], scaled, atol=1e-5)
+        last = own.embed(SMILES, layers=1)
+        np.testing.assert_array_equal(last, plain.embed(SMILES))
+        np.testing.assert_array_equal(own.embed(SMILES, nodes=True)[0].shape[1], width)
+
+    def test_are_what_a_head_and_embeddings_take(self, start, tmp_path):
+        path = tmp_path / "start.pt"
+        path.write_bytes(start.read_bytes())
+        labels = np.arange(len(SMILES), dtype=float)
+        fit_head(path, SMILES, labels).save(tmp_path / "head.npz")
+        predictor, vectors = hub.load(path), hub.load(path, head=None).embed(SMILES)
+        np.testing.assert_array_equal(predictor.head.domain.vectors, vectors)
+        table, out = tmp_path / "new.csv", tmp_path / "out.csv"
+        table.write_text("\n".join(["smiles", *SMILES]))
+        embeddings = tmp_path / "out.npy"
+        words = [path, table, out, "--embeddings", embeddings]
+        assert predict.main(list(map(str, words))) == 0
+        np.testing.assert_allclose(np.load(embeddings), vectors, atol=1e-5)
+        predicted = predictor.predict(SMILES)[:, 0]
+        np.testing.assert_allclose(pd.read_csv(out).target_0, predicted, rtol=1e-5)
+
+    def test_no_such_part(self, start, tmp_path, capsys):
+        state = load(start)
+        state["task_state"]["vectors"] = ["edges"]
+        torch.save(state, tmp_path / "in.pt")
+        assert convert.main(["--info", str(tmp_path / "in.pt")]) == 2
+        error = capsys.readouterr().err
+        assert "in.pt" in error and "edges" in error
+
+
 class TestOutput:
     def arguments(self, trained, out):
         return ["--slim", str(trained), str(out)]
@@ -233,6 +281,7 @@ class TestInfo:
         (["--slim", "a.pt"], "name the checkpoint to write"),
         (["--from", "lenscloth-grpe", "a.pt"], "name the checkpoint to write"),
         (["--slim", "a.pt", "b.pt", "--target-unit", "eV"], "--target-unit goes with"),
+        (["--info", "a.pt", "--vectors", "nodes"], "--vectors goes with --slim only"),
         (["--info", "a.pt", "--config", "a.json"], "--config goes with --from only"),
     ],
 )

@@ -4,7 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from graphormer_plugin.inference.embedding import layer_vectors
+from graphormer_plugin.inference.embedding import (
+    PARTS,
+    joined_vectors,
+    layer_vectors,
+    widths,
+)
 from graphormer_plugin.models.cgt import CGTModel
 from graphormer_plugin.modules import LayersHead, read_out
 from support.architectures import NODES_ONLY, SMALLEST, make_batch, tiny_model
@@ -36,6 +41,19 @@ def test_the_last_layer_is_what_the_head_reads(model):
         torch.testing.assert_close(model.head(hidden), model(batch))
     else:
         torch.testing.assert_close(model.head(vectors), model(batch))
+
+
+@torch.no_grad()
+def test_parts_stand_side_by_side(model):
+    batch = make_batch(model, range(4))
+    outputs, mask = model(batch), batch["node_mask"]
+    graph = layer_vectors(model, batch)
+    nodes = read_out(layer_vectors(model, batch, nodes=True), mask, "mean")
+    joined = joined_vectors(model, batch, PARTS)
+    torch.testing.assert_close(joined, torch.cat([graph, nodes, outputs], -1))
+    assert joined.shape[1] == sum(widths(model, outputs.shape[1], PARTS))
+    some = joined_vectors(model, batch, ["outputs", "graph"])
+    torch.testing.assert_close(some, torch.cat([outputs, graph], -1))
 
 
 @torch.no_grad()
