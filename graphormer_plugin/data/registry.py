@@ -11,21 +11,30 @@ import:
                              splits={"train": [...], "valid": [...], "test": [...]})
 
 It takes the `DatasetOptions` or no argument, and may return the dictionary of Graphormer
-v2 instead, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``.
+v2 instead, ``{"dataset", "train_idx", "valid_idx", "test_idx", "source"}``. A change of its
+code prepares the store again; name the files that it opens (``files=["rings.csv"]``) and
+anything else that it depends on (``content=lambda options: {"size": sys.argv[1]}``).
 """
 
+import functools
+import hashlib
 import inspect
+import json
+import logging
 import os
 import sys
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.dgl_graphs import dgl_graphs
-from graphormer_plugin.data.errors import DatasetError, place_of
+from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -98,7 +107,7 @@ class RegisteredDataset:
         content: Function of the options that identifies the source's content, for
             example by hashes of files. A store that was made from other content is
             stale. None among its values stands for missing files, which a store does
-            not need. The default is a hash of the module's code.
+            not need.
         sources: What ``--dataset-source`` may be, or begin with before a colon; empty
             accepts everything (users' own datasets).
         resolve: Function of the options that returns them with the source that
@@ -165,33 +174,58 @@ def register_dataset(
         "target_unit",
     ),
     content: Callable[[DatasetOptions], dict[str, Any]] | None = None,
+    files: Sequence[str | os.PathLike[str]] = (),
     sources: Sequence[str] = (),
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that registers a function as a dataset; see the module's text.
 
-    `RegisteredDataset` explains the arguments.
+    A function of the same name and module, such as a notebook's cell that is run again,
+    replaces the one before.
+
+    Args:
+        name: See `RegisteredDataset`, also for the arguments that are not listed.
+        content: Of a user's own dataset, adds to a hash of its code.
+        files: Files that a user's own dataset reads. A change in one makes its store stale.
 
     Raises:
         DatasetError: The name is taken.
     """
 
     def _register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if name in DATASETS:
-            taken = inspect.getsourcefile(DATASETS[name].function)
-            raise DatasetError(f"dataset {name!r} is registered already, in {taken}")
+        if name in DATASETS and _origin(DATASETS[name].function) != _origin(function):
+            taken = _origin(DATASETS[name].function)
+            raise DatasetError(
+                f"dataset {name!r} is registered already, by {'.'.join(taken)}"
+            )
+
+        def _content(options: DatasetOptions) -> dict[str, Any]:
+            if source != "user":
+                return content(options)
+            with one_line_of(f"content of dataset {name!r}"):
+                own = content(options) if content else {}
+            if files:
+                own["files"] = {os.fspath(file): file_sha256(file) for file in files}
+            own = json.loads(json.dumps(own, default=str))  # as a store keeps it
+            return {"code": code_hash(function), **own}
+
         DATASETS[name] = RegisteredDataset(
             name,
             function,
             source,
             tuple(options),
-            content or (lambda _: {"code": code_hash(function)}),
+            _content,
             sources=() if source == "user" else (source, *sources),
             resolve=resolve,
         )
         return function
 
     return _register
+
+
+def _origin(function: Callable[..., Any]) -> tuple[str, str]:
+    """Module and name of a function."""
+    return function.__module__, function.__qualname__
 
 
 def _as_source(result: Any, name: str) -> DatasetSource:
@@ -226,9 +260,26 @@ def _as_source(result: Any, name: str) -> DatasetSource:
 
 
 def code_hash(function: Callable[..., Any]) -> str:
-    """Hash of the folder or file with the code of a dataset."""
+    """Hash of the folder, file or notebook's cell with the code of a dataset; without a
+    source that can be read, a value of this process only."""
     package = sys.modules.get(function.__module__.partition(".")[0])
     if hasattr(package, "graphormer_code_hash"):
         return package.graphormer_code_hash
     file = inspect.getsourcefile(function)
-    return file_sha256(file) if file and os.path.exists(file) else ""
+    if file and os.path.exists(file):
+        return file_sha256(file)
+    try:
+        cell = "".join(inspect.findsource(function)[0])
+    except OSError:
+        return _unknown_code(function)
+    return hashlib.sha256(cell.encode()).hexdigest()
+
+
+@functools.cache
+def _unknown_code(function: Callable[..., Any]) -> str:
+    logger.warning(
+        "the code of %s cannot be read (it is from standard input or exec), so that every "
+        "process prepares its data again; put it into a file",
+        function.__qualname__,
+    )
+    return uuid.uuid4().hex

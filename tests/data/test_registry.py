@@ -1,10 +1,20 @@
 """Names, sources and options of datasets."""
 
+import linecache
 from pathlib import Path
 
 import pytest
+import torch
+from torch_geometric.data import Data
 
-from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
+from graphormer_plugin.data import (
+    DATASETS,
+    DatasetError,
+    DatasetOptions,
+    DatasetSource,
+    get_store,
+    register_dataset,
+)
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.options import data_root_folder
 
@@ -53,3 +63,63 @@ def test_the_home_of_nobody(tmp_path, monkeypatch):
 def test_data_root(monkeypatch, tmp_path):
     monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
     assert locate(DatasetOptions("nci"))[1].parent == tmp_path / "stores"
+
+
+GRAPH = Data(x=torch.zeros(2, 1).long(), edge_index=torch.tensor([[0], [1]]), y=1.0)
+CELL = """
+@register_dataset("cell")
+def cell():
+    builds.append({number})
+    return DatasetSource(graphs=[GRAPH] * 10)
+"""
+
+
+def test_files_and_content_make_a_store_stale(tmp_path):
+    table, size, builds = tmp_path / "table.csv", [3], []
+
+    @register_dataset("declared", files=[table], content=lambda _: {"size": (*size,)})
+    def declared():
+        builds.append((table.read_text(), *size))
+        return DatasetSource(graphs=[GRAPH] * 10)
+
+    options = DatasetOptions("declared", data_root=str(tmp_path), progress=False)
+    expected = [("a", 3), ("b", 3), ("b", 4)]
+    for text, number in expected:
+        table.write_text(text)
+        size[:] = [number]
+        for _ in range(2):
+            get_store(options)
+    assert builds == expected
+    table.unlink()
+    with pytest.raises(FileNotFoundError, match="table.csv"):
+        get_store(options)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_cells_of_a_notebook(tmp_path, monkeypatch, caplog, known):
+    """A cell that is run again replaces its dataset; its code is the cell's, or, from
+    standard input, that of no other run."""
+    builds = []
+    names = dict(globals(), builds=builds, __name__="__main__")
+    options = DatasetOptions("cell", data_root=str(tmp_path), progress=False)
+    for run, number in enumerate((1, 1, 2)):
+        code, file = CELL.format(number=number), f"<cell {run}>" if known else "<stdin>"
+        if known:  # as IPython does
+            lines = code.splitlines(keepends=True)
+            cell = len(code), None, lines, file
+            monkeypatch.setitem(linecache.cache, file, cell)
+        exec(compile(code, file, "exec"), names)
+        for _ in range(2):
+            get_store(options)
+    assert builds == ([1, 2] if known else [1, 1, 2])
+    assert ("cannot be read" in caplog.text) is not known
+
+
+def test_a_name_of_another_function():
+    def other():
+        """Never called."""
+
+    register_dataset("taken")(other)
+    with pytest.raises(DatasetError, match="'taken' is registered already, by .*other"):
+        register_dataset("taken")(lambda: None)
+    assert DATASETS["taken"].function is other
