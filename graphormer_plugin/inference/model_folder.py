@@ -74,9 +74,11 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
         if weights is not None:
             weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
-        positive = [*(weights or [1]), *scales.values()]
-        if min(positive) <= 0 or not 0 < sum([*positive, *floors.values()]) < inf:
-            raise ValueError("weights and scales of a spread are above 0, and finite")
+        positive, floor = [*(weights or [1]), *scales.values()], [0, *floors.values()]
+        if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
+            raise ValueError(
+                "weights and scales are above 0, floors not below, all finite"
+            )
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, weights, scales, floors)
 

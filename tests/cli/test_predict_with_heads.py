@@ -245,6 +245,7 @@ def test_wrong_folders(folder, capsys):
         ('{"models": ["../x.pt"]}', "names inside of the folder"),
         ('{"models": ["/x.pt"]}', "names inside of the folder"),
         ('{"models": ["x.pt"], "spread_scale": {"a": -1}}', "above 0"),
+        ('{"models": ["x.pt"], "spread_floor": {"a": -1}}', "floors not below"),
         ('{"models": ["x.pt"], "weights": [1, 2]}', "ValueError"),
         ('{"models": ["x.pt", "y.pt"], "weights": [1e308, 1e308]}', "finite"),
         ("[]", "TypeError"),
