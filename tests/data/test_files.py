@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import (
     atomic_write,
     claim_folder,
@@ -221,9 +220,9 @@ def test_an_archive_that_unpacks_to_gigabytes(tmp_path, kind):
             archive.filelist *= 2000  # 1.6 GB of entries with the same bytes
             archive._didModify = True
     assert path.stat().st_size < 1e6
-    with pytest.raises(DatasetError, match=f"{path} unpacks to more than"):
+    with pytest.raises(zipfile.BadZipFile, match="unpacks to .* more than its size"):
         with open_archive(path):
             pass
-    with pytest.raises(ValueError, match=f"{path} is not a head, .* unpacks to more"):
+    with pytest.raises(ValueError, match=f"{path} is not a head, .* it unpacks to"):
         with reading(path, "head", 1, None):
             pass

@@ -5,13 +5,14 @@ are not used if incomplete. Pickles and files of torch are read with a list of a
 classes: nothing in a file is executed.
 """
 
+import contextlib
 import hashlib
 import logging
 import os
 import tempfile
 import zipfile
 import zlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import download_file, file_lock, open_archive
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import download_file, file_lock
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 
 logger = logging.getLogger(__name__)
@@ -118,14 +119,20 @@ class BenchmarkFiles:
                 f"{self.graphs:,}",
             )
 
-    def reading(self, folder: Path) -> AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def reading(self, folder: Path) -> Iterator[None]:
         """Raises DatasetError, which names the folder, instead of every error that a
         damaged file can cause."""
-        text = (
-            f"{self.name}: the files in {folder} cannot be read: they are damaged, "
-            "incomplete or of another version"
-        )
-        return named_damage(text, DatasetError, (DatasetError, MemoryError))
+        try:
+            yield
+        except (DatasetError, MemoryError):
+            raise
+        except Exception as error:
+            what = " ".join(str(error).split())[:200]
+            raise DatasetError(
+                f"{self.name}: the files in {folder} cannot be read: they are damaged, "
+                f"incomplete or of another version ({type(error).__name__}: {what})"
+            ) from error
 
     def _fetch(self, root: Path) -> None:
         folder, placed = root / self.folder, root / self.archive
@@ -178,8 +185,8 @@ class BenchmarkFiles:
             digest = hashlib.file_digest(file, "md5").hexdigest()
         if self.md5 not in ("", digest):
             raise ValueError(f"md5 is {digest}, expected {self.md5} of {self.name}")
-        with open_archive(archive, compressed=True) as file:
-            file.extractall(to)  # checks every member's CRC
+        with zipfile.ZipFile(archive) as file:
+            file.extractall(to)  # checks every member's CRC; leaves no folder upwards
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:

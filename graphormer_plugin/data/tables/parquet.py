@@ -9,12 +9,14 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write, check_unpacked
-from graphormer_plugin.data.tables.table import Table, check_row, readable
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.tables.table import (
+    LONGEST_ROW,
+    Table,
+    check_expansion,
+    readable,
+)
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
@@ -50,7 +52,7 @@ class ParquetTable(Table):
                 )
         super().__init__(path, self.schema.names)
         for file, footer in zip(self.files, self.footers):
-            check_unpacked(file, unpacked_bytes(footer))
+            check_expansion(file, unpacked_bytes(footer))
 
     def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
         with parquet_errors(file):
@@ -76,12 +78,21 @@ class ParquetTable(Table):
         """See `Table.rows_between`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
+        shared: dict[str, str] = {}
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
-            values, shared = batch.to_pydict(), {}
+            values = batch.to_pydict()
             for place in range(batch.num_rows):
+                number = row + place
                 cells = [cell(values[name][place]) for name in names]
-                cells = [shared.setdefault(c, c) if len(c) > LONG else c for c in cells]
-                yield row + place, row + place + 1, cells
+                size = sum(map(len, cells))
+                if size > LONGEST_ROW:
+                    text = f"row {number} has more than {LONGEST_ROW:,} characters"
+                    raise self.error(text)
+                if size > LONG:
+                    cells = [
+                        shared.setdefault(c, c) if len(c) > LONG else c for c in cells
+                    ]
+                yield number, number + 1, cells
 
     def batches(
         self, names: Sequence[str], first: int, end: int
@@ -90,38 +101,34 @@ class ParquetTable(Table):
         before ``end``."""
         for file, footer, groups, start in self._overlapping(first, end):
             with parquet_errors(file):
-                read = {"row_groups": groups, "columns": list(dict.fromkeys(names))}
-                size = self._rows_at_once(file, footer, start, read)
-                for batch in self._open(file, footer).iter_batches(size, **read):
+                columns = list(dict.fromkeys(names))
+                batches = self._open(file, footer).iter_batches(
+                    min(self._rows_at_once(file, footer, g, columns) for g in groups),
+                    row_groups=groups,
+                    columns=columns,
+                )
+                for batch in batches:
                     low, high = max(first - start, 0), min(end - start, batch.num_rows)
                     if low < high:
                         yield start + low, batch.slice(low, high - low)
                     start += batch.num_rows
 
     def _rows_at_once(
-        self, file: Path, footer: Any, start: int, read: dict[str, Any]
+        self, file: Path, footer: Any, group: int, names: Sequence[str]
     ) -> int:
-        """Rows of some groups that take at most `CHARACTERS_AT_ONCE`, from a pass in which
-        each text is in memory once, as in the file, however many rows name it.
+        """Rows of a group that take at most `CHARACTERS_AT_ONCE` if each of them names the
+        longest text of its dictionaries, which a file has once for all rows."""
+        import pyarrow.compute
 
-        Args:
-            file: Of the table.
-            footer: Of the file.
-            start: Number of the first row.
-            read: Row groups and columns.
-
-        Raises:
-            DatasetError: A row is too long.
-        """
-        columns = map(footer.schema.column, range(len(footer.schema)))
-        texts = [c.path for c in columns if c.physical_type == "BYTE_ARRAY"]
+        texts = [name for name in names if is_text(self.schema.field(name).type)]
+        reader = self._open(file, footer, texts)
         longest = 1
-        for batch in self._open(file, footer, texts).iter_batches(ROWS_AT_ONCE, **read):
-            sizes = sum(map(characters, batch.columns))
-            longest = max(longest, int(sizes.max()))
-            check_row(self.path, "row", start + int(sizes.argmax()), longest)
-            start += len(sizes)
-        return min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest)
+        for batch in reader.iter_batches(1, row_groups=[group], columns=texts):
+            for column in batch.columns:
+                sizes = pyarrow.compute.binary_length(column.dictionary)
+                longest += pyarrow.compute.max(sizes).as_py() or 0
+            break
+        return max(1, min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest))
 
     def _overlapping(
         self, first: int, end: int
@@ -130,13 +137,16 @@ class ParquetTable(Table):
         first of them starts)."""
         start = 0
         for file, footer in zip(self.files, self.footers):
-            numbers = range(footer.num_row_groups)
-            sizes = [footer.row_group(number).num_rows for number in numbers]
-            starts = [*itertools.accumulate(sizes, initial=start)]
-            groups = [n for n in numbers if starts[n] < end and starts[n + 1] > first]
+            groups: list[int] = []
+            begin = start
+            for group in range(footer.num_row_groups):
+                rows = footer.row_group(group).num_rows
+                if start < end and start + rows > first:
+                    begin = begin if groups else start
+                    groups.append(group)
+                start += rows
             if groups:
-                yield file, footer, groups, starts[groups[0]]
-            start = starts[-1]
+                yield file, footer, groups, begin
 
     def digest(self, first: int, end: int) -> str:
         """Hash of the files' names, of their footers, and of the bytes of the row groups
@@ -149,11 +159,7 @@ class ParquetTable(Table):
         for path, footer, groups, _ in self._overlapping(first, end):
             with open(path, "rb") as file:
                 for group in groups:
-                    for column in _columns(footer.row_group(group)):
-                        size = column.total_compressed_size
-                        start = column.data_page_offset
-                        if column.has_dictionary_page:
-                            start = min(start, column.dictionary_page_offset)
+                    for start, size in _extents(footer.row_group(group)):
                         file.seek(start)
                         while size > 0 and (block := file.read(min(size, 1 << 20))):
                             digest.update(block)
@@ -161,41 +167,36 @@ class ParquetTable(Table):
         return digest.hexdigest()
 
 
-def _columns(group: Any) -> Iterator[Any]:
-    return map(group.column, range(group.num_columns))
+def _extents(group: Any) -> Iterator[tuple[int, int]]:
+    """Yields (first byte, bytes) of each column of a row group."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        first = column.data_page_offset
+        if column.has_dictionary_page:
+            first = min(first, column.dictionary_page_offset)
+        yield first, column.total_compressed_size
 
 
 def unpacked_bytes(footer: Any) -> int:
     """Bytes of a file's columns without compression; an entry of a list counts as one at
     least, however many of them an encoding says in a few bytes."""
-    return sum(
-        max(column.total_uncompressed_size, column.num_values - group.num_rows)
-        for group in map(footer.row_group, range(footer.num_row_groups))
-        for column in _columns(group)
-    )
+    total = 0
+    for number in range(footer.num_row_groups):
+        group = footer.row_group(number)
+        for place in range(group.num_columns):
+            column = group.column(place)
+            entries = column.num_values - group.num_rows
+            total += max(column.total_uncompressed_size, entries)
+    return total
 
 
-def characters(array: Any) -> NDArray[np.int64]:
-    """Characters of each value of an array of pyarrow, about as `cell` writes them: bytes of
-    a text, which is read as a dictionary; the sum over a list, map or struct; else 1.
-    """
-    import pyarrow.compute
+def is_text(kind: Any) -> bool:
+    """Whether a type of pyarrow is text or bytes, perhaps in a dictionary."""
+    from pyarrow import types
 
-    kind = array.type
-    if hasattr(array, "dictionary"):
-        sizes = np.append(pyarrow.compute.binary_length(array.dictionary), 0)
-        return sizes[array.indices.fill_null(len(sizes) - 1)]
-    if hasattr(array, "storage"):
-        return characters(array.storage)
-    if hasattr(array, "offsets"):  # of a list or map
-        ends = np.append(0, np.cumsum(characters(array.values)))
-        return np.diff(ends[array.offsets])
-    if hasattr(kind, "list_size"):
-        most = characters(array.values).max(initial=1)
-        return np.full(len(array), kind.list_size * most)
-    if kind.num_fields:  # a struct
-        return sum(map(characters, array.flatten()))
-    return np.ones(len(array), np.int64)
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    tests = (types.is_string, types.is_large_string, types.is_binary)
+    return any(test(kind) for test in (*tests, types.is_large_binary))
 
 
 def cell(value: Any) -> str:
