@@ -331,7 +331,11 @@ def run_key(
         parts.append([file_sha256(file) for file in beside if file and file.exists()])
     parts += [arguments.dtype, arguments.mc_dropout, arguments.seed]
     parts += [arguments.embeddings is not None]
-    parts += [arguments.nodes, arguments.layers, arguments.grpe_fingerprint]
+    # 1 is the default of older versions, whose runs go on; a start that names parts of its
+    # vectors has others with --layers 1.
+    parts += [arguments.nodes, arguments.layers or 1, arguments.grpe_fingerprint]
+    if arguments.layers == 1:
+        parts.append("last layer")
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 

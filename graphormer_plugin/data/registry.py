@@ -207,7 +207,7 @@ def register_dataset(
             if files:
                 own["files"] = {os.fspath(file): file_sha256(file) for file in files}
             own = json.loads(json.dumps(own, default=str))  # as a store keeps it
-            return {"code": code_hash(function), **own}
+            return own | {"code": code_hash(function)}
 
         DATASETS[name] = RegisteredDataset(
             name,

@@ -128,7 +128,8 @@ def save_training_domain(
     rows = sample(np.arange(len(smiles)), MAX_ROWS, np.random.default_rng(1))
     predictor = load(checkpoint, head=None, domain=False).to(device)
     molecules = predictor.read([smiles[row] for row in rows])
-    domain = Domain.of(predictor.embed(molecules), molecules.described)
+    vectors = predictor.embed(molecules, layers=1)  # as beside a prediction
+    domain = Domain.of(vectors, molecules.described)
     path = domain_file(checkpoint)
     save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
     return path
@@ -138,6 +139,11 @@ def _weights_of_labels(weights: ArrayLike, shape: tuple[int, ...]) -> Floats:
     """Weights of labels [n, T], from weights of molecules [n] or of labels."""
     given = np.asarray(weights, np.float64)
     values = given[:, None] if given.ndim == 1 else given
+    if values.shape not in (shape, (shape[0], 1)):
+        raise ValueError(
+            f"weights have shape {list(given.shape)}, expected [{shape[0]}] or "
+            f"{list(shape)}"
+        )
     if not ((values >= 0) & (values < np.inf)).all():
         raise ValueError("weights must be finite numbers >= 0")
     return np.broadcast_to(values, shape)

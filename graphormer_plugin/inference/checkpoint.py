@@ -251,12 +251,16 @@ def _defect(message: str) -> str:
 
 
 def slim(state: Mapping[str, Any], parts: Sequence[str] = ()) -> dict[str, Any]:
-    """A checkpoint without its training state; ``parts``: of the vectors that heads read,
-    see `joined_vectors`; none: as before.
+    """A checkpoint without its training state.
 
     Leaves out the state of the optimiser with the loss scale, the state of the learning
     rate schedule, the meters of the log, and fairseq's moving average of the weights,
     which this package does not read. The given state is not modified.
+
+    Args:
+        state: the checkpoint.
+        parts: parts of the vectors that heads read, see `joined_vectors`; empty: the parts
+            that ``state`` names, if any.
     """
     extra = {}
     for name, value in state["extra_state"].items():

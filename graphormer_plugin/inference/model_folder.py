@@ -78,7 +78,8 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         positive, floor = [*(weights or [1]), *scales.values()], [0, *floors.values()]
         if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
             raise ValueError(
-                "weights and scales are above 0, floors not below, all finite"
+                "a weight or scale is not above 0, a floor is below 0, or a number is "
+                "infinite"
             )
     paths = [Path(folder, name) for name in names]
     return ModelFolder(paths, weights, scales, floors)

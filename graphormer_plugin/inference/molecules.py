@@ -268,7 +268,7 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     defect = (
         f"its vocabulary is {vocabulary!r}, the model was trained on {featuriser!r}"
     )
-    if vocabulary is None and smiles is None:
+    if vocabulary is None and not isinstance(smiles, str):
         defect = f"it does not say what its codes mean: set vocabulary = {featuriser!r}"
     elif vocabulary is None:
         expected = parse(smiles, parser_of(featuriser), messages)

@@ -20,7 +20,7 @@ from fairseq_cli import train as fairseq_train
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert, explain, predict
-from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from support.published_weights import random_state
 
@@ -170,6 +170,14 @@ class TestVectors:
         np.testing.assert_allclose(np.load(embeddings), vectors, atol=1e-5)
         predicted = predictor.predict(SMILES)[:, 0]
         np.testing.assert_allclose(pd.read_csv(out).target_0, predicted, rtol=1e-5)
+
+    def test_the_domain_is_of_the_last_layer(self, start, tmp_path):
+        path = tmp_path / "start.pt"
+        path.write_bytes(start.read_bytes())
+        save_training_domain(path, SMILES)
+        estimate = hub.load(path).estimate([*SMILES, "Brc1ccccc1"])
+        assert estimate.in_domain[:3].tolist() == [1, 1, 1]
+        assert estimate.in_domain[3] < 1
 
     def test_no_such_part(self, start, tmp_path, capsys):
         state = load(start)

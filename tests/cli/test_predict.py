@@ -13,6 +13,7 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.tables.formats import open_table, write_table
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference import bfloat16
+from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.table_run import TableRun
 from support.tables import rows
 from support.training import forked
@@ -269,10 +270,21 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
     options = ["--mc-dropout 2", "--seed 2", "--embeddings e.npy"]
     options += ["--embeddings e.npy --nodes", "--embeddings e.npy --layers 2"]
     options += ["--embeddings e.npy --grpe-fingerprint", "--dtype bf16"]
+    options += ["--embeddings e.npy --layers 1"]
     keys = [first, key(one, "in.csv", column="name"), key(one, "other.csv")]
     keys += [key(other, "in.csv"), key(one, other, "in.csv")]
     keys += [key(one, "in.csv", *more.split()) for more in options]
-    assert len(set(keys)) == len(keys) == 12
+    assert len(set(keys)) == len(keys) == 13
+
+
+def test_a_run_of_an_older_version_goes_on(tmp_path, monkeypatch):
+    """The key is that of versions in which no start named parts of its vectors."""
+    monkeypatch.setattr(predict, "file_sha256", lambda path: "0")
+    words = [str(tmp_path / "x.pt"), "in.csv", "out.csv", "--embeddings", "e.npy"]
+    parsed = predict.build_parser().parse_intermixed_args(words)
+    models = ModelFolder([tmp_path / "x.pt"], None, {}, {})
+    key = predict.run_key(parsed, models, "SMILES", "0")
+    assert key.startswith("0769a3df113cfbfed2095284d5b289fe")
 
 
 def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):

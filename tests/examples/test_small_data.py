@@ -13,9 +13,18 @@ sys.path.append(str(FOLDER))
 
 import contenders  # noqa: E402
 import measure  # noqa: E402
+import pilot  # noqa: E402
 import sets  # noqa: E402
+import spreads  # noqa: E402
 import tables  # noqa: E402
 import trials  # noqa: E402
+
+from graphormer_plugin import hub  # noqa: E402
+from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
+from graphormer_plugin.experiment.plan import Member  # noqa: E402
+from graphormer_plugin.experiment.results import kept_arrays  # noqa: E402
+from graphormer_plugin.experiment.settings import FINETUNE, HEAD  # noqa: E402
+from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -142,3 +151,110 @@ def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     assert lines[0] == "|  | esol, RMSE | esol, valid, RMSE |"
     mean, error = tables.mean_error(found[found.setting == "nodes"].value)
     assert lines[-1] == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
+
+
+@pytest.mark.slow
+def test_starts_for_a_trial(tmp_path, monkeypatch):
+    """Two trainings that differ in their targets, of molecules that no set has."""
+    smiles = ["C" * length + end for length in range(1, 51) for end in "ONS"]
+    for one in sets.SETS.values():
+        pd.DataFrame({"smiles": smiles[::5]}).to_csv(tmp_path / one.file, index=False)
+    table = pd.DataFrame({"smiles": smiles * 2, "MUV-466": 0})
+    table.to_csv(tmp_path / pilot.SOURCE, index=False)
+    monkeypatch.setattr(pilot, "EVERY", 1)
+    monkeypatch.setattr(pilot, "UPDATES", 2)
+    words = [str(tmp_path / "out"), "--data", str(tmp_path)]
+    pilot.main(words)
+    folder = tmp_path / "out/pilot"
+    found = pd.read_csv(folder / "molecules.csv.gz")
+    assert set(found.smiles) == set(smiles) - set(smiles[::5])
+    few, all = (
+        {*hub.load(folder / f"{name}.pt").targets.names}
+        for name in ("descriptors", "bits")
+    )
+    assert few < all == set(found.columns[2:])
+    assert {name[:7] for name in all - few} == {"morgan_"}
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    pilot.main(words)  # all is there
+
+
+def test_score_of_intervals():
+    labels = np.array([0.0, 2.0, 5.0])
+    ends = np.array([[-1.0, 1.0], [2.5, 4.5], [1.0, 4.0]])
+    expected = (2 + 2 + 3 + 0.5 / 0.05 + 1 / 0.05) / 3
+    assert spreads.interval_score(labels, ends) == pytest.approx(expected)
+
+
+@pytest.fixture
+def esol(data, tmp_path):
+    (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
+    return trials.Case("esol", 1, path, tmp_path)
+
+
+def test_a_head_of_train_sees_no_label_of_valid(esol):
+    found = trials.head_of_train(esol)
+    default = esol.default
+    assert {part: len(values) for part, values in found.items()} == (
+        {part: esol.rows(part).sum() for part in ("valid", "test")}
+    )
+    other = trials.Case("esol", 1, esol.path, esol.folder)
+    other.table.loc[other.rows("valid"), "t0"] += 9
+    for part, values in trials.head_of_train(other).items():
+        assert np.array_equal(values, found[part])
+    assert not np.allclose(other.default, default)
+    other.table.loc[other.rows("test"), "t0"] += 9
+    same = trials.Case("esol", 1, esol.path, esol.folder)
+    same.table.loc[same.rows("test"), "t0"] += 9
+    assert np.array_equal(same.default, default)
+
+
+@pytest.fixture
+def command(esol, monkeypatch):
+    """Settings of each graphormer-train that runs; a model predicts its number, plus a
+    thousandth of that of the molecule. It writes nothing of what it has chosen."""
+    commands = []
+
+    def run(command, **_):
+        name, *words = command
+        assert name == "graphormer-train"
+        given = settings_of(build_parser().parse_args(words))
+        commands.append(given)
+        models = [(HEAD, 0)] * (given.model == "auto")
+        models += [(FINETUNE, member) for member in range(given.ensemble)]
+        for number, (model, member) in enumerate(models):
+            folder = Path(given.folder, Member(0, model, member).save_dir)
+            values = {"values": number + np.arange(len(SMILES))[:, None] / 1000}
+            shapes = {"values": (len(SMILES), 1)}
+            kept_arrays(folder / PREDICTIONS, values.copy, shapes)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(trials.subprocess, "run", run)
+    return commands
+
+
+def test_trials_of_an_ensemble(esol, command):
+    """The head predicts 0, the trainings predict 1 to 5."""
+    settings = trials.TRIALS["ensemble"].settings
+    found = [predict(esol) for predict in settings.values()]
+    (given,) = command
+    assert (given.model, given.ensemble) == ("auto", 5)
+    molecules = np.flatnonzero(esol.rows("test"))[:, None] / 1000
+    for values, number in zip(found, (3, 0, 2.5, 1.5), strict=True):
+        assert np.allclose(values, number + molecules, atol=1e-9)
+
+
+@pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
+def test_learned_intervals_hold_most_labels(tmp_path, model):
+    """Of noise that does not depend on the features; labels of test are not read."""
+    case = trials.Case("esol", 1, tmp_path / "no", tmp_path)
+    rng = np.random.default_rng(1)
+    part = np.repeat(["train", "valid", "test"], 400)
+    case.table = pd.DataFrame({"split": part, "t0": rng.normal(size=1200)})
+    case.raw = {"vectors": rng.normal(size=(1200, 2))}
+    found = spreads.learned(model, "vectors")(case)
+    inside = (found.T[0] < case.labels("test")[:, 0]) & (
+        case.labels("test")[:, 0] < found.T[1]
+    )
+    assert found.shape == (400, 2) and 0.85 < inside.mean() < 0.95
+    case.table.loc[800:, "t0"] += 9
+    assert np.array_equal(spreads.learned(model, "vectors")(case), found)

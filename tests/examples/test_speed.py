@@ -1,15 +1,19 @@
 """examples/speed: the flags of its scripts, and the released GRPE that two of them time."""
 
 import importlib
+import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from ogb.utils import smiles2graph
 
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.models import build_model
+from support.golden import golden_state, load_golden
 from support.training import SMILES
 
 SPEED = Path(__file__).parents[2] / "examples" / "speed"
@@ -33,6 +37,31 @@ def store(tmp_path_factory):
     (folder / "few.csv").write_text("\n".join(["smiles,y", *rows]) + "\n")
     options = {"data_root": str(folder), "workers": 0, "progress": False}
     return get_store(DatasetOptions(name=str(folder / "few.csv"), **options))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["grpe_shared", "grpe_independent"])
+def test_released_grpe_is_the_released_one(name):
+    archive = load_golden(name)
+    config = json.loads(str(archive["config"]))
+    sizes = "num_task num_layer d_model nhead dim_feedforward max_hop".split()
+    model = released_grpe.ReleasedGRPE(
+        [512] * 9,
+        config["num_edge_type"],
+        independent=config["use_independent_token"],
+        **{size: config[size] for size in sizes},
+    )
+    model.double().eval().load_state_dict(golden_state(archive))
+    graphs = []
+    for smiles in archive["smiles"]:
+        graph = smiles2graph(str(smiles))
+        types = graph["edge_feat"] @ np.array([1, 4, 16])
+        ends = graph["edge_index"]
+        graphs.append(
+            released_grpe.graph_of(graph["node_feat"], ends, types, np.zeros(1))
+        )
+    out = model(released_grpe.pad(graphs)).numpy()
+    assert np.abs(out - archive["output"]).max() < 1e-9
 
 
 def test_released_grpe_computes_what_the_package_computes(store):

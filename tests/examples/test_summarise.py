@@ -187,3 +187,32 @@ def test_order_of_the_models():
     assert cells(summarise.orders(papers, results[:1])) == []
     page = "<!-- results: order -->\n<!-- end -->"
     assert "`b` `c` `a`" in summarise.fill(page, papers, results)
+
+
+def test_curves_of_the_table(tmp_path, monkeypatch):
+    """The longest training of every recipe and seed; a run is in the table once."""
+    path = tmp_path / learning_curves.NAME
+    runs = [("zinc/gin", "", 1, [3, 2]), ("zinc/gin", "", 1, [3, 2.5, 1.5])]
+    runs += [("zinc/gin", "", 2, [4]), ("zinc/gin", "deep", 1, [5])]
+    runs += [("zinc/gat", "", 1, [6]), ("cluster/gin", "", 1, [7])]
+    for number, (recipe, variant, seed, values) in enumerate([*runs, runs[1]]):
+        log = log_of(tmp_path / "run", *values)
+        checkpoint = f"c{number % len(runs)}" if number < len(runs) else "c1"
+        row = result(0, seed, recipe=recipe, variant=variant, checkpoint=checkpoint)
+        learning_curves.append(path, row, learning_curves.of_log(log, "mae"))
+    assert len(tsv.read(path)) == 2 * (2 + 3 + 1 + 1 + 1 + 1)
+    monkeypatch.setattr(summarise, "EXAMPLES", tmp_path)
+
+    def drawn(*what):
+        lines = summarise.curves_figure(list(what), "mae", []).axes[0].lines
+        return [list(line.get_ydata()) for line in lines[::2]]
+
+    assert drawn("zinc") == [[3, 2.5, 1.5], [4], [6]]
+    assert drawn("zinc/gat", "zinc/gin") == [[6], [3, 2.5, 1.5], [4]]
+    with pytest.raises(ValueError, match="zink is not a log"):
+        drawn("zink")
+    row |= {"metric": "accuracy", "recipe": "pattern/gin"}
+    learning_curves.append(path, row, {"valid": [(10, 0.5), (20, 0.75)]})
+    paper = PAPER | {"metric": "accuracy", "recipe": "pattern/gin", "value": "86"}
+    axes = summarise.curves_figure(["pattern"], "accuracy", [paper]).axes[0]
+    assert [list(line.get_ydata()) for line in axes.lines] == [[50, 75], [86, 86]]

@@ -287,8 +287,8 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
 @pytest.mark.parametrize(
     "options, message",
     [
-        ({"weights": [1.0, 2]}, "could not be broadcast"),
-        ({"weights": np.ones((2, 3))}, "could not be broadcast"),
+        ({"weights": [1.0, 2]}, r"weights have shape \[2\], .* \[3\] or \[3, 2\]"),
+        ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
         ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
         ({"extra": {"pH": [7.0] * 6}}, r"extra has shape \[6, 1\], expected \[3, 1\]"),
     ],

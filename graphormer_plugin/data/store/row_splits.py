@@ -16,7 +16,7 @@ from graphormer_plugin.data.store import GraphStore, fingerprint_of
 from graphormer_plugin.data.store.column_file import npy_header
 
 
-def with_splits(store: GraphStore, file: Path) -> GraphStore:
+def with_splits(store: GraphStore, file: Path, text: str | None = None) -> GraphStore:
     """The store under other splits.
 
     Statistics of labels and features are those of the new training split. The fingerprint
@@ -27,6 +27,7 @@ def with_splits(store: GraphStore, file: Path) -> GraphStore:
     Args:
         store: As it was opened.
         file: JSON object of lists: rows of the source, from 0, by split name.
+        text: Its content, which a worker process is given; None: read it.
 
     Raises:
         DatasetError: Wrong row numbers, or train or valid is empty.
@@ -35,8 +36,8 @@ def with_splits(store: GraphStore, file: Path) -> GraphStore:
     graphs = np.arange(len(store))
     graph_of_row[store.rows(graphs)] = graphs
     try:
-        rows = json.loads(read_text(file))
-        splits = splits_of_graphs(rows, graph_of_row, str(file))
+        text = read_text(file) if text is None else text
+        splits = splits_of_graphs(json.loads(text), graph_of_row, str(file))
     except (ValueError, AttributeError, RecursionError) as error:
         example = '{"train": [0, 1, 2], "valid": [3], "test": [4]}'
         raise DatasetError(
@@ -73,5 +74,5 @@ def with_splits(store: GraphStore, file: Path) -> GraphStore:
     }
     result = GraphStore(store.path, manifest, store.columns | columns, splits)
     result.fingerprint = fingerprint_of(manifest)
-    result.reopen = with_splits, (store, file)
+    result.reopen = with_splits, (store, file, text)
     return result

@@ -34,6 +34,7 @@ from graphormer_plugin.finetune.importers._shared import (
     check_config,
     require,
 )
+from graphormer_plugin.modules.choices import check_choice
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
 NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
@@ -54,6 +55,7 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
             the config; or a model that this package does not have.
     """
     require(config, "CSA", n_heads=8, graph_pooling='"add"')
+    check_choice("graph_pooling", config["graph_pooling"], tuple(POOLING))
     weights = Weights(
         {name.removeprefix("model."): value for name, value in state.items()}
     )
