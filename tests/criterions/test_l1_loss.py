@@ -110,7 +110,7 @@ def test_fp16_keeps_the_standardisation():
     assert reported(criterion, [logs])["mae"] == pytest.approx(0.001, rel=1e-4)
 
 
-def test_meters_survive_a_checkpoint():
+def test_meters_survive_a_checkpoint(fresh_fairseq):
     criterion, _, _, _, logs = run(schema(("a", "b")), [[1.0, 2.0]], [[0.0, 0.0]])
     with metrics.aggregate("resumed"):
         criterion.report([logs])

@@ -132,7 +132,7 @@ def test_a_diverged_model_has_no_rank(tasks, caplog):
     assert "an output is not finite" in caplog.text
 
 
-def test_batches_are_not_ranked_alone(tasks, monkeypatch):
+def test_batches_are_not_ranked_alone(tasks, monkeypatch, fresh_fairseq):
     """As fairseq's trainer: an aggregator per batch inside that of the split."""
     scores, targets = tasks
     calls = []
