@@ -2,20 +2,17 @@
 
 ``fairseq-train --user-dir graphormer_plugin ...`` imports this folder under its own
 name, ``graphormer_plugin``, and so does Python: keep to that name, because a second
-import under another one would register everything twice. With ``--user-dir`` fairseq
-imports every public file in ``tasks`` and ``models``; a plain ``import
-graphormer_plugin`` does the same here, so that both register the same components.
+import under another one would register everything twice. In a program of fairseq the
+import registers tasks, architectures, losses and optimisers, which elsewhere
+``import graphormer_plugin.tasks`` does. Prediction and the models need no fairseq.
 """
 
-from graphormer_plugin.compat.quick_imports import quick_imports
+import sys
 
-with quick_imports():
-    from graphormer_plugin import criterions, models, optim, tasks
-    from graphormer_plugin.compat import patches
-    from graphormer_plugin.components import import_modules
+from graphormer_plugin.components import paused_collector
 
-    import_modules(tasks)
+with paused_collector():
+    import torch  # noqa: F401
 
-patches.apply()
-
-__all__ = ["criterions", "models", "optim", "tasks"]
+if "fairseq" in sys.modules:
+    from graphormer_plugin import tasks  # noqa: F401

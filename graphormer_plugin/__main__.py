@@ -39,15 +39,16 @@ def ours(registry: Mapping[str, object]) -> list[str]:
 
 def components() -> dict[str, list[str]]:
     """Registered names of this package, by kind."""
-    from fairseq.models import ARCH_MODEL_REGISTRY
     from fairseq.registry import REGISTRIES
     from fairseq.tasks import TASK_REGISTRY
 
+    from graphormer_plugin import tasks  # noqa: F401  (registers)
     from graphormer_plugin.data.registry import DATASETS
+    from graphormer_plugin.models import ARCHITECTURES
 
     return {
         "tasks": ours(TASK_REGISTRY),
-        "architectures": ours(ARCH_MODEL_REGISTRY),
+        "architectures": sorted(ARCHITECTURES),
         "criterions": ours(REGISTRIES["criterion"]["registry"]),
         "datasets": sorted(DATASETS),
     }

@@ -1,7 +1,11 @@
-"""Import every module of a package, so that its components register themselves."""
+"""Import many modules: all of a package, or those of a large library quickly."""
 
+import contextlib
+import gc
 import importlib
 import pkgutil
+import sys
+from collections.abc import Iterator
 from types import ModuleType
 
 
@@ -10,3 +14,18 @@ def import_modules(package: ModuleType) -> None:
     for module in pkgutil.iter_modules(package.__path__):
         if not module.name.startswith("_"):
             importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+@contextlib.contextmanager
+def paused_collector() -> Iterator[None]:
+    """Import within this context: the collector of cyclic garbage, which would search the
+    same new modules again and again, rests."""
+    enabled, first = gc.isenabled(), "torch" not in sys.modules
+    gc.disable()
+    try:
+        yield
+    finally:
+        if first:  # there are hardly any objects but modules, which stay for ever
+            gc.freeze()
+        if enabled:
+            gc.enable()

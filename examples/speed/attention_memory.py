@@ -21,7 +21,6 @@ import torch
 from path_memory import memory
 from torch import Tensor
 
-import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.models import build_model

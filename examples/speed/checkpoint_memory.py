@@ -15,7 +15,6 @@ import time
 import torch
 from path_memory import memory
 
-import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields.field_cache import load_or_compute

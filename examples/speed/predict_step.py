@@ -13,7 +13,6 @@ import molecules
 import numpy as np
 import torch
 
-import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data.chunk import FeaturisedRows
 from graphormer_plugin.data.featurise import featurise
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema

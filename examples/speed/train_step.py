@@ -23,7 +23,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-import graphormer_plugin  # noqa: F401  (registers the architectures)
 from graphormer_plugin.data import DatasetOptions, get_store
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.fields.field_cache import load_or_compute

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command, not_empty, say
 from graphormer_plugin.data.schema import TargetSchema
@@ -18,7 +19,7 @@ from graphormer_plugin.finetune.importers import (
     checkpoint_of,
     import_published,
 )
-from graphormer_plugin.finetune.transfer import preset_options, setting
+from graphormer_plugin.finetune.transfer import setting
 from graphormer_plugin.inference.checkpoint import (
     check_output,
     checkpoint_path,
@@ -28,6 +29,7 @@ from graphormer_plugin.inference.checkpoint import (
     write_file,
 )
 from graphormer_plugin.inference.embedding import PARTS
+from graphormer_plugin.models import ARCHITECTURES
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -166,11 +168,11 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
             targets.kind, targets.unit or "no unit"
         )
         words = "; ".join(", ".join(names) for names in targets.class_names if names)
-        preset = preset_options(checkpoint.arch)
+        preset = ARCHITECTURES[checkpoint.arch].options()
         options = [
             setting(name, value)
             for name, value in cfg["model"].items()
-            if name in preset and name != "_name" and value != preset[name]
+            if name in preset and value != preset[name]
         ]
         result = {
             "file": path,

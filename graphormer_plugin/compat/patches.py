@@ -14,6 +14,7 @@ from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY
 from fairseq.trainer import Trainer
 
 from graphormer_plugin.compat.amp import unscale_once
+from graphormer_plugin.compat.architectures import register_with_fairseq
 from graphormer_plugin.compat.checkpoint_files import (
     check_folder,
     copy,
@@ -28,10 +29,12 @@ from graphormer_plugin.compat.distributed import (
 )
 from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.compat.training_errors import guarded
+from graphormer_plugin.models import for_each_architecture
 
 
 def apply() -> None:
     """Put this package's functions and classes in the place of fairseq's."""
+    for_each_architecture(register_with_fairseq)
     # The command line of fairseq-train and fairseq-validate is checked first.
     options.parse_args_and_arch = parse
     # fairseq reads checkpoints without comparing checksums, with the safe loader only where

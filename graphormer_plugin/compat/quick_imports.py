@@ -2,18 +2,18 @@
 
 fairseq imports all of its tasks and losses. A task for speech and a loss for text import
 scikit-learn and `scipy.stats`, which takes a third of the time. They get functions that
-import the real modules when they are called. The collector of cyclic garbage rests
-meanwhile: it would search the same new modules again and again.
+import the real modules when they are called.
 """
 
 import contextlib
-import gc
 import importlib
 import logging
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+
+from graphormer_plugin.components import paused_collector
 
 DEFERRED = ("sklearn", "sklearn.metrics", "scipy.stats")
 
@@ -52,18 +52,13 @@ def deferred_modules() -> Iterator[None]:
 def quick_imports() -> Iterator[None]:
     """Imports fairseq quickly, then runs its body; neither changes what the program logs,
     though fairseq's tasks give the root logger a level and a handler."""
-    enabled, first = gc.isenabled(), "torch" not in sys.modules
     root = logging.getLogger()
     level, handlers = root.level, [*root.handlers]
-    gc.disable()
     try:
-        with deferred_modules():
-            import fairseq  # noqa: F401
-        yield
+        with paused_collector():
+            with deferred_modules():
+                import fairseq  # noqa: F401
+            yield
     finally:
         root.setLevel(level)
         root.handlers[:] = handlers
-        if first:  # there are hardly any objects but modules, which stay for ever
-            gc.freeze()
-        if enabled:
-            gc.enable()

@@ -7,6 +7,11 @@ import numpy as np
 from fairseq.data import FairseqDataset
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.batches import (
+    bucket_of_sizes,
+    cut_batches,
+    describe_graphs,
+)
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.store_shards import StoreShards
@@ -14,95 +19,6 @@ from graphormer_plugin.data.store.store_shards import StoreShards
 logger = logging.getLogger(__name__)
 
 BUCKET_RATIO = 0.1  # our choice
-
-
-def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.integer]:
-    """Number of the size bucket of each graph.
-
-    A bucket starts at the smallest size above the previous bucket, and holds
-    every size up to ``1 + ratio`` times its start. Buckets of large graphs are wider,
-    because padding is relative to the size.
-
-    >>> bucket_of_sizes(np.array([1, 10, 11, 12, 13]), 0.1).tolist()
-    [0, 1, 1, 2, 2]
-
-    Args:
-        sizes: nodes of each graph, ``>= 0``.
-        ratio: relative width, ``>= 0``; 0 gives each size its own bucket, ``inf``
-            puts all graphs into one.
-    """
-    distinct = np.unique(sizes)
-    starts = []
-    for size in distinct.tolist():
-        if not starts or size > starts[-1] * (1.0 + ratio):
-            starts.append(size)
-    # NumPy sorts numbers of 16 bits in linear time.
-    bucket_of_size = np.zeros(int(distinct[-1]) + 1 if len(distinct) else 0, np.int64)
-    bucket_of_size[distinct] = np.searchsorted(starts, distinct, side="right") - 1
-    return bucket_of_size.astype(np.min_scalar_type(len(starts)))[sizes]
-
-
-def cut_batches(
-    indices: NDArray[np.int64],
-    sizes: NDArray[np.integer],
-    *,
-    max_graphs: int | None = None,
-    max_nodes: int | None = None,
-    max_pairs: int | None = None,
-    multiple: int = 1,
-    parts: int = 1,
-) -> list[NDArray[np.int64]]:
-    """Cuts ``indices`` into batches, in their order; every index exactly once.
-
-    >>> cut_batches(np.arange(4), np.array([2, 3, 3, 9]), max_nodes=9)
-    [array([0, 1, 2]), array([3])]
-
-    Args:
-        indices: graphs, in the order in which they come.
-        sizes: nodes of every graph, indexed by ``indices``.
-        max_graphs: of a batch; ``None`` or 0: no limit, and so for the next two.
-        max_nodes: padded nodes of a batch, graphs times the largest of them. A larger
-            graph is a batch of its own.
-        max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
-        multiple: larger batches than this are cut to a multiple of it, except for the
-            last one.
-        parts: the limits hold for each part when a batch is split into this number
-            of parts as equal as can be.
-    """
-    indices = np.asarray(indices, dtype=np.int64)
-    sizes = np.asarray(sizes)[indices].astype(np.int64)
-    batches, start = [], 0
-    while start < len(indices):
-        window = sizes[start : start + (max_graphs or len(indices)) * parts]
-        for limit, power in ((max_nodes, 1), (max_pairs, 2)):
-            if not limit:
-                continue
-            # A part that fits has at most limit / (its first graph's cost) graphs.
-            count = max(1, limit // max(1, int(window[0]) ** power))
-            window = window[: count * parts]
-            graphs = np.arange(len(window)) // parts + 1  # of the largest part
-            cost = np.maximum.accumulate(window) ** power * graphs
-            window = window[: max(1, int(np.searchsorted(cost, limit, side="right")))]
-        count = len(window)
-        if count > multiple * parts > parts and start + count < len(indices):
-            count -= count % (multiple * parts)
-        batches.append(indices[start : start + count])
-        start += count
-    return batches
-
-
-def describe_graphs(graph_ids: NDArray[np.int64], sizes: NDArray[np.integer]) -> str:
-    """The graphs of a batch and the largest of them, for messages.
-
-    >>> describe_graphs(np.array([4, 1]), np.array([3, 9, 3, 3, 5]))
-    '2 graphs (4, 1); the largest is graph 1 with 9 nodes'
-    """
-    largest = graph_ids[sizes[graph_ids].argmax()]
-    rest = ", ..." if len(graph_ids) > 20 else ""
-    return (
-        f"{len(graph_ids)} graphs ({', '.join(map(str, graph_ids[:20]))}{rest}); the "
-        f"largest is graph {largest} with {sizes[largest]} nodes"
-    )
 
 
 class GraphDataset(FairseqDataset):

@@ -16,11 +16,11 @@ from graphormer_plugin.experiment.scores import MAIN, score, spread
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.heads.calibration import (
-    FIGURE_STYLE,
     MOST_TARGETS,
     calibration_figure,
     panels,
 )
+from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 from graphormer_plugin.inference.prediction_columns import class_labels
 
 # File and title of the figure of the test molecules.

@@ -45,12 +45,12 @@ from graphormer_plugin.experiment.training import (
     selecting_metric,
     table_flags,
 )
-from graphormer_plugin.finetune.transfer import preset_options
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import MAX_ROWS, unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.molecules import Molecules, read
+from graphormer_plugin.models import ARCHITECTURES
 
 FEW_TESTED = 10  # molecules: below, a metric of test says little (our choice)
 HEAD_STEPS = 5  # of the progress bar; an epoch is one
@@ -240,7 +240,7 @@ class Experiment:
             if training.lr_decay != 1:
                 options["layerwise_lr_decay"] = training.lr_decay
         if training.dropout is not None:
-            known = preset_options(options["arch"])
+            known = ARCHITECTURES[options["arch"]].options()
             for name in ("dropout", "attention_dropout", "act_dropout"):
                 if name in known:
                     options[name] = training.dropout

@@ -4,8 +4,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-from fairseq.models import ARCH_MODEL_REGISTRY
-
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TargetSchema
@@ -13,13 +11,13 @@ from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
-from graphormer_plugin.finetune.transfer import SIZES, preset_options, read_pretrained
+from graphormer_plugin.finetune.transfer import SIZES, read_pretrained
 from graphormer_plugin.inference.checkpoint import (
     packaged_models,
     read_checkpoint,
     slim,
 )
-from graphormer_plugin.models._base import GraphModel
+from graphormer_plugin.models import ARCHITECTURES
 
 
 def find_start(settings: Settings) -> Start | None:
@@ -64,7 +62,7 @@ def find_start(settings: Settings) -> Start | None:
             f"--arch {settings.arch}: the start {name} is a {arch}; give --model "
             "scratch for another architecture"
         )
-    preset = preset_options(arch)
+    preset = ARCHITECTURES[arch].options()
     for size in SIZES:
         if size in options and options[size] != preset.get(size):
             flags[size] = options[size]
@@ -88,9 +86,7 @@ def start_state(start: Start) -> dict[str, Any]:
 
 def check_arch(name: str, where: str = "") -> None:
     """Raise DatasetError for an architecture that this package does not have."""
-    models = ARCH_MODEL_REGISTRY.items()
-    known = sorted(arch for arch, model in models if issubclass(model, GraphModel))
-    if name not in known:
+    if name not in ARCHITECTURES:
         raise DatasetError(
-            f"{where}unknown --arch {name}, expected one of {', '.join(known)}"
+            f"{where}unknown --arch {name}, expected one of {', '.join(sorted(ARCHITECTURES))}"
         )

@@ -22,7 +22,7 @@ from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
-from graphormer_plugin.heads.calibration import FIGURE_STYLE
+from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 
 # Lengths are points; a PNG has `PNG_SCALE` pixels per point.
 SIZE = 300  # width and height of a panel, without its title and its scale

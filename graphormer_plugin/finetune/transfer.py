@@ -8,23 +8,18 @@ that shape the model are compared; a different width or depth is an error.
 import dataclasses
 import logging
 import os
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_NAME_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-)
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.models import (
+    ARCHITECTURES,
     JOINED,
     GraphModel,
     missing_options,
@@ -102,10 +97,8 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
     if not saved:
         return
     arch, saved_arch = cfg.get("_name"), saved.get("_name")
-    model, saved_model = (
-        ARCH_MODEL_NAME_REGISTRY.get(name, name) for name in (arch, saved_arch)
-    )
-    if model != saved_model:
+    here, there = (ARCHITECTURES.get(name) for name in (arch, saved_arch))
+    if arch != saved_arch and not (here and there and here.family == there.family):
         raise ValueError(
             f"{start.path} is a checkpoint of {saved_arch}, this run has --arch {arch}"
         )
@@ -116,14 +109,16 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
             for name in wrong
         )
         raise ValueError(f"{start.path} has {details}; they have to agree")
-    preset = preset_options(arch)
+    if here is None:  # fairseq alone knows it
+        return
+    preset = here.options()
     of_run = {
         field.name
-        for field in dataclasses.fields(MODEL_DATACLASS_REGISTRY[model])
+        for field in dataclasses.fields(here.config)
         if field.metadata.get("of_run")
     }
     adopted, kept = [], []
-    for name in sorted(preset.keys() - SIZES.keys() - of_run - {"_name"}):
+    for name in sorted(preset.keys() - SIZES.keys() - of_run):
         if not resumes and name.endswith("dropout") or not _differ(cfg, saved, name):
             continue
         if cfg[name] == preset[name]:
@@ -131,26 +126,12 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
                 cfg[name] = saved[name]
             adopted.append(setting(name, saved[name]))
         else:
-            there = setting(name, saved[name])
-            kept.append(f"{setting(name, cfg[name])} (there {there})")
+            other = setting(name, saved[name])
+            kept.append(f"{setting(name, cfg[name])} (there {other})")
     if adopted:
         logger.info("options taken from %s: %s", start.path, ", ".join(adopted))
     if kept:
         logger.info("options other than in %s: %s", start.path, ", ".join(kept))
-
-
-def preset_options(arch: str) -> dict[str, Any]:
-    """Default options of an architecture."""
-    config = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY.get(arch, arch)]
-    preset = Namespace()
-    if arch in ARCH_CONFIG_REGISTRY:
-        ARCH_CONFIG_REGISTRY[arch](preset)
-    defaults = {
-        field.name: field.default
-        for field in dataclasses.fields(config)
-        if field.default is not dataclasses.MISSING
-    }
-    return {**defaults, **vars(preset)}
 
 
 def flag(name: str) -> str:

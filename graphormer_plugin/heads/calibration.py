@@ -1,7 +1,7 @@
 """Calibration of predicted spreads and probabilities on molecules with labels."""
 
 import numpy as np
-from matplotlib import rc_context, rcParamsDefault
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
@@ -9,6 +9,7 @@ from scipy.special import ndtri
 from sklearn.isotonic import IsotonicRegression
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.prediction import SpreadScale
 
@@ -23,9 +24,6 @@ LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
 BINS = 10  # of probabilities, with as many molecules each
 MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
-# Of every figure, in place of those in a matplotlibrc, which may lie in the current folder.
-# A name may have a $.
-FIGURE_STYLE = {**rcParamsDefault, "text.parse_math": False}
 
 
 def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:

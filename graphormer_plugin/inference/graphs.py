@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from fairseq.models import BaseFairseqModel
 
+from graphormer_plugin.data.batches import cut_batches
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.collator import GraphCollator
-from graphormer_plugin.data.dataset import cut_batches
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.graph_columns import columns_of_chunk
 from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.models import GraphModel
 
 # [G, C] with a row per graph, or an array [N, C] per graph.
 PerGraph = np.ndarray | list[np.ndarray]
@@ -44,7 +44,7 @@ class ModelGraphs:
 
     def __init__(
         self,
-        model: BaseFairseqModel,
+        model: GraphModel,
         schema: FeatureSchema,
         chunk: GraphChunk | None,
     ) -> None:

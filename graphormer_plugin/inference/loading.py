@@ -4,9 +4,6 @@ import os
 from pathlib import Path
 
 import torch
-from fairseq.models import ARCH_MODEL_REGISTRY, BaseFairseqModel, build_model
-from fairseq.tasks import TASK_REGISTRY
-from omegaconf import OmegaConf
 from torch.overrides import TorchFunctionMode
 
 from graphormer_plugin.data.options import MAX_ATOMS
@@ -22,12 +19,7 @@ from graphormer_plugin.inference.checkpoint import (
 from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
-from graphormer_plugin.models import (
-    GraphModel,
-    ModelTask,
-    join_graph_features,
-    missing_options,
-)
+from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
 
 BESIDE = "beside"  # the head that lies beside a checkpoint
 
@@ -122,36 +114,27 @@ def head_file(
     return None if head is None else Path(head)
 
 
-def load_model(
-    checkpoint: Checkpoint, path: str | os.PathLike[str]
-) -> BaseFairseqModel:
+def load_model(checkpoint: Checkpoint, path: str | os.PathLike[str]) -> GraphModel:
     """The model of a checkpoint, with its weights; ``path`` is for messages.
 
     Raises:
-        ValueError: its task or architecture is not of this package or of a user's folder,
-            or the weights do not fit.
+        ValueError: its architecture is not of this package or of a user's folder, or the
+            weights do not fit.
     """
-    task_name, arch = checkpoint.state["cfg"]["task"]["_name"], checkpoint.arch
-    if not _is_ours(TASK_REGISTRY.get(task_name)):
-        raise ValueError(f"{path} is of task {task_name!r}, none of this package")
     # fairseq's own architectures would open files that the checkpoint names.
-    if not _is_ours(ARCH_MODEL_REGISTRY.get(arch)):
+    if checkpoint.arch not in ARCHITECTURES:
         raise ValueError(
-            f"{path} is of architecture {arch!r}, which is not registered in this "
-            "package"
+            f"{path} is of architecture {checkpoint.arch!r}, which is not registered in "
+            "this package"
         )
     with invalid_checkpoint_errors(path):
-        cfg = OmegaConf.create(checkpoint.state["cfg"])
-        task = ModelTask(checkpoint.schema, checkpoint.targets)
-        cfg.model.update(missing_options(cfg.model))
-        for name, value in cfg.model.items():  # or a wrong number fills the memory
+        options = checkpoint.state["cfg"]["model"]
+        for name, value in options.items():  # or a wrong number fills the memory
             layers = value if name.endswith("_layers") else None
             if isinstance(layers, int) and layers > len(checkpoint.weights):
                 raise ValueError(f"{name} {value}, more than there are weights")
         with _NoLargerThan(sum(w.numel() for w in checkpoint.weights.values())):
-            model = build_model(cfg.model, task, from_checkpoint=True)
-            if isinstance(model, GraphModel):
-                join_graph_features(model, checkpoint.schema, checkpoint.targets)
+            model = model_of_options(options, checkpoint.schema, checkpoint.targets)
         dtype = torch.float32
         for weight in checkpoint.weights.values():
             dtype = torch.promote_types(dtype, weight.dtype)
@@ -180,8 +163,3 @@ class _NoLargerThan(TorchFunctionMode):
                 "weights have"
             )
         return made
-
-
-def _is_ours(component: type | None) -> bool:
-    """Whether a registered class is not fairseq's own."""
-    return component is not None and not component.__module__.startswith("fairseq.")

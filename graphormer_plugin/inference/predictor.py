@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from fairseq.models import BaseFairseqModel
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.graph_columns import graph_digest
@@ -34,6 +33,7 @@ from graphormer_plugin.inference.embedding import (
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules, read
+from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
@@ -75,7 +75,7 @@ class Predictor:
 
     def __init__(
         self,
-        model: BaseFairseqModel,
+        model: GraphModel,
         schema: FeatureSchema,
         targets: TargetSchema,
         featuriser: str = "",

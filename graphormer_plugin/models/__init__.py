@@ -9,16 +9,28 @@ from graphormer_plugin.models._base import (
     ModelTask,
     PairConfig,
     TransformerConfig,
-    set_defaults,
 )
-from graphormer_plugin.models._build import build_model, missing_options, model_config
+from graphormer_plugin.models._build import (
+    build_model,
+    missing_options,
+    model_config,
+    model_of_options,
+)
 from graphormer_plugin.models._graph_features import JOINED, join_graph_features
 from graphormer_plugin.models._layerwise import (
     apply_layerwise_options,
     layers_of_weights,
 )
+from graphormer_plugin.models._registry import (
+    ARCHITECTURES,
+    Architecture,
+    for_each_architecture,
+    register_model,
+)
 
 __all__ = [
+    "ARCHITECTURES",
+    "Architecture",
     "JOINED",
     "EncoderConfig",
     "GraphModel",
@@ -27,11 +39,13 @@ __all__ = [
     "TransformerConfig",
     "apply_layerwise_options",
     "build_model",
+    "for_each_architecture",
     "join_graph_features",
     "layers_of_weights",
     "missing_options",
     "model_config",
-    "set_defaults",
+    "model_of_options",
+    "register_model",
 ]
 
 import_modules(sys.modules[__name__])

@@ -1,12 +1,10 @@
-"""Base of all architectures: options of an encoder, and the fairseq model around an encoder
-and a head (fairseq imports no file whose name starts with _)."""
+"""Base of all architectures: options of an encoder, and the model around an encoder and
+a head (fairseq imports no file whose name starts with _)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from fairseq.dataclass import FairseqDataclass
-from fairseq.models import BaseFairseqModel
 from torch import Tensor, nn
 
 from graphormer_plugin.data.fields import BatchSpec
@@ -40,7 +38,7 @@ class ModelTask:
 
 
 @dataclass
-class EncoderConfig(LayersConfig, FairseqDataclass):
+class EncoderConfig(LayersConfig):
     """Size of an encoder with layers, and options of its training."""
 
     freeze_encoder_layers: int = option(
@@ -73,7 +71,7 @@ class PairConfig(PairTransformerConfig, TransformerConfig):
     """A Transformer encoder with encodings of node pairs."""
 
 
-class GraphModel(BaseFairseqModel):
+class GraphModel(nn.Module):
     """An encoder of nodes, and a head on graphs or on each node.
 
     Every architecture derives from it. Graphs are read out at the virtual node; where
@@ -160,7 +158,7 @@ class GraphModel(BaseFairseqModel):
     def load_state_dict(
         self, state_dict: Mapping[str, Tensor], *args: Any, **kwargs: Any
     ):
-        """Loads weights; see `BaseFairseqModel`.
+        """Loads weights; see `nn.Module`.
 
         The task sets `translate` where the next weights are another run's: fairseq's
         trainer loads the weights of `--finetune-from-model`, and they pass through it.
@@ -170,18 +168,11 @@ class GraphModel(BaseFairseqModel):
         return super().load_state_dict(state_dict, *args, **kwargs)
 
 
-def set_defaults(cfg: Any, **values: Any) -> None:
-    """Gives a preset's values to the options that are not set yet."""
-    for name, value in values.items():
-        setattr(cfg, name, getattr(cfg, name, value))
-
-
-def set_sizes(cfg: Any, layers: int, width: int, heads: int) -> None:
-    """Gives a preset's sizes of a Transformer; the feed-forward network has its width."""
-    set_defaults(
-        cfg,
-        encoder_layers=layers,
-        encoder_embed_dim=width,
-        encoder_ffn_embed_dim=width,
-        encoder_attention_heads=heads,
-    )
+def sizes(layers: int, width: int, heads: int) -> dict[str, int]:
+    """Sizes of a Transformer; the feed-forward network has its width."""
+    return {
+        "encoder_layers": layers,
+        "encoder_embed_dim": width,
+        "encoder_ffn_embed_dim": width,
+        "encoder_attention_heads": heads,
+    }

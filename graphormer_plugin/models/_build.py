@@ -1,22 +1,14 @@
-"""Build a registered architecture from Python, without fairseq's command line."""
+"""Build a registered architecture from Python, without fairseq."""
 
 import dataclasses
-from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
-
-from fairseq.models import (
-    ARCH_CONFIG_REGISTRY,
-    ARCH_MODEL_NAME_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-    MODEL_REGISTRY,
-)
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models._base import GraphModel, ModelTask
 from graphormer_plugin.models._graph_features import join_graph_features
 from graphormer_plugin.models._layerwise import apply_layerwise_options
+from graphormer_plugin.models._registry import ARCHITECTURES
 
 
 def model_config(arch: str, **options: Any) -> Any:
@@ -29,20 +21,18 @@ def model_config(arch: str, **options: Any) -> Any:
     Raises:
         ValueError: unknown architecture or option.
     """
-    if arch not in ARCH_MODEL_REGISTRY:
+    if arch not in ARCHITECTURES:
         raise ValueError(
             f"unknown architecture {arch!r}; see python -m graphormer_plugin"
         )
-    config_class = MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]]
-    known = {entry.name for entry in dataclasses.fields(config_class)}
+    _, _, config, preset = ARCHITECTURES[arch]
+    known = {entry.name for entry in dataclasses.fields(config)}
     unknown = sorted(options.keys() - known)
     if unknown:
         raise ValueError(
             f"{arch} has no option {unknown[0]!r}, expected {sorted(known)}"
         )
-    preset = Namespace(**options)
-    ARCH_CONFIG_REGISTRY[arch](preset)
-    return config_class(**vars(preset))
+    return config(**{**preset, **options})
 
 
 def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,17 +41,35 @@ def missing_options(options: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         options: of the checkpoint's model, with the architecture under ``_name``.
     """
-    arch = options.get("_name")
-    model = ARCH_MODEL_NAME_REGISTRY.get(arch, arch)
-    if not issubclass(MODEL_REGISTRY.get(model, object), GraphModel):
+    if options.get("_name") not in ARCHITECTURES:
         return {}
-    default = MODEL_DATACLASS_REGISTRY[model]()
-    before = MODEL_REGISTRY[model].options_before
+    _, model, config, _ = ARCHITECTURES[options["_name"]]
+    values = {**vars(config()), **model.options_before}
     return {
-        entry.name: before.get(entry.name, getattr(default, entry.name))
-        for entry in dataclasses.fields(default)
+        entry.name: values[entry.name]
+        for entry in dataclasses.fields(config)
         if entry.name not in options
     }
+
+
+def model_of_options(
+    options: Mapping[str, Any], schema: FeatureSchema, targets: TargetSchema
+) -> GraphModel:
+    """The model of a checkpoint's options, with random weights.
+
+    Args:
+        options: see `missing_options`; unknown options have no effect.
+        schema: see `build_model`.
+        targets: see `build_model`.
+    """
+    _, model, config, _ = ARCHITECTURES[options["_name"]]
+    values = {**options, **missing_options(options)}
+    names = [entry.name for entry in dataclasses.fields(config)]
+    built = model.build_model(
+        config(**{name: values[name] for name in names}), ModelTask(schema, targets)
+    )
+    join_graph_features(built, schema, targets)
+    return built
 
 
 def build_model(
@@ -79,7 +87,7 @@ def build_model(
         ValueError: unknown architecture or option, or options that do not fit.
     """
     config = model_config(arch, **options)
-    model = ARCH_MODEL_REGISTRY[arch].build_model(config, ModelTask(schema, targets))
+    model = ARCHITECTURES[arch].model.build_model(config, ModelTask(schema, targets))
     join_graph_features(model, schema, targets)
     apply_layerwise_options(model, config)
     return model

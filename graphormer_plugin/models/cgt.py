@@ -36,10 +36,10 @@ Here differently:
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
 from torch import Tensor
 
-from graphormer_plugin.models._base import GraphModel, PairConfig, set_defaults
+from graphormer_plugin.models._base import GraphModel, PairConfig
+from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import CGTEncoder, CGTEncoderConfig, MLPHead, option
 
 
@@ -63,7 +63,43 @@ class CGTConfig(CGTEncoderConfig, PairConfig):
     readout: str = option("sum", "of the nodes of a graph: sum, mean or max")
 
 
-@register_model("cgt", dataclass=CGTConfig)
+# Table 6. Optimiser: AdamW, cosine schedule with warm-up.
+_ZINC = {"share_edge_encoding": True}
+_SBM = {"rwse_steps": 16, "rwse_dim": 16, "relative_steps": 16}
+_PCQM4MV2 = {
+    "encoder_embed_dim": 256,
+    "encoder_attention_heads": 16,
+    "rwse_steps": 0,
+    "share_edge_encoding": True,
+    "activation_fn": "gelu",
+    "readout": "mean",
+}
+
+
+@register_model(
+    "cgt",
+    CGTConfig,
+    cgt_zinc=_ZINC,
+    cgt_zinc_rings={**_ZINC, "rings": "categorical"},
+    cgt_pattern={**_SBM, "encoder_layers": 6},
+    cgt_cluster={
+        **_SBM,
+        "encoder_layers": 16,
+        "encoder_embed_dim": 48,
+        "encoder_attention_heads": 8,
+        "dropout": 0.1,
+    },
+    # With five layers (see above).
+    cgt_small={**_PCQM4MV2, "encoder_layers": 5, "relative_steps": 16},
+    cgt_deep={
+        **_PCQM4MV2,
+        "encoder_layers": 16,
+        "relative_encoding": "spde",
+        "relative_steps": 8,
+        "rings": "additive",
+        "max_ring_size": 6,
+    },
+)
 class CGTModel(GraphModel):
     """`CGTEncoder` with a head on each node, whose results are read out for a graph.
 
@@ -101,70 +137,3 @@ class CGTModel(GraphModel):
             return self.graphs(self.head(x), batch["node_mask"])
         x = self.head.hidden(x)
         return self.head.projection(self.graphs(x, batch["node_mask"]))
-
-
-# Table 6. Optimiser: AdamW, cosine schedule with warm-up.
-
-
-@register_model_architecture("cgt", "cgt_zinc")
-def cgt_zinc(cfg) -> None:
-    """CSA on ZINC."""
-    set_defaults(cfg, share_edge_encoding=True)
-
-
-@register_model_architecture("cgt", "cgt_zinc_rings")
-def cgt_zinc_rings(cfg) -> None:
-    """CSA-rings on ZINC."""
-    set_defaults(cfg, rings="categorical")
-    cgt_zinc(cfg)
-
-
-@register_model_architecture("cgt", "cgt_pattern")
-def cgt_pattern(cfg) -> None:
-    """CSA on PATTERN."""
-    set_defaults(cfg, encoder_layers=6, rwse_steps=16, rwse_dim=16, relative_steps=16)
-
-
-@register_model_architecture("cgt", "cgt_cluster")
-def cgt_cluster(cfg) -> None:
-    """CSA on CLUSTER."""
-    set_defaults(
-        cfg,
-        encoder_layers=16,
-        encoder_embed_dim=48,
-        encoder_attention_heads=8,
-        dropout=0.1,
-        rwse_steps=16,
-        rwse_dim=16,
-        relative_steps=16,
-    )
-
-
-@register_model_architecture("cgt", "cgt_small")
-def cgt_small(cfg) -> None:
-    """CSA-small on PCQM4Mv2, with five layers (see above)."""
-    set_defaults(
-        cfg,
-        encoder_layers=5,
-        encoder_embed_dim=256,
-        encoder_attention_heads=16,
-        rwse_steps=0,
-        relative_steps=16,
-        share_edge_encoding=True,
-        activation_fn="gelu",
-        readout="mean",
-    )
-
-
-@register_model_architecture("cgt", "cgt_deep")
-def cgt_deep(cfg) -> None:
-    """CSA-deep on PCQM4Mv2."""
-    set_defaults(
-        cfg,
-        encoder_layers=16,
-        relative_encoding="spde",
-        relative_steps=8,
-        rings="additive",
-        max_ring_size=6,
-    )
-    cgt_small(cfg)

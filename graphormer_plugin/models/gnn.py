@@ -37,10 +37,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
-from graphormer_plugin.models._base import EncoderConfig, GraphModel, set_defaults
+from graphormer_plugin.models._base import EncoderConfig, GraphModel
+from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
     LayersHead,
     LinearHead,
@@ -53,6 +53,17 @@ from graphormer_plugin.modules import (
 from graphormer_plugin.modules.choices import check_choice, check_least
 
 HEAD_STYLES = ("mlp", "linear", "layers")
+
+# Baselines of PCQM4M (Table 1 of Ying et al. 2021).
+_PCQM4M = {
+    "encoder_layers": 5,
+    "encoder_embed_dim": 600,
+    "no_residual": True,
+    "readout": "sum",
+    "head_style": "linear",
+    "linear_last_layer": True,
+    "xavier_embeddings": True,
+}
 
 
 @dataclass
@@ -155,7 +166,7 @@ class GCNConfig(MessagePassingConfig):
     )
 
 
-@register_model("gcn", dataclass=GCNConfig)
+@register_model("gcn", GCNConfig, gcn_pcqm4m={**_PCQM4M, "edge_features": True})
 class GCNModel(MayUseBonds):
     """Graph convolutional network: the mean of the neighbours."""
 
@@ -172,7 +183,7 @@ class GINConfig(MessagePassingConfig):
     head_style: str = option("layers", "mlp, linear or layers (see gcn)")
 
 
-@register_model("gin", dataclass=GINConfig)
+@register_model("gin", GINConfig)
 class GINModel(MessagePassingModel):
     """Graph isomorphism network, without bonds."""
 
@@ -184,7 +195,7 @@ class GINModel(MessagePassingModel):
         return {"hidden_dim": cfg.encoder_ffn_embed_dim}
 
 
-@register_model("gine", dataclass=GINConfig)
+@register_model("gine", GINConfig, gin_pcqm4m={**_PCQM4M, "encoder_ffn_embed_dim": 600})
 class GINEModel(GINModel):
     """Graph isomorphism network with bonds in its messages."""
 
@@ -203,7 +214,7 @@ class GATConfig(MessagePassingConfig):
     )
 
 
-@register_model("gat", dataclass=GATConfig)
+@register_model("gat", GATConfig)
 class GATModel(MayUseBonds):
     """Graph attention network."""
 
@@ -225,7 +236,7 @@ class GatedGCNConfig(MessagePassingConfig):
     encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 78)
 
 
-@register_model("gatedgcn", dataclass=GatedGCNConfig)
+@register_model("gatedgcn", GatedGCNConfig)
 class GatedGCNModel(MessagePassingModel):
     """Residual gated graph convolutional network; edges have vectors of their own."""
 
@@ -239,7 +250,7 @@ class GraphSAGEConfig(MessagePassingConfig):
     encoder_embed_dim: int = redefault(MessagePassingConfig, "encoder_embed_dim", 101)
 
 
-@register_model("graphsage", dataclass=GraphSAGEConfig)
+@register_model("graphsage", GraphSAGEConfig)
 class GraphSAGEModel(MessagePassingModel):
     """GraphSAGE by maxima, without bonds."""
 
@@ -256,7 +267,7 @@ class PNAConfig(MessagePassingConfig):
     readout: str = redefault(MessagePassingConfig, "readout", "sum")
 
 
-@register_model("pna", dataclass=PNAConfig)
+@register_model("pna", PNAConfig)
 class PNAModel(MessagePassingModel):
     """Principal neighbourhood aggregation with bonds.
 
@@ -288,7 +299,12 @@ class PNASimpleConfig(MessagePassingConfig):
     )
 
 
-@register_model("pna_simple", dataclass=PNASimpleConfig)
+@register_model(
+    "pna_simple",
+    PNASimpleConfig,
+    # Baseline of molhiv (Table 3 of Ying et al. 2021).
+    pna_molhiv={"dropout": 0.3, "xavier_embeddings": True},
+)
 class PNASimpleModel(MessagePassingModel):
     """PNA without towers, maps of messages and bonds."""
 
@@ -307,7 +323,7 @@ class MPNNConfig(PNAConfig):
     encoder_embed_dim: int = redefault(PNAConfig, "encoder_embed_dim", 110)
 
 
-@register_model("mpnn", dataclass=MPNNConfig)
+@register_model("mpnn", MPNNConfig)
 class MPNNModel(PNAModel):
     """Sum of the messages of PNA, unscaled: MPNN (sum) of Corso et al. 2020."""
 
@@ -320,42 +336,3 @@ class MPNNModel(PNAModel):
             "aggregators": ["sum"],
             "scalers": ["identity"],
         }
-
-
-# Baselines of PCQM4M (Table 1 of Ying et al. 2021).
-
-
-def _pcqm4m(cfg) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=5,
-        encoder_embed_dim=600,
-        no_residual=True,
-        readout="sum",
-        head_style="linear",
-        linear_last_layer=True,
-        xavier_embeddings=True,
-    )
-
-
-@register_model_architecture("gcn", "gcn_pcqm4m")
-def gcn_pcqm4m(cfg) -> None:
-    """OGB's GCN."""
-    set_defaults(cfg, edge_features=True)
-    _pcqm4m(cfg)
-
-
-@register_model_architecture("gine", "gin_pcqm4m")
-def gin_pcqm4m(cfg) -> None:
-    """OGB's GIN."""
-    set_defaults(cfg, encoder_ffn_embed_dim=600)
-    _pcqm4m(cfg)
-
-
-# Baseline of molhiv (Table 3 of Ying et al. 2021).
-
-
-@register_model_architecture("pna_simple", "pna_molhiv")
-def pna_molhiv(cfg) -> None:
-    """PNA of OGB's leaderboard."""
-    set_defaults(cfg, dropout=0.3, xavier_embeddings=True)

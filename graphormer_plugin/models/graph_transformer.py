@@ -30,9 +30,8 @@ Here differently:
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
-
-from graphormer_plugin.models._base import GraphModel, TransformerConfig, set_defaults
+from graphormer_plugin.models._base import GraphModel, TransformerConfig
+from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
     GraphTransformerEncoder,
     GraphTransformerEncoderConfig,
@@ -48,7 +47,16 @@ class GraphTransformerConfig(GraphTransformerEncoderConfig, TransformerConfig):
     readout: str = option("mean", "of the nodes of a graph: mean, sum or max")
 
 
-@register_model("gt", dataclass=GraphTransformerConfig)
+@register_model(
+    "gt",
+    GraphTransformerConfig,
+    # Table 1; ten layers everywhere.
+    gt_zinc={"encoder_embed_dim": 64, "lap_pe_dim": 8},
+    # 2 eigenvectors on PATTERN, 10 on CLUSTER; 100 WL roles on both (Table 3).
+    gt_sbm={"encoder_embed_dim": 80, "lap_pe_dim": 2, "wl_rows": 100},
+    # Table 1 and section B.3.1 of Ying et al. 2021 (arXiv:2106.05234), on PCQM4M.
+    gt_wide={"encoder_embed_dim": 768, "lap_pe_dim": 4},
+)
 class GraphTransformerModel(GraphModel):
     """`GraphTransformerEncoder` with a network on the mean of the nodes, or on each."""
 
@@ -60,26 +68,3 @@ class GraphTransformerModel(GraphModel):
         encoder = GraphTransformerEncoder(task.schema, cfg)
         head = MLPHead.halving(cfg.encoder_embed_dim, 2, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level, cfg.readout)
-
-
-# Table 1; ten layers everywhere.
-
-
-@register_model_architecture("gt", "gt_zinc")
-def gt_zinc(cfg) -> None:
-    """On ZINC."""
-    set_defaults(cfg, encoder_embed_dim=64, lap_pe_dim=8)
-
-
-@register_model_architecture("gt", "gt_sbm")
-def gt_sbm(cfg) -> None:
-    """On PATTERN and CLUSTER."""
-    # 2 eigenvectors on PATTERN, 10 on CLUSTER; 100 WL roles on both (Table 3).
-    set_defaults(cfg, encoder_embed_dim=80, lap_pe_dim=2, wl_rows=100)
-
-
-@register_model_architecture("gt", "gt_wide")
-def gt_wide(cfg) -> None:
-    """On PCQM4M."""
-    # Table 1 and section B.3.1 of Ying et al. 2021 (arXiv:2106.05234), on PCQM4M.
-    set_defaults(cfg, encoder_embed_dim=768, lap_pe_dim=4)

@@ -40,14 +40,8 @@ import logging
 from dataclasses import dataclass
 from typing import Optional
 
-from fairseq.models import register_model, register_model_architecture
-
-from graphormer_plugin.models._base import (
-    GraphModel,
-    PairConfig,
-    set_defaults,
-    set_sizes,
-)
+from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
+from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
     GraphormerEncoder,
     GraphormerEncoderConfig,
@@ -89,7 +83,53 @@ WITHOUT_EFFECT = {
 }
 
 
-@register_model("graphormer", dataclass=GraphormerConfig)
+# The paper's networks: Tables 7 and 10 and section B.2.2.
+_PAPER = {"pre_layernorm": True, "input_dropout": 0.0}
+_SMALL = {**_PAPER, **sizes(layers=6, width=512, heads=32)}
+# Pre-trained for MolPCBA (section B.2.2).
+_DEEP = {
+    **_PAPER,
+    **sizes(layers=18, width=1024, heads=32),
+    "attention_dropout": 0.3,
+}
+# Tables of the first release for ZINC, without which the model would have more than the
+# 500k parameters that the benchmark allows.
+_SLIM_TABLES = {"num_in_degree": 64, "num_out_degree": 64, "num_spatial": 40}
+
+# The networks of the second version.
+_RELEASED = {
+    "encoder_normalize_before": True,
+    "head_style": "transform",
+    "apply_graphormer_init": True,
+    "dropout": 0.0,
+    "attention_dropout": 0.1,
+    "act_dropout": 0.1,
+    # fairseq's GELU and softmax, which it calls.
+    "activation_fn": "gelu_float32",
+    "float32_softmax": True,
+    "node_table_size": 512,
+    "bond_table_size": 512,
+    "num_edge_dis": 128,
+}
+
+
+@register_model(
+    "graphormer",
+    GraphormerConfig,
+    graphormer_paper_slim={
+        **_PAPER,
+        **sizes(layers=12, width=80, heads=8),
+        **_SLIM_TABLES,
+    },
+    graphormer_paper_small=_SMALL,
+    graphormer_small=_SMALL,
+    graphormer_paper_base={**_PAPER, **sizes(layers=12, width=768, heads=32)},
+    graphormer_paper_deep=_DEEP,
+    graphormer_deep=_DEEP,
+    graphormer_slim={**_RELEASED, **sizes(layers=12, width=80, heads=8)},
+    graphormer_base={**_RELEASED, **sizes(layers=12, width=768, heads=32)},
+    graphormer_large={**_RELEASED, **sizes(layers=24, width=1024, heads=32)},
+)
 class GraphormerModel(GraphModel):
     """`GraphormerEncoder` with a head on the virtual node (without one, the mean)."""
 
@@ -114,81 +154,3 @@ class GraphormerModel(GraphModel):
         depth = 1 if cfg.apply_graphormer_init else cfg.encoder_layers
         head.apply(lambda module: init_transformer(module, depth))
         return cls(encoder, head, task.targets.level)
-
-
-# The paper's networks: Tables 7 and 10 and section B.2.2.
-
-
-def _paper(cfg, **sizes: int) -> None:
-    set_sizes(cfg, **sizes)
-    set_defaults(cfg, pre_layernorm=True, input_dropout=0.0)
-
-
-@register_model_architecture("graphormer", "graphormer_paper_slim")
-def graphormer_paper_slim(cfg) -> None:
-    """Graphormer-Slim of the paper, for ZINC."""
-    # Tables of the first release for ZINC, without which the model would have more
-    # than the 500k parameters that the benchmark allows.
-    set_defaults(cfg, num_in_degree=64, num_out_degree=64, num_spatial=40)
-    _paper(cfg, layers=12, width=80, heads=8)
-
-
-@register_model_architecture("graphormer", "graphormer_paper_small")
-@register_model_architecture("graphormer", "graphormer_small")
-def graphormer_paper_small(cfg) -> None:
-    """Graphormer-Small of the paper."""
-    _paper(cfg, layers=6, width=512, heads=32)
-
-
-@register_model_architecture("graphormer", "graphormer_paper_base")
-def graphormer_paper_base(cfg) -> None:
-    """Graphormer of the paper."""
-    _paper(cfg, layers=12, width=768, heads=32)
-
-
-@register_model_architecture("graphormer", "graphormer_paper_deep")
-@register_model_architecture("graphormer", "graphormer_deep")
-def graphormer_paper_deep(cfg) -> None:
-    """The deep network that the paper pre-trains for MolPCBA (section B.2.2)."""
-    set_defaults(cfg, attention_dropout=0.3)
-    _paper(cfg, layers=18, width=1024, heads=32)
-
-
-# The networks of the second version, under its names.
-
-
-def _released(cfg, **sizes: int) -> None:
-    set_sizes(cfg, **sizes)
-    set_defaults(
-        cfg,
-        encoder_normalize_before=True,
-        head_style="transform",
-        apply_graphormer_init=True,
-        dropout=0.0,
-        attention_dropout=0.1,
-        act_dropout=0.1,
-        # fairseq's GELU and softmax, which it calls.
-        activation_fn="gelu_float32",
-        float32_softmax=True,
-        node_table_size=512,
-        bond_table_size=512,
-        num_edge_dis=128,
-    )
-
-
-@register_model_architecture("graphormer", "graphormer_slim")
-def graphormer_slim(cfg) -> None:
-    """`graphormer_slim` of the second version."""
-    _released(cfg, layers=12, width=80, heads=8)
-
-
-@register_model_architecture("graphormer", "graphormer_base")
-def graphormer_base(cfg) -> None:
-    """`graphormer_base` of the second version."""
-    _released(cfg, layers=12, width=768, heads=32)
-
-
-@register_model_architecture("graphormer", "graphormer_large")
-def graphormer_large(cfg) -> None:
-    """`graphormer_large` of the second version."""
-    _released(cfg, layers=24, width=1024, heads=32)

@@ -22,9 +22,8 @@ virtual node zero), GELU, and the dropout rates.
 
 from dataclasses import dataclass
 
-from fairseq.models import register_model, register_model_architecture
-
-from graphormer_plugin.models._base import GraphModel, PairConfig, set_sizes
+from graphormer_plugin.models._base import GraphModel, PairConfig, sizes
+from graphormer_plugin.models._registry import register_model
 from graphormer_plugin.modules import (
     GRPEEncoder,
     GRPEEncoderConfig,
@@ -45,7 +44,15 @@ class GRPEConfig(GRPEEncoderConfig, PairConfig):
     )
 
 
-@register_model("grpe", dataclass=GRPEConfig)
+@register_model(
+    "grpe",
+    GRPEConfig,
+    # Sizes of Table 1.
+    grpe_tiny=sizes(layers=4, width=64, heads=8),
+    grpe_small=sizes(layers=12, width=80, heads=8),
+    grpe_standard=sizes(layers=12, width=768, heads=32),
+    grpe_large=sizes(layers=18, width=1024, heads=32),
+)
 class GRPEModel(GraphModel):
     """`GRPEEncoder` with a linear head on the virtual node (without one, the mean)."""
 
@@ -58,30 +65,3 @@ class GRPEModel(GraphModel):
         if cfg.head_layers:
             head = MLPHead([width] * (cfg.head_layers + 1) + [outputs], "gelu")
         return cls(encoder, head, task.targets.level)
-
-
-# Sizes of Table 1.
-
-
-@register_model_architecture("grpe", "grpe_tiny")
-def grpe_tiny(cfg) -> None:
-    """GRPE-Tiny."""
-    set_sizes(cfg, layers=4, width=64, heads=8)
-
-
-@register_model_architecture("grpe", "grpe_small")
-def grpe_small(cfg) -> None:
-    """GRPE-Small."""
-    set_sizes(cfg, layers=12, width=80, heads=8)
-
-
-@register_model_architecture("grpe", "grpe_standard")
-def grpe_standard(cfg) -> None:
-    """GRPE-Standard."""
-    set_sizes(cfg, layers=12, width=768, heads=32)
-
-
-@register_model_architecture("grpe", "grpe_large")
-def grpe_large(cfg) -> None:
-    """GRPE-Large."""
-    set_sizes(cfg, layers=18, width=1024, heads=32)

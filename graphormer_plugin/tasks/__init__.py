@@ -1,1 +1,17 @@
-"""Tasks. fairseq imports every file here whose name does not start with _."""
+"""Tasks; importing them registers all that this package adds to fairseq.
+
+fairseq imports every file here whose name does not start with _.
+"""
+
+import sys
+
+from graphormer_plugin.compat.quick_imports import quick_imports
+
+with quick_imports():
+    from graphormer_plugin import criterions, models, optim  # noqa: F401
+    from graphormer_plugin.compat import patches
+    from graphormer_plugin.components import import_modules
+
+    import_modules(sys.modules[__name__])
+
+patches.apply()

@@ -18,8 +18,8 @@ from graphormer_plugin.finetune.importers.graphormer import (
     distance_table,
     import_graphormer,
 )
-from graphormer_plugin.finetune.transfer import SIZES, preset_options
-from graphormer_plugin.models import build_model
+from graphormer_plugin.finetune.transfer import SIZES
+from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules import TransformHead
 from support.golden import golden_state, load_golden
 from support.published_weights import random_state
@@ -81,7 +81,7 @@ def test_the_preset_is_the_published_network(norm, edges):
     config = json.loads(str(archive["config"]))
     sizes = {name: config[name] for name in SIZES}
     flags = {"pre_layernorm": norm == "preln", "edge_type": edges}
-    preset = preset_options("graphormer_base")
+    preset = ARCHITECTURES["graphormer_base"].options()
     flags = {name: value for name, value in flags.items() if value != preset[name]}
     assert bool(flags) == ((norm, edges) != ("postln", "multi_hop"))
 

@@ -11,7 +11,10 @@ from sklearn.metrics import f1_score, roc_curve
 
 from graphormer_plugin.compat.quick_imports import DEFERRED, deferred_modules
 
-LATE = ("sklearn", "pandas", "networkx", "matplotlib", "scipy")
+LATE = (
+    *("fairseq", "hydra", "omegaconf", "torch_geometric"),
+    *("sklearn", "pandas", "networkx", "matplotlib", "scipy"),
+)
 
 
 @pytest.mark.long  # starts processes

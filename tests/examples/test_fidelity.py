@@ -6,8 +6,6 @@ from pathlib import Path
 
 from fidelity import curves
 
-import graphormer_plugin  # noqa: F401  (registers)
-
 
 def log_of(values):
     lines = []

@@ -8,7 +8,6 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -261,9 +260,9 @@ def test_tensors_that_do_not_fit(options, message):
 
 def options(arch="graphormer_paper_slim", **values):
     """fairseq's options of a model, all of a preset but for some."""
-    from graphormer_plugin.finetune.transfer import preset_options
+    from graphormer_plugin.models import ARCHITECTURES
 
-    return OmegaConf.create({**preset_options(arch), "_name": arch, **values})
+    return OmegaConf.create({**ARCHITECTURES[arch].options(), "_name": arch, **values})
 
 
 class TestOptions:

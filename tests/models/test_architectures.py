@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.models import build_model
 from support.architectures import (
     ARCHITECTURES,

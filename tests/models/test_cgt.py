@@ -1,15 +1,11 @@
 """Presets of CGT against Table 6 of Menegaux et al. 2023, its options and its head."""
 
-from argparse import Namespace
-
 import pytest
 import torch
-from fairseq.models import ARCH_CONFIG_REGISTRY
 
 from graphormer_plugin import hub
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.models import build_model
-from graphormer_plugin.models.cgt import CGTConfig
+from graphormer_plugin.models import ARCHITECTURES, build_model
 from graphormer_plugin.modules.encoder_layer import ACTIVATIONS
 from support.architectures import make_batch, num_weights, tiny_model
 
@@ -54,9 +50,7 @@ TABLE_6 = {
 
 @pytest.mark.parametrize("arch", TABLE_6)
 def test_presets_of_table_6(arch):
-    preset = Namespace()
-    ARCH_CONFIG_REGISTRY[f"cgt_{arch}"](preset)
-    options = {**vars(CGTConfig()), **vars(preset)}
+    options = ARCHITECTURES[f"cgt_{arch}"].options()
     names = """encoder_layers encoder_embed_dim encoder_attention_heads dropout
         attention_dropout rwse_steps relative_encoding relative_steps
         share_edge_encoding rings max_ring_size readout""".split()

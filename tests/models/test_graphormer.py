@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
 from graphormer_plugin.modules import LinearHead, TransformHead

@@ -16,7 +16,6 @@ import pytest
 import torch
 from scipy import stats
 
-import graphormer_plugin  # noqa: F401  (registers)
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.hub import Predictor
 from graphormer_plugin.inference.graphs import ModelGraphs

@@ -3,15 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from fairseq.models import (
-    ARCH_MODEL_NAME_REGISTRY,
-    ARCH_MODEL_REGISTRY,
-    MODEL_DATACLASS_REGISTRY,
-)
 from torch.overrides import TorchFunctionMode
 
-import graphormer_plugin  # noqa: F401  (registers)
 from cython_ext import build_batch
+from graphormer_plugin import models
 from graphormer_plugin.data.fields.field_cache import compute_columns
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model
@@ -19,13 +14,10 @@ from graphormer_plugin.models import build_model
 # A model is an architecture, too, with its default sizes. Where they are those of a preset
 # it need not be tested; the models of gnn.py are presets themselves.
 ARCHITECTURES = sorted(
-    arch
-    for arch, model in ARCH_MODEL_REGISTRY.items()
-    if model.__module__.startswith("graphormer_plugin.")
-    and (
-        arch not in set(ARCH_MODEL_NAME_REGISTRY.values())
-        or model.__module__.endswith(".gnn")
-    )
+    name
+    for name, arch in models.ARCHITECTURES.items()
+    if arch.model.__module__.startswith("graphormer_plugin.")
+    and (name != arch.family or arch.model.__module__.endswith(".gnn"))
 )
 SCHEMA = FeatureSchema(2, [7, 3], [3, 2])
 TARGETS = TargetSchema(["a", "b"])
@@ -38,7 +30,7 @@ TINY = {
 
 
 def has_option(arch, name):
-    return hasattr(MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]], name)
+    return hasattr(models.ARCHITECTURES[arch].config, name)
 
 
 SMALLEST = [

@@ -110,7 +110,7 @@ def main() -> None:
     import torch._dynamo  # noqa: F401  (optimisers import it)
     from fairseq_cli import train, validate  # noqa: F401
 
-    import graphormer_plugin  # noqa: F401
+    import graphormer_plugin.tasks  # noqa: F401
     from graphormer_plugin import hub  # noqa: F401
 
     warm_up = importlib.import_module("quick_options").warm_up

@@ -3,10 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq.models import register_model, register_model_architecture
 from torch import Tensor, nn
 
-from graphormer_plugin.models import GraphModel, PairConfig, set_defaults
+from graphormer_plugin.models import GraphModel, PairConfig, register_model
 from graphormer_plugin.modules import (
     AttnBias,
     Encoder,
@@ -101,7 +100,16 @@ class MixerEncoder(Encoder):
         return self.final_norm(x)
 
 
-@register_model("mixer", dataclass=MixerConfig)
+@register_model(
+    "mixer",
+    MixerConfig,
+    mixer_small={
+        "encoder_layers": 4,
+        "encoder_embed_dim": 64,
+        "encoder_ffn_embed_dim": 64,
+        "encoder_attention_heads": 8,
+    },
+)
 class MixerModel(GraphModel):
     """`MixerEncoder` with a linear head on the mean of the nodes, or on each."""
 
@@ -110,14 +118,3 @@ class MixerModel(GraphModel):
         encoder = MixerEncoder(task.schema, cfg)
         head = LinearHead(cfg.encoder_embed_dim, task.targets.num_outputs)
         return cls(encoder, head, task.targets.level)
-
-
-@register_model_architecture("mixer", "mixer_small")
-def mixer_small(cfg) -> None:
-    set_defaults(
-        cfg,
-        encoder_layers=4,
-        encoder_embed_dim=64,
-        encoder_ffn_embed_dim=64,
-        encoder_attention_heads=8,
-    )
