@@ -132,9 +132,9 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
         ``coverage90``, the share of labels within the central interval of 90 %;
         ``miscalibration``, the area between the promised and the found share of labels
         (Kuleshov et al. 2018); ``ence``, the expected normalised calibration error over
-        `BINS` equally full bins of the spread (Levi et al. 2022); ``nll``, the mean negative
-        log likelihood; ``rank_of_error``, Spearman's correlation of spread and absolute
-        error. NaN where one is undefined, as all are without spread.
+        `BINS` equally full bins of the spread (Levi et al., arXiv:1905.11659); ``nll``, the
+        mean negative log likelihood; ``rank_of_error``, Spearman's correlation of spread
+        and absolute error. NaN where one is undefined, as all are without spread.
     """
     if len(std) < 2 or not (std > 0).all():
         return dict.fromkeys(SPREAD_SCORES, np.nan)
