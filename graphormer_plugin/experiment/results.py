@@ -15,7 +15,11 @@ from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import scores
 from graphormer_plugin.experiment.split_tables import SPLITS, scored_labels
-from graphormer_plugin.heads.calibration import spread_scale
+from graphormer_plugin.heads.calibration import (
+    SPREAD_SCORES,
+    spread_scale,
+    spread_scores,
+)
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.prediction_columns import (
@@ -80,8 +84,8 @@ class Result(NamedTuple):
 
 
 def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
-    """All metrics. References have metrics of the test rows only. Metrics of a head in the
-    validation rows are of a head that has not seen them."""
+    """All metrics. References and spreads have metrics of the test rows only. Metrics of a
+    head in the validation rows are of a head that has not seen them."""
     kind, names = table.targets.kind, table.targets.names
     for number, run in enumerate(runs, 1):
         for model, predicted in run.predictions.items():
@@ -90,7 +94,11 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
             for split in ("test",) if model in (MEAN, FOREST) else SPLITS:
                 labels = scored_labels(table, run.split, split)
                 values = predicted.values[run.split[split]]
-                for metric, of_targets in scores(kind, values, labels).items():
+                found = scores(kind, values, labels)
+                std = run.std if model == run.chosen else predicted.std
+                if kind == "regression" and std is not None and split == "test":
+                    found |= _spread_scores(labels - values, std[run.split[split]])
+                for metric, of_targets in found.items():
                     for target, value in (
                         ("", mean_of_defined(of_targets)),
                         *(zip(names, of_targets) if len(names) > 1 else ()),
@@ -98,6 +106,16 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
                         yield Result(
                             number, title, is_chosen, split, target, metric, value
                         )
+
+
+def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]]:
+    """`spread_scores` of each target by metric; errors [n, T] are NaN without label."""
+    known = ~np.isnan(errors)
+    of_targets = [
+        spread_scores(error[rows], spread[rows])
+        for error, spread, rows in zip(errors.T, std.T, known.T, strict=True)
+    ]
+    return {name: [of[name] for of in of_targets] for name in SPREAD_SCORES}
 
 
 def table_rows(

@@ -36,6 +36,7 @@ from graphormer_plugin.experiment.split_tables import (
 )
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
+from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
@@ -194,7 +195,11 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     results.write_results(folder, lines)
     results.write_predictions(folder, table, runs)
     results.write_models(folder, table, runs)
-    write_text(folder / SUMMARY_FILE, text_table(rows, metrics) + "\n")
+    summary = text_table(rows, metrics) + "\n"
+    with_spread = {name: row for name, row in rows.items() if SPREAD_SCORES[0] in row}
+    if with_spread:
+        summary += "\n" + text_table(with_spread, SPREAD_SCORES) + "\n"
+    write_text(folder / SUMMARY_FILE, summary)
     pictures, written = {}, [*WRITTEN]
     for name, (title, picture) in figures(experiment, runs).items():
         pictures[title] = picture

@@ -6,7 +6,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
 from scipy.special import ndtri
-from sklearn.isotonic import IsotonicRegression
+from scipy.stats import norm, spearmanr
+from sklearn.linear_model import GammaRegressor
+from sklearn.metrics import auc
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
@@ -14,14 +16,14 @@ from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.prediction import SpreadScale
 
 LEAST_LABELS = 10  # of a target; with fewer its spread stays as it is
-LEAST_ISOTONIC = 50  # labels of a target, for more than a scale
-KNOTS = 16  # of the isotonic curve
-FOLDS = 5  # that decide between a scale and a curve
-LEAST_FACTOR = 0.25  # of a curve, in terms of the scale
+KNOTS = 5  # of each curve of a head's spread
+PENALTY = 30.0  # of the squares of its coefficients, against the sum over the labels
+SHARE = 1.0  # of the prior of what factor and floor add to the variance
 # Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
-BINS = 10  # of probabilities, with as many molecules each
+BINS = 10  # of probabilities or spreads, with as many molecules each
+SPREAD_SCORES = ("coverage90", "miscalibration", "ence", "nll", "rank_of_error")
 MOST_TARGETS = 6  # a figure has a panel for each of the first
 SIDE = 3.6  # inches of a panel
 
@@ -31,7 +33,9 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
 
     Normal errors have the variance (factor * std)^2 + floor^2 (our choice). Without the
     floor, a few molecules on which two or three members agree by chance would decide
-    the factor. The model must not be fitted to the molecules.
+    the factor. A beta distribution as prior of the share of either in the variance keeps
+    both: a dozen labels would give every molecule the same spread. The model must not be
+    fitted to the molecules.
 
     Args:
         values: predictions [n, T] of a regression.
@@ -62,7 +66,10 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
         variance = factor * squares[0] + floor
         slope = (1 - squares[1] / variance) / variance
         slopes = np.array([factor * (slope @ squares[0]), floor * slope.sum()])
-        return float(np.sum(np.log(variance) + squares[1] / variance)), slopes
+        shares = np.array([factor, floor]) / (factor + floor)
+        loss = np.sum(np.log(variance) + squares[1] / variance)
+        loss -= 2 * SHARE * np.log(shares).sum()
+        return float(loss), slopes - 2 * SHARE * (1 - 2 * shares)
 
     searches = [
         minimize(_loss, start, jac=True, bounds=[LOGARITHMS] * 2)
@@ -73,52 +80,39 @@ def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:
     return factor * typical[1] / typical[0], floor * typical[1]
 
 
-def isotonic_curve(std: Floats, errors: Floats) -> tuple[Floats, Floats]:
-    """Factor of a standard deviation as a function of it.
+def spread_curves(values: Floats, std: Floats, errors: Floats) -> tuple[Floats, Floats]:
+    """Factors of a standard deviation: curves over the predicted value and over itself.
 
-    The squared errors are an isotonic function of the standard deviation: it never falls,
-    so that the order of the molecules stays. A scale alone is taken where it makes the
-    errors of left-out molecules more likely. All numbers are our choice.
+    The variance is a generalised linear model of the squared errors with a logarithm as
+    link (gamma deviance, the likelihood of normal errors), on hat functions of both. The
+    penalty draws both curves to 1, so that few labels leave a scale. An assay that ends at
+    a limit has errors that depend on the predicted value more than on any distance to the
+    training molecules (examples/small_data measures it). All numbers are our choice.
 
     Args:
-        std: standard deviations of normal errors [n], of molecules that the model was not
-            fitted to.
-        errors: label - prediction [n].
+        values: predictions [n] of molecules that the model was not fitted to.
+        std: their standard deviations.
+        errors: label - prediction.
 
     Returns:
-        Standard deviations [`KNOTS`], ascending, and the factor there over the root mean
-        square of errors / std: 1 where that scale alone is the better choice.
+        Predicted values and standard deviations, ascending, [2, `KNOTS`], and the factors
+        there, to be multiplied.
     """
-    at = np.quantile(std, np.linspace(0, 1, KNOTS))
-    none = np.ones(KNOTS)
-    if len(std) < LEAST_ISOTONIC or std.min() <= 0 or np.ptp(at) < 1e-6 * at[-1]:
-        return at, none
-    folds = np.arange(len(std)) % FOLDS
-    gain = 0.0
-    for fold in range(FOLDS):
-        learn, left = folds != fold, folds == fold
-        scale = _scale(std[learn], errors[learn])
-        curve = _isotonic(std[learn], errors[learn], at)
-        plain = scale * std[left]
-        bent = plain * np.interp(std[left], at, curve)
-        gain += _surprise(errors[left], plain) - _surprise(errors[left], bent)
-    return at, _isotonic(std, errors, at) if gain > 0 else none
-
-
-def _scale(std: Floats, errors: Floats) -> float:
-    return max(float(np.sqrt(np.mean((errors / std) ** 2))), np.finfo(float).tiny)
-
-
-def _isotonic(std: Floats, errors: Floats, at: Floats) -> Floats:
-    """Isotonic over scaled standard deviation, at some standard deviations."""
-    fitted = IsotonicRegression(out_of_bounds="clip").fit(std, errors**2)
-    scaled = _scale(std, errors) * at
-    return np.maximum(np.sqrt(fitted.predict(at)) / scaled, LEAST_FACTOR)
-
-
-def _surprise(errors: Floats, std: Floats) -> float:
-    """Negative log likelihood of normal errors, up to a constant."""
-    return float(np.sum(np.log(std) + 0.5 * (errors / std) ** 2))
+    shares = np.linspace(0, 1, KNOTS)
+    at = np.stack([np.quantile(values, shares), np.quantile(std, shares)])
+    if not errors.any() or std.min() <= 0:
+        return at, np.ones_like(at)
+    hats = [
+        np.interp(x, knots, one)
+        for x, knots in zip((values, std), at, strict=True)
+        for one in np.eye(KNOTS)
+    ]
+    squares = (errors / std) ** 2
+    # The deviance has no value at 0.
+    squares = np.maximum(squares / squares.mean(), np.finfo(np.float32).tiny)
+    model = GammaRegressor(alpha=PENALTY / len(std), max_iter=1000)
+    model.fit(np.stack(hats, 1), squares)
+    return at, np.exp(model.coef_ / 2).reshape(at.shape)
 
 
 def coverage(errors: Floats, std: Floats) -> Floats:
@@ -127,6 +121,36 @@ def coverage(errors: Floats, std: Floats) -> Floats:
     half = ndtri((1 + LEVELS) / 2)  # 0 to infinity
     scores = np.abs(errors) / np.maximum(std, np.finfo(np.float64).tiny)
     return (scores[:, None] <= half).mean(0)
+
+
+def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
+    """Metrics of predicted standard deviations [n] of normal errors (label - prediction).
+
+    Returns:
+        ``coverage90``, the share of labels within the central interval of 90 %;
+        ``miscalibration``, the area between the promised and the found share of labels
+        (Kuleshov et al. 2018); ``ence``, the expected normalised calibration error over
+        `BINS` equally full bins of the spread (Levi et al., arXiv:1905.11659); ``nll``, the
+        mean negative log likelihood; ``rank_of_error``, Spearman's correlation of spread
+        and absolute error. NaN where one is undefined, as all are without spread.
+    """
+    if len(std) < 2 or not (std > 0).all():
+        return dict.fromkeys(SPREAD_SCORES, np.nan)
+    sizes, order = np.abs(errors), np.argsort(std, kind="stable")
+    bins = [part for part in np.array_split(order, BINS) if len(part)]
+    found, promised = (
+        np.array([np.sqrt(np.mean(x[part] ** 2)) for part in bins])
+        for x in (errors, std)
+    )
+    varied = np.ptp(std) > 0 and np.ptp(sizes) > 0
+    scores = (
+        np.mean(sizes <= norm.ppf(0.95) * std),
+        auc(LEVELS, np.abs(coverage(errors, std) - LEVELS)),
+        np.mean(np.abs(promised - found) / promised),
+        -np.mean(norm.logpdf(errors, scale=std)),
+        spearmanr(std, sizes).statistic if varied else np.nan,
+    )
+    return dict(zip(SPREAD_SCORES, map(float, scores), strict=True))
 
 
 def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]:

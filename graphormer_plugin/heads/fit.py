@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import marginal_likelihood
-from graphormer_plugin.heads.calibration import KNOTS, isotonic_curve
+from graphormer_plugin.heads.calibration import KNOTS, spread_curves
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.fixed_kernels import (
     balanced,
@@ -20,7 +20,7 @@ from graphormer_plugin.heads.fixed_kernels import (
     has_fixed_kernel,
     with_scores,
 )
-from graphormer_plugin.heads.head import SCORES, Head
+from graphormer_plugin.heads.head import SCORES, Head, curve_factors
 from graphormer_plugin.heads.kernels import KERNELS, Floats, Reference, as_mol
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.solver import Solver, between, sample
@@ -53,8 +53,8 @@ def fit_on_features(
     marginal likelihood of at most `HYPER_ROWS` molecules; the solution uses all, at
     most `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
     predictions without the molecule's own label gives the probability (Platt scaling);
-    these predictions also calibrate the spread, by a scale or an isotonic curve. A label
-    of weight w has 1 / w of the noise's variance.
+    these predictions also calibrate the spread, by curves over the predicted value and
+    over the spread. A label of weight w has 1 / w of the noise's variance.
 
     Two classes with a rare class, and several targets of two classes, have fixed
     weights, lengths and noise, since the marginal likelihood of a few labels of a class
@@ -114,7 +114,7 @@ def fit_on_features(
     solver = Solver(references, raw, blocks, kernels, len(set(keys)))
     dual = np.zeros(labels.shape)
     spread_of_target = np.zeros(len(keys), np.int64)
-    curves, ones = np.ones((len(keys), 2, KNOTS)), np.ones(len(keys))
+    curves, ones = np.ones((2, 2, len(keys), KNOTS)), np.ones(len(keys))
     numbers = {
         "offset": offset,
         "scale": scale,
@@ -140,10 +140,13 @@ def fit_on_features(
             numbers["slope"][target], numbers["intercept"][target] = line
         else:
             errors, std = y[at] - held_out, 1 / np.sqrt(diagonal)
-            numbers["spread_scale"][target] = np.sqrt(np.mean((errors / std) ** 2))
-            # Both as of a label of weight 1, which a prediction stands for.
+            # As of a label of weight 1, which a prediction stands for.
             usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
-            curves[target] = isotonic_curve(usual, errors * (usual / std))
+            errors *= usual / std
+            curves[:, :, target] = spread_curves(held_out, usual, errors)
+            calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
+            square = np.mean((errors / calibrated) ** 2)
+            numbers["spread_scale"][target] = np.sqrt(square)
     return Head(
         schema,
         digest,
@@ -158,8 +161,7 @@ def fit_on_features(
         solver.spread_rows,
         solver.spread_factor,
         spread_of_target,
-        curves[:, 0],
-        curves[:, 1],
+        *curves,
         list(extra_columns),
         first,
     )

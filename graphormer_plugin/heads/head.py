@@ -82,8 +82,9 @@ class Head:
         spread_rows: training molecules that a variance is computed with [m].
         spread_factor: W [m, r]: the variance is k(x, x) - |k(x, X_m) W|^2.
         spread_of_target: [T], index into the two lists.
-        curve_at: [T, K] standard deviations of standardised labels, before calibration.
-        curve: [T, K] factor there, beside ``spread_scale``; see `isotonic_curve`.
+        curve_at: [2, T, K] predicted values, and standard deviations before calibration,
+            of standardised labels.
+        curve: [2, T, K] factors there, beside ``spread_scale``; see `spread_curves`.
         extra_columns: names of the features of the block ``extra``.
         first: makes the features of the block ``scores``, if there is such a block.
     """
@@ -173,9 +174,10 @@ class Head:
                 values, std = values / total, std / total
             return Prediction(values, std, in_domain)
         std = np.sqrt(variance + numbers["noise"])
+        curves = (array.swapaxes(0, 1) for array in (self.curve_at, self.curve))
         factors = [
-            np.interp(column, at, curve)
-            for column, at, curve in zip(std.T, self.curve_at, self.curve, strict=True)
+            curve_factors(at, curve, *column)
+            for *column, at, curve in zip(mean.T, std.T, *curves, strict=True)
         ]
         std = std * numbers["spread_scale"] * np.stack(factors, 1)
         values = numbers["offset"] + numbers["scale"] * mean
@@ -263,6 +265,10 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         first = FirstStage(
             *(arrays[f"first_{part.name}"] for part in fields(FirstStage))
         )
+    if arrays["curve"].ndim == 2:  # of an older head, over the standard deviation alone
+        at, curve = arrays["curve_at"], arrays["curve"]
+        arrays["curve_at"] = np.stack([np.zeros_like(at), at])
+        arrays["curve"] = np.stack([np.ones_like(curve), curve])
     spreads = range(int(arrays["spread_of_target"].max()) + 1)
     return Head(
         TargetSchema.from_dict(meta["targets"]),
@@ -278,6 +284,12 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         first=first,
         **{name: arrays[name] for name in _ARRAYS},
     )
+
+
+def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Floats:
+    """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
+    standard deviation, see `spread_curves`."""
+    return np.interp(values, at[0], curve[0]) * np.interp(std, at[1], curve[1])
 
 
 def _parts(count: int) -> list[slice]:

@@ -25,6 +25,7 @@ from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.heads import fit as gaussian_process
+from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
 from graphormer_plugin.inference.model_folder import read_folder, write_folder
@@ -93,8 +94,11 @@ def test_files(folder):
         for run in (1, 2)
         for member in (1, 2)
     ]
-    table = (model / "results.txt").read_text().splitlines()
+    tables = (model / "results.txt").read_text().split("\n\n")
+    table, spreads = (text.splitlines() for text in tables)
     assert table[0].split() == ["rmse", "mae", "r2"]
+    assert spreads[0].split() == [*SPREAD_SCORES]
+    assert [line.split("  ")[0] for line in spreads[1:]] == ["fine-tuned"]
     names = [line.split("  ")[0] for line in table[1:]]
     assert names == ["mean", "random forest", "fine-tuned"]
     assert table[3].count("±") == 3

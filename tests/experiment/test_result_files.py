@@ -23,7 +23,7 @@ from graphormer_plugin.experiment.results import (
     write_results,
 )
 from graphormer_plugin.experiment.settings import Settings, Training
-from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.heads.prediction import Prediction, SpreadScale
 from support.tables import rows
 
 LABELS = np.arange(60.0)[:, None]
@@ -87,6 +87,19 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
     )
     figures.spread_figure(TABLE, runs[:2])
     assert drawn[0][[0, 20], 0] == pytest.approx([0.1, 0.3])
+
+
+def test_metrics_of_a_spread():
+    """Of the test molecules, and for the chosen model of its calibrated spread."""
+    run = run_of("head + fine-tuned", np.resize([0.3, -0.3], (60, 1)))
+    run.predictions["alone"] = run.predicted
+    run.scale = SpreadScale(np.array([3.0]), np.array([0.0]))
+    found = {
+        (line.model, line.split): line.value
+        for line in all_results(TABLE, [run])
+        if line.metric == "coverage90"
+    }
+    assert found == {("head + fine-tuned", "test"): 1, ("alone", "test"): 0}
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])

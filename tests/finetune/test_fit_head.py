@@ -170,6 +170,12 @@ def test_naive_twin(rng, blocks, own, monkeypatch):
             found.values[:, target], offset + scale * mean, rtol=1e-6, atol=1e-6
         )
         std = np.sqrt(variance + head.numbers["noise"][target])
+        factors = [
+            np.interp(x, at[target], curve[target])
+            for x, at, curve in zip((mean, std), head.curve_at, head.curve, strict=True)
+        ]
+        assert np.ptp(factors) > 0.01
+        std *= np.prod(factors, 0)
         std *= scale * head.numbers["spread_scale"][target]
         np.testing.assert_allclose(found.std[:, target], std, rtol=1e-6)
 
@@ -189,7 +195,10 @@ def test_leave_one_out(rng):
         matrix += (head.numbers["noise"][0] + marginal_likelihood.JITTER) * np.eye(20)
         solved = np.linalg.solve(matrix[np.ix_(kept, kept)], matrix[kept, left])
         variance = matrix[left, left] - solved @ matrix[kept, left]
-        scores.append((standard[left] - solved @ standard[kept]) / np.sqrt(variance))
+        value, std = (solved @ standard[kept])[0], np.sqrt(variance)
+        curves = zip((value, std), head.curve_at[:, 0], head.curve[:, 0], strict=True)
+        calibrated = std * np.prod([np.interp(*curve) for curve in curves])
+        scores.append((standard[left] - value) / calibrated)
     expected = np.sqrt(np.mean(np.square(scores)))
     assert head.numbers["spread_scale"][0] == pytest.approx(expected, rel=1e-6)
 
@@ -426,7 +435,7 @@ def test_weights(rng):
         usual.append(matrix[left, left] - matrix[left, rest] @ solved)
     usual = np.sqrt(np.add(usual, head.numbers["noise"][0]))
     at = np.quantile(usual, np.linspace(0, 1, calibration.KNOTS))
-    np.testing.assert_allclose(head.curve_at[0], at, rtol=1e-6)
+    np.testing.assert_allclose(head.curve_at[1, 0], at, rtol=1e-6)
 
 
 def test_molecules_of_weight_0_are_no_training_molecules():
@@ -559,3 +568,14 @@ def test_saved_and_read(rng, tmp_path, kind):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
         read_head(tmp_path / "head.npz", "abd")
+    # Heads once had a curve over the standard deviation alone.
+    head.curve_at, head.curve = head.curve_at[1], head.curve[1]
+    head.save(tmp_path / "head.npz")
+    older = read_head(tmp_path / "head.npz")
+    np.testing.assert_array_equal(older.curve[1], again.curve[1])
+    again.curve[0] = 1
+    for one, other in zip(
+        predictions_of(older, raw["vectors"], smiles),
+        predictions_of(again, raw["vectors"], smiles),
+    ):
+        np.testing.assert_array_equal(one, other)

@@ -1,3 +1,5 @@
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 
@@ -6,10 +8,12 @@ from graphormer_plugin.heads import calibration
 from graphormer_plugin.heads.calibration import (
     calibration_figure,
     coverage,
-    isotonic_curve,
     reliability,
+    spread_curves,
     spread_scale,
+    spread_scores,
 )
+from graphormer_plugin.heads.head import curve_factors
 from graphormer_plugin.heads.prediction import SpreadScale
 
 
@@ -23,7 +27,8 @@ def test_spread_scale(rng):
     assert found(std)[:, [0, 2]] == pytest.approx(3 * std[:, [0, 2]], rel=0.1)
     assert (found.factor[1], found.floor[1]) == (1, 0)
     again = spread_scale(values, found(std), labels)
-    assert again(found(std)) == pytest.approx(found(std), rel=1e-3)
+    # The prior adds to the floor once more.
+    assert again(found(std)) == pytest.approx(found(std), rel=0.03)
     for unknown in (
         spread_scale(values, 0 * std, labels),
         spread_scale(labels, std, labels),
@@ -32,18 +37,20 @@ def test_spread_scale(rng):
 
 
 def test_spread_scale_is_the_likeliest(rng):
-    """No pair of a fine grid makes the labels more likely."""
+    """No pair of a fine grid makes the labels more likely, with the prior."""
     std = rng.uniform(0.1, 1, (200, 1))
     labels = np.hypot(2 * std, 0.5) * rng.normal(size=(200, 1))
     found = spread_scale(np.zeros_like(labels), std, labels)
 
     def surprise(scale):
         variance = scale(std) ** 2
-        return np.sum(np.log(variance) + labels**2 / variance)
+        parts = np.array([scale.factor**2 * np.mean(std**2), scale.floor**2])
+        prior = 2 * np.log(parts / parts.sum()).sum()
+        return np.sum(np.log(variance) + labels**2 / variance) - prior
 
     grid = [
         surprise(SpreadScale(factor, floor))
-        for factor in np.linspace(0, 5, 101)
+        for factor in np.linspace(0.01, 5, 101)
         for floor in np.linspace(0.01, 1.5, 150)
     ]
     assert surprise(found) <= min(grid) and surprise(found) > min(grid) - 0.1
@@ -59,20 +66,63 @@ def test_spread_of_two_members(rng):
     assert found(std) == pytest.approx(np.sqrt(1.5), rel=0.25)
 
 
-def test_isotonic_curve(rng):
-    """Errors that grow faster than the spread; the scale alone where they do not."""
-    std = rng.uniform(0.5, 2, 2000)
-    for power in (1, 3):
-        at, curve = isotonic_curve(std, std**power * rng.normal(size=2000))
-        assert len(at) == len(curve) == calibration.KNOTS and (np.diff(at) > 0).all()
-        if power == 1:
-            assert (curve == 1).all()
-        else:
-            scaled = curve * at * np.sqrt(np.mean(std**4))
-            np.testing.assert_allclose(scaled[3:-1], at[3:-1] ** 3, rtol=0.25)
-            assert (np.diff(scaled) >= 0).all()
-    for few in (std[:40], np.ones(100)):
-        assert (isotonic_curve(few, few**3 * rng.normal(size=len(few)))[1] == 1).all()
+def test_a_dozen_labels_keep_different_spreads():
+    """Also where the errors do not follow the spread."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        std, labels = rng.uniform(0.1, 1, (2, 12, 1))
+        found = spread_scale(0 * labels, std, labels)(std)
+        assert found.max() > 1.15 * found.min()
+
+
+def test_spread_curves(rng):
+    """Errors that grow with the predicted value and with the spread; a dozen labels or
+    equal spreads change little."""
+    values, std = rng.uniform(-1, 1, 4000), rng.uniform(0.5, 2, 4000)
+    true = std**2 * np.exp(values)
+    at, curve = spread_curves(values, std, true * rng.normal(size=4000))
+    assert at.shape == curve.shape == (2, calibration.KNOTS)
+    found = std * curve_factors(at, curve, values, std)
+    found *= np.exp(np.mean(np.log(true / found)))
+    np.testing.assert_allclose(found, true, rtol=0.2)
+    few = slice(12)
+    for spread in (std[few], np.ones(12)):
+        errors = spread * rng.normal(size=12)
+        at, curve = spread_curves(values[few], spread, errors)
+        found = curve_factors(at, curve, values, std)
+        assert np.ptp(found) < 0.2 * found.mean()
+    assert (spread_curves(values, std, 0 * std)[1] == 1).all()
+
+
+def test_spread_scores(rng):
+    """Against their definitions, in float64."""
+    std = rng.uniform(0.5, 2, 200)
+    errors = 1.5 * std * rng.normal(size=200)
+    found = spread_scores(errors, std)
+    assert found["coverage90"] == np.mean(np.abs(errors / std) <= 1.6448536269514722)
+    levels = np.linspace(0, 1, 41)
+    within = [
+        np.mean(np.abs(errors / std) <= NormalDist().inv_cdf((1 + level) / 2))
+        for level in levels[:-1]
+    ]
+    gaps = np.abs(np.array([*within, 1]) - levels)
+    area = sum((gaps[1:] + gaps[:-1]) / 2) / 40
+    assert found["miscalibration"] == pytest.approx(area, rel=1e-12)
+    parts = np.argsort(std).reshape(10, 20)
+    rms = np.sqrt(np.mean([std[parts] ** 2, errors[parts] ** 2], 2))
+    ence = np.mean(np.abs(rms[0] - rms[1]) / rms[0])
+    assert found["ence"] == pytest.approx(ence, rel=1e-12)
+    density = np.exp(-0.5 * (errors / std) ** 2) / np.sqrt(2 * np.pi) / std
+    assert found["nll"] == pytest.approx(-np.log(density).mean(), rel=1e-12)
+    ranks = [np.argsort(np.argsort(x)) for x in (std, np.abs(errors))]
+    rank = np.corrcoef(ranks)[0, 1]
+    assert found["rank_of_error"] == pytest.approx(rank, rel=1e-12)
+    for undefined in (
+        spread_scores(errors[:1], std[:1]),
+        spread_scores(errors, 0 * std),
+    ):
+        assert np.isnan([*undefined.values()]).all()
+    assert np.isnan(spread_scores(errors, np.ones(200))["rank_of_error"])
 
 
 def test_coverage(rng):
