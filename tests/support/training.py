@@ -25,6 +25,7 @@ from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
+import graphormer_plugin.tasks  # noqa: F401  (for the user's folders of some tests)
 from support.quick_options import quicken
 from support.recipe_server import shims
 
