@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sets import SETS
 
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.data.files import atomic_write
@@ -59,10 +58,15 @@ def features(table: pd.DataFrame, args: argparse.Namespace) -> dict[str, np.ndar
 def all_features(
     table: pd.DataFrame, args: argparse.Namespace
 ) -> dict[str, np.ndarray]:
-    """`features`, and the vectors of the start."""
-    from graphormer_plugin import hub
+    """`features`, and the vectors of the start; a file .npz has vectors of SMILES."""
+    if args.start.endswith(".npz"):
+        with np.load(args.start) as file:
+            rows = {smiles: row for row, smiles in enumerate(file["smiles"])}
+            vectors = file["vectors"][[rows[smiles] for smiles in table.smiles]]
+    else:
+        from graphormer_plugin import hub
 
-    vectors = hub.load(args.start).embed(table.smiles.tolist())
+        vectors = hub.load(args.start).embed(table.smiles.tolist())
     return {"vectors": vectors, **features(table, args)}
 
 
@@ -124,10 +128,16 @@ def chemprop(
     return np.mean([pd.read_csv(file)[columns].to_numpy() for file in files], 0)
 
 
-def head(table: pd.DataFrame, kind: str, args: argparse.Namespace) -> np.ndarray:
-    """Gaussian processes on frozen vectors of the start, on train and valid."""
+def head(
+    table: pd.DataFrame,
+    kind: str,
+    args: argparse.Namespace,
+    blocks: Sequence[str] = ("vectors", "fingerprint", "descriptors"),
+) -> np.ndarray:
+    """Gaussian processes on frozen vectors of the start and on other blocks of features,
+    fitted to train and valid."""
     raw, learn = all_features(table, args), (table.split != "test").to_numpy()
-    fitted = fitted_head(table, kind, raw, learn, seed=args.seed)
+    fitted = fitted_head(table, kind, raw, learn, seed=args.seed, blocks=blocks)
     return fitted.predict_features(rows_of(raw, ~learn)).values
 
 
@@ -237,10 +247,14 @@ CONTENDERS: dict[str, Contender] = {
     "head": head,
     "finetuned": functools.partial(graphormer_train, model="finetune"),
     "mean": mean,
+    "vectors": functools.partial(head, blocks=("vectors",)),
+    "vectors_fingerprint": functools.partial(head, blocks=("vectors", "fingerprint")),
+    "no_vectors": functools.partial(head, blocks=("fingerprint", "descriptors")),
     "scratch": functools.partial(graphormer_train, model="scratch"),
 }
 # Those that begin with a pre-trained model.
 STARTED = {"auto", "auto_5", "head", "finetuned", "mean"}
+STARTED |= {"vectors", "vectors_fingerprint", "no_vectors"}
 
 
 @command
@@ -254,10 +268,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--start", default="", help="name or file of a pre-trained model"
     )
+    parser.add_argument(
+        "--kind", choices=("regression", "binary"), default="regression"
+    )
     args = parser.parse_args(arguments, argparse.Namespace(seconds=0.0))
     table = pd.read_csv(args.table)
-    kind = SETS[args.table.stem.split("-")[0]].kind
-    found = CONTENDERS[args.contender](table, kind, args)
+    found = CONTENDERS[args.contender](table, args.kind, args)
     if args.seconds:
         args.output.with_suffix(SECONDS).write_text(str(args.seconds))
     with atomic_write(args.output, "w", newline="") as file:

@@ -88,6 +88,37 @@ def read_rows(path: Path) -> list[dict[str, str]]:
     return read(path) if path.exists() else []
 
 
+def predict(
+    args: argparse.Namespace, path: Path, contender: str, kind: str, seed: int
+) -> tuple[pd.DataFrame, float]:
+    """Predictions of the test rows of a split, and CPU seconds.
+
+    Args:
+        args: ``folder``, ``chemprop`` and ``start``.
+        path: table of the split.
+        contender: key of `CONTENDERS`.
+        kind: regression or binary.
+        seed: of the contender.
+
+    Raises:
+        ValueError: the contender failed.
+    """
+    start = Path(args.start).stem if contender in STARTED else ""
+    output = args.folder / "predictions" / f"{path.stem}-{contender}{start}.csv"
+    output.parent.mkdir(exist_ok=True)
+    command = [HERE / "contenders.py", contender, path, output, "--seed", seed]
+    command += ["--chemprop", args.chemprop, "--start", args.start, "--kind", kind]
+    shared = output.with_suffix(SECONDS)
+    shared.unlink(missing_ok=True)
+    before = cpu_seconds()
+    if subprocess.run([sys.executable, *map(str, command)]).returncode:
+        raise ValueError(f"{contender} failed on {path}; see above")
+    seconds = cpu_seconds() - before
+    if shared.exists():
+        seconds += float(shared.read_text())
+    return pd.read_csv(output), seconds
+
+
 def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None:
     """One figure, unless the table has it."""
     results = args.folder / "results.tsv"
@@ -97,20 +128,10 @@ def run(args: argparse.Namespace, name: str, split: int, contender: str) -> None
     if (name, str(split), contender, start) in done:
         return
     path = write_splits(args.data, args.folder / "splits", name, args.splits)[split - 1]
-    output = args.folder / "predictions" / f"{name}-{split}-{contender}{start}.csv"
-    output.parent.mkdir(exist_ok=True)
-    command = [HERE / "contenders.py", contender, path, output, "--seed", split]
-    command += ["--chemprop", args.chemprop, "--start", args.start]
-    shared = output.with_suffix(SECONDS)
-    shared.unlink(missing_ok=True)
-    revision, before = commit(), cpu_seconds()
-    if subprocess.run([sys.executable, *map(str, command)]).returncode:
-        raise ValueError(f"{contender} failed on {path}; see above")
-    seconds = cpu_seconds() - before
-    if shared.exists():
-        seconds += float(shared.read_text())
-    table, kind = pd.read_csv(path), SETS[name].kind
-    value, targets = score(table, pd.read_csv(output), kind)
+    kind, revision = SETS[name].kind, commit()
+    predicted, seconds = predict(args, path, contender, kind, split)
+    table = pd.read_csv(path)
+    value, targets = score(table, predicted, kind)
     metric = scores.MAIN[kind].name
     sizes = [int((table.split == part).sum()) for part in ("train", "valid", "test")]
     line = [name, split, contender, start, metric, f"{value:.6f}", targets, *sizes]

@@ -178,6 +178,16 @@ def trials(path: Path) -> dict[str, str]:
     return tables
 
 
+def put(found: dict[str, str], page: Path) -> None:
+    """Write tables into a page, between the lines with their names."""
+
+    def filled(at: re.Match) -> str:
+        return f"{at[1]}\n{found[at[2]]}\n{at[3]}" if at[2] in found else at[0]
+
+    text = page.read_text(encoding="utf-8")
+    page.write_text(MARKED.sub(filled, text), encoding="utf-8")
+
+
 TABLES = {
     "figures": figures,
     "seconds": seconds,
@@ -200,9 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if args.trials.exists():
         found |= trials(args.trials)
     if args.write:
-        text = args.page.read_text(encoding="utf-8")
-        text = MARKED.sub(lambda at: f"{at[1]}\n{found[at[2]]}\n{at[3]}", text)
-        args.page.write_text(text, encoding="utf-8")
+        put(found, args.page)
     else:
         print("\n".join(found.values()), end="")
 
