@@ -4,15 +4,16 @@ components of the Morgan counts, each block with its share of the loss.
     python examples/pretraining/blocks.py runs/pretraining --labels labels.csv.gz
 
 reads the table of prepare.py and what teacher.py wrote beside it, and writes
-targets.parquet (smiles, split, a column per target) and blocks.txt (the columns, as
---target-columns takes them).
+blocks.parquet (smiles, split, a column per target) and blocks.txt (the columns, as
+--target-columns takes them). `--shares labels=0.5 ...` takes these blocks alone,
+`--output NAME` writes NAME.parquet and NAME.txt.
 
 Our choices:
 
 - A column is standardised by the training rows and cut at 6 deviations, labels at 4.
 - The squared error counts each target that is there once. Columns are therefore
   multiplied by the root of the block's share over its targets per molecule: a molecule
-  has 512 numbers of the teacher, but about half a label. The shares are `SHARES`.
+  has 512 numbers of the teacher, but about half a label.
 - Labels are one column per source and endpoint, the median of equal molecules. Two
   molecules are equal if their SMILES are, as the label files write them.
 - Labels that are no logarithms become logarithms or logits, see `transformed`.
@@ -25,7 +26,7 @@ import csv
 import gzip
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -124,36 +125,50 @@ def substructures(smiles: Sequence[str], train: np.ndarray) -> np.ndarray:
     return model.transform(counts).astype(np.float32)
 
 
-def scaled(block: str, values: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Columns [n, C] that get the block's share of a squared error."""
+def scaled(values: np.ndarray, train: np.ndarray, share: float) -> np.ndarray:
+    """Columns [n, C] that get the share of a squared error."""
     present = np.isfinite(values[train]).sum() / train.sum()
-    return values * np.sqrt(SCALE * SHARES[block] / present)
+    return values * np.sqrt(SCALE * share / present)
 
 
-def make(folder: Path, label_file: Path) -> None:
-    """The files of the folder."""
+def make(
+    folder: Path, label_file: Path, shares: Mapping[str, float], output: str
+) -> None:
+    """The two files of this name in the folder."""
     with gzip.open(folder / "molecules.csv.gz", "rt", newline="") as file:
         header = next(csv.reader(file))
     types = dict.fromkeys(header[2:], np.float32)
     table = pd.read_csv(folder / "molecules.csv.gz", dtype=types)
     smiles, train = table.smiles.tolist(), (table.split == "train").to_numpy()
     columns = {"smiles": pa.array(smiles), "split": pa.array(table.split)}
-    numbers = standardised(teacher(folder, smiles), train, CUT)
-    parts = standardised(substructures(smiles, train), train, CUT)
-    found = {
-        "descriptors": (header[2:], table[header[2:]].to_numpy()),
-        "teacher": ([f"minimol_{at}" for at in range(numbers.shape[1])], numbers),
-        "labels": labels(label_file, smiles, train),
-        "substructures": ([f"morgan_{at}" for at in range(parts.shape[1])], parts),
+
+    def numbered(name: str, values: np.ndarray) -> tuple[list[str], np.ndarray]:
+        names = [f"{name}_{at}" for at in range(values.shape[1])]
+        return names, standardised(values, train, CUT)
+
+    blocks = {
+        "descriptors": lambda: (header[2:], table[header[2:]].to_numpy()),
+        "teacher": lambda: numbered("minimol", teacher(folder, smiles)),
+        "labels": lambda: labels(label_file, smiles, train),
+        "substructures": lambda: numbered("morgan", substructures(smiles, train)),
     }
-    for block, (names, values) in found.items():
-        for name, column in zip(names, scaled(block, values, train).T, strict=True):
+    for block, share in shares.items():
+        names, values = blocks[block]()
+        for name, column in zip(names, scaled(values, train, share).T, strict=True):
             columns[name] = pa.array(column.astype(np.float32), from_pandas=True)
         print(f"{block}: {len(names)} targets")
-    with atomic_write(folder / "targets.parquet") as file:
+    with atomic_write(folder / f"{output}.parquet") as file:
         pq.write_table(pa.table(columns), file, row_group_size=20_000)
-    with atomic_write(folder / "blocks.txt", "w") as file:
+    with atomic_write(folder / f"{output}.txt", "w") as file:
         file.write(",".join([*columns][2:]) + "\n")
+
+
+def share_of(text: str) -> tuple[str, float]:
+    """``BLOCK=SHARE``. Raises ValueError for another text."""
+    block, _, share = text.partition("=")
+    if block not in SHARES:
+        raise ValueError(text)
+    return block, float(share)
 
 
 @command
@@ -167,8 +182,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="FILE",
         help="CSV with the columns source, endpoint, smiles, value; also with .gz",
     )
+    parser.add_argument(
+        "--shares",
+        nargs="+",
+        type=share_of,
+        default=SHARES.items(),
+        metavar="BLOCK=SHARE",
+        help="of the loss; default: "
+        + " ".join(f"{block}={share:g}" for block, share in SHARES.items()),
+    )
+    parser.add_argument("--output", default="blocks", help="name of the files")
     args = parser.parse_args(arguments)
-    make(args.folder, args.labels)
+    make(args.folder, args.labels, dict(args.shares), args.output)
 
 
 if __name__ == "__main__":

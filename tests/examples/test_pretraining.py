@@ -144,7 +144,7 @@ class TestBlocks:
         """The sum of a block's squared targets is its share, as a model that predicts 0
         sees it."""
         assert blocks.main([str(folder), "--labels", str(tmp_path / "labels.csv")]) == 0
-        table = pd.read_parquet(folder / "targets.parquet")
+        table = pd.read_parquet(folder / "blocks.parquet")
         names = (folder / "blocks.txt").read_text().strip().split(",")
         assert [*table.columns] == ["smiles", "split", *names]
         assert table.smiles.tolist() == self.smiles
@@ -156,10 +156,16 @@ class TestBlocks:
         assert "a_rare" not in names
         assert table.filter(like="minimol_").iloc[3].isna().all()
         options = DatasetOptions(
-            name=str(folder / "targets.parquet"), target_columns=tuple(names)
+            name=str(folder / "blocks.parquet"), target_columns=tuple(names)
         )
         read = csv_dataset(options).targets
         np.testing.assert_array_equal(read, table[names].to_numpy())
+        words = [str(folder), "--labels", str(tmp_path / "labels.csv")]
+        words += ["--shares", "teacher=1", "labels=2", "--output", "few"]
+        assert blocks.main(words) == 0
+        few = pd.read_parquet(folder / "few.parquet")
+        assert len(few.columns) == 2 + 513
+        assert few.a_ppb_reg.to_numpy() == pytest.approx(2 * table.a_ppb_reg.to_numpy())
 
 
 class TestJudge:
