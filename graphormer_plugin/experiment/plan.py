@@ -129,8 +129,6 @@ class Experiment:
         """Kinds of models to train in each run."""
         if self.settings.model != AUTO:
             return [self.settings.model]
-        if self.start is None:
-            return [SCRATCH]
         many = max(len(split["train"]) for split in self.splits) >= MANY_MOLECULES
         trains = many or self.settings.training_flags or any(self.unfit)
         return list(AUTO_TRAINED if trains else AUTO_MODELS)
@@ -145,11 +143,6 @@ class Experiment:
     def warnings(self) -> list[str]:
         """Limits of the results, one line each."""
         texts = []
-        if self.start is None and self.settings.model == AUTO:
-            texts.append(
-                "no pre-trained model ships with this version: training from random "
-                "weights; name one with --start"
-            )
         fitted = [fitted_rows(split) for split in self.splits]
         most = max(map(len, fitted))
         if HEAD in self.models and most > MAX_ROWS:

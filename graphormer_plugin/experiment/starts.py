@@ -7,12 +7,13 @@ from typing import Any
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.settings import AUTO, SCRATCH, Settings
+from graphormer_plugin.experiment.settings import SCRATCH, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
 from graphormer_plugin.finetune.transfer import SIZES, read_pretrained
 from graphormer_plugin.inference.checkpoint import (
+    DEFAULT_START,
     packaged_models,
     read_checkpoint,
     slim,
@@ -26,19 +27,12 @@ def find_start(settings: Settings) -> Start | None:
     Raises:
         OSError, ValueError: There is no such model or architecture, or it cannot be read.
     """
-    name = settings.start or min(packaged_models(), default="")
     if settings.model == SCRATCH:
         if settings.start:
             raise DatasetError("--start does not go with --model scratch")
-        name = ""
-    if not name:
         check_arch(settings.arch)
-        if settings.model not in (AUTO, SCRATCH):
-            raise DatasetError(
-                f"--model {settings.model} needs --start, a checkpoint or a published "
-                "name: no pre-trained model ships with this version"
-            )
         return None
+    name = settings.start or DEFAULT_START
     path, published = home_path(name), None
     is_path = os.sep in name or path.suffix == ".pt" or path.exists()
     if is_path and name not in {*packaged_models(), *PUBLISHED}:

@@ -108,6 +108,10 @@ class Checkpoint(NamedTuple):
         )
 
 
+# The packaged model that graphormer-train starts from where no other is named.
+DEFAULT_START = "grpe_minimol"
+
+
 def packaged_models() -> dict[str, Path]:
     """Checkpoints that come with the package, by name."""
     return {path.stem: path for path in sorted(PACKAGED.glob("*.pt"))}

@@ -292,11 +292,6 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
         assert written == pytest.approx(values, rel=1e-4)
 
 
-@pytest.fixture
-def nothing_ships(monkeypatch):
-    monkeypatch.setattr(starts, "packaged_models", dict)
-
-
 def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
     path = Path(checkpoint("grpe_tiny"))
     pretrained = read_pretrained(path)
@@ -305,8 +300,9 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
         monkeypatch.setattr(starts, "load_pretrained", lambda name: found)
         return starts.find_start(Settings("a.csv", "out", **options))
 
+    monkeypatch.setattr(starts, "DEFAULT_START", "small")
     monkeypatch.setattr(
-        starts, "packaged_models", lambda: {"small": path, "tiny": path}
+        starts, "packaged_models", lambda: {"large": path, "small": path}
     )
     start = find()
     assert start.options["pretrained_model_name"] == start.name == "small"
@@ -325,14 +321,13 @@ def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
         find(arch="lstm", model="scratch")
 
 
-def test_classes_from_scratch(quick, nothing_ships, command, capsys):
+def test_classes_from_scratch(quick, command, capsys):
     lines = [f"{'C' * k}{end},{k % 2},{k % 3 // 2}" for k in range(12) for end in "ON"]
     words = command("smiles,a/b,c", lines, *SHORT, "--target-columns", "a/b,c")
-    assert main([*words, "--arch", "grpe_tiny"]) == 0
+    assert main([*words, "--model", "scratch", "--arch", "grpe_tiny"]) == 0
     captured = capsys.readouterr()
     first = "24 molecules, SMILES in column smiles, targets a/b, c (binary)"
     assert first in captured.out
-    assert "no pre-trained model ships with this version" in captured.err
     table = [line.split("  ")[0] for line in captured.out.splitlines() if "0." in line]
     assert table == ["majority", "random forest", "from scratch"]
     assert Path("model/roc.png").exists()
@@ -480,7 +475,6 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
         ("none.csv", "none.csv: No such file or directory"),
         ("t.csv --ratios 1,1", "--ratios 1,1: expected three numbers"),
         ("t.csv --smiles-column x", "no column 'x', the header has"),
-        ("t.csv --model finetune", "--model finetune needs --start"),
         ("t.csv --model scratch --start a.pt", "--start does not go"),
         ("t.csv --start a.pt", "a.pt"),
         ("t.csv --split column:part", "no column 'part'"),
@@ -492,7 +486,7 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
         ("t.csv --out /proc/x", "No such file or directory: '/proc/x'"),
     ],
 )
-def test_errors_are_one_line(words, message, nothing_ships, command, capsys):
+def test_errors_are_one_line(words, message, command, capsys):
     command("smiles,y", ALCOHOLS)
     assert main(["--split", "random", *words.split()]) == 2
     error = capsys.readouterr().err

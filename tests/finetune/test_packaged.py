@@ -17,7 +17,11 @@ from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import load_pretrained
 from graphormer_plugin.inference.arrow import TablePredictor
-from graphormer_plugin.inference.checkpoint import packaged_models, read_checkpoint
+from graphormer_plugin.inference.checkpoint import (
+    DEFAULT_START,
+    packaged_models,
+    read_checkpoint,
+)
 from graphormer_plugin.inference.model_folder import models_named
 
 PACKAGED = "grpe_small_descriptors"
@@ -28,6 +32,17 @@ def test_loads_by_name():
     assert found.options["_name"] == "grpe_small"
     assert "MolWt" in found.targets.names
     assert Path(found.path).stat().st_size < 3_000_000
+
+
+def test_the_default_start_joins_its_parts():
+    """As by the virtual node, the mean of the nodes and the outputs one by one."""
+    predictor = hub.load(DEFAULT_START)
+    smiles = ["CCO", "c1ccccc1C(=O)N", "C[N+](C)(C)C"]
+    vectors = predictor.embed(smiles)
+    assert vectors.shape == (3, 256 + 256 + 563)
+    outputs = predictor.predict(smiles)
+    np.testing.assert_allclose(vectors[:, 512:], outputs, rtol=1e-4, atol=1e-4)
+    assert packaged_models()[DEFAULT_START].stat().st_size < 15_000_000
 
 
 def test_commands_take_the_name(tmp_path, capsys):
@@ -70,27 +85,29 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRAPHORMER_DATA_ROOT", str(tmp_path))
     Path("pretrained").mkdir()
-    Path("pretrained", f"{PACKAGED}.pt").touch()
+    Path("pretrained", f"{DEFAULT_START}.pt").touch()
     for make in (Path.touch, lambda path: path.unlink() or path.mkdir()):
-        make(Path(PACKAGED))
+        make(Path(DEFAULT_START))
         start = find_start(Settings("a.csv", "out"))
-        named = find_start(Settings("a.csv", "out", start=PACKAGED))
-        assert start == named and start.name == PACKAGED
-        assert start.path == packaged_models()[PACKAGED]
-        assert models_named([PACKAGED]).checkpoints == [start.path]
-        assert read_checkpoint(PACKAGED).arch == "grpe_small"
-        assert TablePredictor(PACKAGED).checkpoint == PACKAGED
-        assert TablePredictor(f"./{PACKAGED}").checkpoint == str(tmp_path / PACKAGED)
-        for name in (f"./{PACKAGED}", Path(PACKAGED)):
+        named = find_start(Settings("a.csv", "out", start=DEFAULT_START))
+        assert start == named and start.name == DEFAULT_START
+        assert start.path == packaged_models()[DEFAULT_START]
+        assert models_named([DEFAULT_START]).checkpoints == [start.path]
+        assert read_checkpoint(DEFAULT_START).arch == "grpe_small"
+        assert TablePredictor(DEFAULT_START).checkpoint == DEFAULT_START
+        assert TablePredictor(f"./{DEFAULT_START}").checkpoint == str(
+            tmp_path / DEFAULT_START
+        )
+        for name in (f"./{DEFAULT_START}", Path(DEFAULT_START)):
             with pytest.raises((OSError, ValueError), match="cut off|folder"):
                 hub.load(name)
         with pytest.raises((OSError, ValueError), match="cut off|folder"):
-            find_start(Settings("a.csv", "out", start=f"./{PACKAGED}"))
+            find_start(Settings("a.csv", "out", start=f"./{DEFAULT_START}"))
     with pytest.raises(OSError, match="no such file"):
         find_start(Settings("a.csv", "out", start="./none"))
 
 
 def test_holds_no_path_of_a_machine():
-    state = read_checkpoint(PACKAGED).state
+    state = read_checkpoint(DEFAULT_START).state
     assert not state["last_optimizer_state"]
     assert "/root" not in repr({k: v for k, v in state.items() if k != "model"})
