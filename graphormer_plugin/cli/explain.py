@@ -1,4 +1,4 @@
-"""``graphormer-explain``: draw what a trained model looks at."""
+"""``graphormer-explain``: draw what the prediction for a molecule depends on."""
 
 import argparse
 import sys
@@ -26,22 +26,21 @@ from graphormer_plugin.inference.model_folder import models_named
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
 
 MAX_MOLECULES = 200
-FEW = 10  # largest number of molecules whose channels are drawn by default
 
 
 def build_parser() -> argparse.ArgumentParser:
     """Arguments of the command."""
     result = CommandParser(
         prog="graphormer-explain",
-        description="Draw the atoms that a model attends to and that its prediction "
-        "depends on, and its attention maps.",
+        description="Draw the contributions of atoms and fragments to a prediction, and "
+        "the nearest training molecules with their labels.",
     )
     add = result.add_argument
     add(
         "checkpoint",
         metavar="CKPT",
         type=not_empty,
-        help="checkpoint of this package, or a folder with models.json that names a single model",
+        help="checkpoint of this package, or a folder with models.json",
     )
     add(
         "molecules",
@@ -57,24 +56,28 @@ def build_parser() -> argparse.ArgumentParser:
     )
     add("--target", help="target to explain (default: the first)")
     add(
+        "--attention",
+        action="store_true",
+        help="also draw gradient x input, the attention that atoms receive, and the maps of "
+        "each layer; for one network without head",
+    )
+    add(
         "--layer",
         type=int,
-        help="also draw every head, or channel of chromatic attention, of this layer, "
-        "counted from 1 (default: none; 1 for chromatic attention and at most "
-        f"{FEW} molecules)",
+        help="with --attention: every head, or channel of chromatic attention, of this "
+        "layer, counted from 1",
     )
     add(
         "--channels",
         metavar="N,N",
-        help="draw only these channels or heads of that layer, counted from 1",
+        help="with --layer: only these channels or heads, counted from 1",
     )
     add(
         "--atoms",
         metavar="N,N",
-        help="also draw the molecule coloured by what these atoms attend to, for each "
-        "channel or head of --layer, else for each layer; atoms are numbered from 1 in "
-        "the order of the SMILES (default: none; for the channels of chromatic "
-        "attention, the atom of the largest gradient x input)",
+        help="with --attention: the molecule coloured by what these atoms attend to, for "
+        "each channel or head of --layer, else for each layer; atoms are numbered from 1 "
+        "in the order of the SMILES",
     )
     add_reading_options(result)
     return result
@@ -87,18 +90,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     output = Path(arguments.output)
     check_name(output, (".svg", ".png", ".html"))
     kind = output.suffix.lower().removeprefix(".")
-    checkpoints = models_named([arguments.checkpoint]).checkpoints
-    if len(checkpoints) > 1:
-        raise ValueError(
-            f"{arguments.checkpoint} has {len(checkpoints)} models; name one of them, "
-            f"such as {checkpoints[0]}"
-        )
-    predictor = hub.load(checkpoints[0], arguments.user_data_dir)
+    models = models_named([arguments.checkpoint])
+    predictor = hub.load(models, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     reader = RowReader(
         predictor.featuriser,
-        [predictor.schema],
+        [member.schema for member in predictor.members],
         arguments.max_atoms or predictor.max_atoms,
     )
     written = written_molecules(arguments.molecules, arguments.smiles_column)
@@ -109,15 +107,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     if kind != "html" and count > 1:
         raise ValueError(f"{output} is for one molecule, not {count}; use .html")
     explain = Explainer(
-        predictor,
-        arguments.target,
-        arguments.layer,
+        *(predictor, arguments.target, models.checkpoints),
+        *(arguments.attention, arguments.layer),
         numbers(arguments.channels, "--channels"),
         numbers(arguments.atoms, "--atoms"),
-        few=len(molecules) <= FEW,
     )
-    for _, read in molecules:
-        explain.check_atoms(read)
     sections = []
     for molecule, read in molecules:
         try:
@@ -127,7 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not sections:
         raise ValueError("; ".join(section.text for section in refused))
     if kind == "html":
-        title = f"{explain.name}: {checkpoints[0].name}"
+        title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
         text = page(title, explain.introduction, [*sections, *refused])
         content = text.encode()
     else:

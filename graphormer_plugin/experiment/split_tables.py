@@ -16,8 +16,12 @@ from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.labelled_table import Split, Table, equal_labels
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.inference.model_folder import (
+    MOLECULES_FILE,
+    SMILES_COLUMN,
+    SPLIT_FILE,
+)
 
-MOLECULES_FILE, SMILES_COLUMN = "molecules.csv", "smiles"
 INVALID_FILE = "invalid.csv"
 SPLITS = ("train", "valid", "test")
 FITTED = SPLITS[:2]  # heads and random forests are fitted to both
@@ -148,7 +152,7 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
 
 def split_file(run: int) -> str:
     """File with the split of a run, from 0, in the folder of the experiment."""
-    return f"replicate{run + 1}/split.json"
+    return f"replicate{run + 1}/{SPLIT_FILE}"
 
 
 def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> None:

@@ -8,7 +8,7 @@ import html
 import io
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,7 @@ PNG_SCALE = 2
 MAX_PIXELS = 65_000  # of a PNG's height; matplotlib draws less than 2**16
 LABEL_HEIGHT, DIGIT = 11, 7  # of a label, with the space around it
 NUMBERED = 60  # atoms of the largest molecule that shows their numbers
+NOTE = 0.8  # size of a note's letters, as a share of those of atoms
 BOND = 42  # of a bond's length, shorter if the molecule would not fit
 WHITE = np.ones(3)
 VIOLET = np.array([0.25, 0.00, 0.49])
@@ -53,17 +54,19 @@ class Molecule:
     Attributes:
         title: line above it.
         mol: the molecule, with N atoms.
-        values: [N], on a scale of their own, which is drawn below.
+        values: [N], on a scale of their own, which is drawn below; None without colours.
         signed: red for positive and blue for negative values; otherwise violet, and no
             value is negative. White is 0.
         marked: number of an atom, counted from 0, that gets a red ring.
+        notes: text beside atoms, counted from 0, in place of their numbers.
     """
 
     title: str
     mol: Chem.Mol
-    values: np.ndarray
+    values: np.ndarray | None
     signed: bool = False
     marked: int | None = None
+    notes: Mapping[int, str] | None = None
 
 
 @dataclass
@@ -161,6 +164,9 @@ class _Picture:
         """Draw a panel with its title and its scale."""
         self._text(panel.title, left + SIZE / 2, top + TITLE / 2, 13, "center")
         is_map = isinstance(panel, Map)
+        if not is_map and panel.values is None:
+            self._molecule(panel, None, left, top + TITLE)
+            return
         largest = float(np.abs(panel.matrix if is_map else panel.values).max()) or 1.0
         lowest = 0.0
         if is_map:
@@ -187,7 +193,7 @@ class _Picture:
         self._text(f"{largest:.2g}", end + 6, middle, 10, "left")
 
     def _molecule(
-        self, panel: Molecule, scale: ScalarMappable, left: int, top: int
+        self, panel: Molecule, scale: ScalarMappable | None, left: int, top: int
     ) -> None:
         if self.format == "svg":
             canvas = rdMolDraw2D.MolDraw2DSVG(SIZE, SIZE)
@@ -241,7 +247,10 @@ class _Picture:
 
 
 def draw_molecule(
-    panel: Molecule, scale: ScalarMappable, canvas: rdMolDraw2D.MolDraw2D, zoom: int
+    panel: Molecule,
+    scale: ScalarMappable | None,
+    canvas: rdMolDraw2D.MolDraw2D,
+    zoom: int,
 ) -> None:
     """Draw a molecule on a new canvas of RDKit, without title and scale, and finish it;
     ``zoom`` is its pixels per point."""
@@ -254,12 +263,17 @@ def draw_molecule(
     canvas.SetLineWidth(2 * zoom)
     mol = rdMolDraw2D.PrepareMolForDrawing(panel.mol, addChiralHs=False)
     part_fragments(mol)
-    if 1 < mol.GetNumAtoms() <= NUMBERED:
-        for number, atom in enumerate(mol.GetAtoms(), 1):
-            atom.SetProp("atomNote", str(number))
+    notes = panel.notes
+    if notes:
+        options.annotationFontScale = NOTE
+    if notes is None and 1 < mol.GetNumAtoms() <= NUMBERED:
+        notes = {atom: str(atom + 1) for atom in range(mol.GetNumAtoms())}
+    for atom, note in (notes or {}).items():
+        mol.GetAtomWithIdx(atom).SetProp("atomNote", note)
+    values = [] if panel.values is None else panel.values
     colours = {
         atom: tuple(map(float, scale.to_rgba(value)[:3]))
-        for atom, value in enumerate(panel.values)
+        for atom, value in enumerate(values)
     }
     canvas.DrawMolecule(
         mol,
@@ -304,7 +318,7 @@ class Section:
     Attributes:
         title: name and SMILES.
         text: line below it, e.g. the prediction.
-        groups: headings and panels; all groups but the first are folded away.
+        groups: headings and panels; all groups but the first can be folded away.
     """
 
     title: str
@@ -345,7 +359,7 @@ def page(title: str, introduction: str, sections: Sequence[Section]) -> str:
             body = f'<div class="panels">{images}</div>'
             if number:
                 heading = html.escape(heading)
-                body = f"<details><summary>{heading}</summary>{body}</details>"
+                body = f"<details open><summary>{heading}</summary>{body}</details>"
             parts.append(body)
         parts.append("</section>")
     return "\n".join([*parts, "</body></html>\n"])

@@ -1,11 +1,13 @@
-"""Explanations of a model's prediction for a molecule, as panels to draw."""
+"""Explanations of a prediction for a molecule, as panels to draw."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdDepictor
 
+from graphormer_plugin.data.errors import counted
 from graphormer_plugin.explain.drawing import (
     VIRTUAL,
     Group,
@@ -14,8 +16,19 @@ from graphormer_plugin.explain.drawing import (
     Panel,
     Section,
 )
+from graphormer_plugin.explain.masking import (
+    ENVIRONMENTS,
+    FRAGMENTS,
+    PARTS,
+    Contribution,
+    contributions,
+)
+from graphormer_plugin.explain.neighbours import TrainingMolecules
 from graphormer_plugin.inference.molecules import Molecules
+from graphormer_plugin.inference.prediction_columns import class_word
 from graphormer_plugin.inference.predictor import Predictor
+
+NAMED = 3  # fragments with the largest contributions, beside the prediction
 
 
 class NoPredictionError(ValueError):
@@ -26,26 +39,28 @@ class Explainer:
     """Makes the panels that explain the prediction for a molecule.
 
     Args:
-        predictor: a model that predicts graphs.
+        predictor: one or several models that predict graphs.
         target: name of the target; None for the first.
-        layer: layer, counted from 1, whose heads or channels are drawn one by one; None:
-            no layer, except layer 1 for chromatic attention and ``few`` molecules.
+        checkpoints: where its models lie, for `TrainingMolecules`.
+        attention: whether gradient x input and attention maps are drawn too, of a single
+            network without head; a layer, channels or atoms include it.
+        layer: layer, counted from 1, whose heads or channels are drawn one by one.
         channels: heads or channels of that layer to draw, counted from 1; empty for all.
         atoms: atoms, counted from 1, whose attention is drawn on the molecule.
-        few: whether only a few molecules are explained.
 
     Raises:
-        ValueError: no such target, layer or channel.
+        ValueError: no such target, layer or channel, or no network with attention.
     """
 
     def __init__(
         self,
         predictor: Predictor,
         target: str | None,
-        layer: int | None,
-        channels: Sequence[int],
-        atoms: Sequence[int],
-        few: bool,
+        checkpoints: Sequence[Path],
+        attention: bool = False,
+        layer: int | None = None,
+        channels: Sequence[int] = (),
+        atoms: Sequence[int] = (),
     ) -> None:
         self.predictor = predictor
         names = list(predictor.targets.names)
@@ -53,103 +68,109 @@ class Explainer:
             raise ValueError(f"--target {target}: expected one of {', '.join(names)}")
         self.name = target or names[0]
         self.output = names.index(self.name)
+        self.training = TrainingMolecules(checkpoints, self.name, predictor.featuriser)
+        self.attention = attention or layer is not None or bool(channels or atoms)
+        self.layer, self.channels, self.atoms = layer, channels, atoms
+        if not self.attention:
+            return
+        if len(predictor.members) > 1 or predictor.head is not None:
+            raise ValueError(
+                "attention maps are of a single network without head; name a checkpoint "
+                "of graphormer-train --model finetune"
+            )
         encoder = predictor.model.encoder
         modules = encoder.attention_modules()
-        channelwise = encoder.attention_unit == "channel"
-        if layer is None and channelwise and (few or channels):
-            layer = 1
+        if not modules:
+            raise ValueError("the model has no attention maps")
         if layer is not None and not 1 <= layer <= len(modules):
             raise ValueError(
                 f"--layer {layer}: the model has {len(modules)} layers with attention"
             )
-        if atoms and not modules:
-            chosen = ",".join(map(str, atoms))
-            raise ValueError(f"--atoms {chosen}: the model has no attention maps")
         if channels and layer is None:
             raise ValueError("--channels needs --layer")
-        self.has_attention = bool(modules)
-        self.virtual = self.has_attention and predictor.model.virtual_node
-        self.layer = layer
-        self.channels = channels
-        self.atoms = atoms
-        self.choose_atom = channelwise and layer is not None and not atoms
+        self.virtual = predictor.model.virtual_node
         self.unit = encoder.attention_unit
 
     @property
     def introduction(self) -> str:
         """Text that explains the pictures of a page."""
-        signs = (
-            "Gradient x input: red atoms raise the prediction, blue atoms lower it. Atoms "
-            "are numbered in the order of the SMILES."
+        text = (
+            "Contribution: the prediction minus the prediction without a part of the "
+            "molecule, hydrogens in its place. Red raises the prediction, blue lowers it; "
+            "contributions do not add up to it. An environment is an atom with its "
+            "neighbours. Atoms are numbered in the order of the SMILES."
         )
         if names := self.predictor.extra_columns:
-            signs += f" {', '.join(names)} have their mean over the training molecules."
-        if self.predictor.schema.graph_features:
-            signs += (
-                " Numbers that the output layer reads beside the graph are left out."
-            )
-        if not self.has_attention:
-            return f"{signs} The model has no attention to draw."
+            text += f" {', '.join(names)} have their mean over the training molecules."
+        if not self.training.mols:
+            text += " The training molecules are not known."
+        if not self.attention:
+            return text
         first = f" {VIRTUAL} is the virtual node." if self.virtual else ""
         return (
-            f"{signs} Attention maps: row i has the weights with which i sums over all "
+            f"{text} Gradient x input leaves out numbers that the output layer reads beside "
+            "the graph. Attention maps: row i has the weights with which i sums over all "
             f"columns; of a layer, the mean over its {self.unit}s.{first}"
         )
-
-    def check_atoms(self, molecules: Molecules) -> None:
-        """Raise ValueError if a molecule lacks a chosen atom."""
-        (count,) = molecules.chunk.num_nodes.tolist()
-        if self.atoms and max(self.atoms) > count:
-            has = f"{count} atom{'s' * (count > 1)}"
-            (smiles,) = molecules.sources
-            raise ValueError(
-                f"--atoms {max(self.atoms)}: {smiles} has {has}, numbered from 1"
-            )
 
     def __call__(self, molecules: Molecules) -> Section:
         """Explain the prediction for a single molecule.
 
         Raises:
             NoPredictionError: it is not finite.
-            ValueError: the layer has no such channel.
+            ValueError: the layer has no such channel, or the molecule no such atom.
         """
         predictor, targets = self.predictor, self.predictor.targets
         (smiles,) = molecules.sources
         typical = np.full((1, len(predictor.extra_columns)), np.nan)
-        (row,) = predictor.predict(molecules, extra=typical)
+        prediction = predictor.estimate(molecules, extra=typical)
+        (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
-        output, unit = self.output, "logit"
+        output, unit = self.output, targets.unit.replace("dimensionless", "")
         if targets.kind == "multiclass":
             output = int(row.argmax())
-            label = targets.classes_of(0)[output:][:1] or [f"class {output}"]
-            text = f"{self.name}: {label[0]}, probability {row[output]:.3f}"
+            outcome = class_word(targets, 0, output)
+            text = f"{self.name}: {outcome}, probability {row[output]:.3f}"
         elif targets.kind == "binary":
+            outcome = class_word(targets, output, float(row[output] > 0.5))
             of = "".join(f" of {word}" for word in targets.classes_of(output)[1:])
             text = f"{self.name}: probability{of} {row[output]:.3f}"
         else:
-            unit = targets.unit.replace("dimensionless", "")
-            text = f"{self.name}: {row[output]:.4g} {unit}".rstrip()
-        (dependence,) = predictor.gradient_times_input(molecules, output)
+            outcome = float(row[output])
+            std = prediction.std
+            spread = "" if std is None else f" ± {std[0, output]:.2g}"
+            text = f"{self.name}: {outcome:.4g}{spread} {unit}".rstrip()
         mol = molecules.nodes(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
-        title = f"gradient x input, {unit}" if unit else "gradient x input"
-        panels: list[Panel] = [Molecule(title, mol, dependence, signed=True)]
-        groups: list[Group] = [("", panels)]
-        if self.has_attention:
-            (attention,) = predictor.attention(molecules)
-            panels.insert(0, received(mol, attention, self.virtual))
-            atoms = [atom - 1 for atom in self.atoms]
-            if self.choose_atom:
-                atoms = [int(np.abs(dependence).argmax())]
-            groups += self.maps(mol, attention, atoms)
+        parts = contributions(predictor, molecules, output)
+        is_number = targets.kind == "regression"
+        if not is_number:  # less than a percent is white, not the end of a scale
+            parts = [part._replace(value=round(part.value, 2)) for part in parts]
+        text += largest(parts)
+        of_parts = contribution_panels(mol, parts, unit if is_number else "probability")
+        groups: list[Group] = [("", of_parts)]
+        nearest, others = "nearest training molecules", self.training.other_outcome
+        for heading, among in (
+            (nearest, None),
+            (f"{nearest} with another outcome", others(outcome)),
+        ):
+            if near := self.training.nearest(mol, unit, among):
+                groups.append((heading, near))
+        if self.attention:
+            (gradient,) = predictor.gradient_times_input(molecules, output)
+            (maps,) = predictor.attention(molecules)
+            panels = [received(mol, maps, self.virtual)]
+            title = titled("gradient x input", unit if is_number else "logit")
+            panels.append(Molecule(title, mol, gradient, signed=True))
+            groups.append(("attention and gradient", panels))
+            groups += self.maps(mol, maps, smiles)
         return Section(smiles, text, groups)
 
-    def maps(
-        self, mol: Chem.Mol, attention: np.ndarray, atoms: Sequence[int]
-    ) -> list[Group]:
+    def maps(self, mol: Chem.Mol, attention: np.ndarray, smiles: str) -> list[Group]:
         """Panels of attention maps [layers, heads or channels, T, T] of a molecule; rows of
-        ``atoms``, counted from 0, of the most detailed maps are drawn on the molecule.
+        the chosen atoms of the most detailed maps are drawn on the molecule. Messages name
+        its SMILES.
         """
         virtual = self.virtual
         symbols = [atom.GetSymbol() for atom in mol.GetAtoms()]
@@ -173,7 +194,10 @@ class Explainer:
             maps_of = f"{self.unit}s of layer {self.layer}"
             panels = [Map(*item, symbols, virtual) for item in named.items()]
             groups.append((maps_of, panels))
-        for atom in atoms:
+        if (last := max(self.atoms, default=0)) > len(symbols):
+            has = counted(len(symbols), "atom")
+            raise ValueError(f"--atoms {last}: {smiles} has {has}, numbered from 1")
+        for atom in (number - 1 for number in self.atoms):
             heading = f"what atom {atom + 1} ({symbols[atom]}) attends to, {maps_of}"
             rows = [
                 Molecule(title, mol, matrix[virtual:, virtual:][atom], marked=atom)
@@ -181,6 +205,39 @@ class Explainer:
             ]
             groups.append((heading, rows))
         return groups
+
+
+def largest(parts: Sequence[Contribution]) -> str:
+    """Text of the fragments with the largest contributions; empty if there are none."""
+    known = (part for part in parts if abs(part.value) > 0)  # not 0, and not NaN
+    fragments = {part.atoms: part for part in known if part.kind in FRAGMENTS}
+    order = sorted(fragments.values(), key=lambda part: -abs(part.value))
+    listed = ", ".join(f"{part.smiles} {part.value:+.2g}" for part in order[:NAMED])
+    return f"; largest contributions: {listed}" if listed else ""
+
+
+def contribution_panels(
+    mol: Chem.Mol, parts: Sequence[Contribution], unit: str
+) -> list[Panel]:
+    """The molecule coloured by its atoms, by its fragments of each kind, with a note at each,
+    and by its environments; white where a contribution is not known."""
+    panels: list[Panel] = []
+    for kind in PARTS:
+        of_kind = [p for p in parts if p.kind == kind and p.value == p.value]
+        values, notes = np.zeros(mol.GetNumAtoms()), {}
+        for part in of_kind:
+            atoms = part.atoms[:1] if kind == ENVIRONMENTS else part.atoms
+            values[list(atoms)] = part.value
+            notes[atoms[len(atoms) // 2]] = f"{part.value:+.2g}"
+        if of_kind or not panels:
+            shown = notes if kind in FRAGMENTS else None
+            panels.append(Molecule(titled(kind, unit), mol, values, True, notes=shown))
+    return panels
+
+
+def titled(title: str, unit: str) -> str:
+    """A title with a unit, which may be empty."""
+    return f"{title}, {unit}" if unit else title
 
 
 def received(mol: Chem.Mol, attention: np.ndarray, virtual: bool) -> Molecule:

@@ -19,6 +19,8 @@ from graphormer_plugin.inference.checkpoint import (
 )
 
 MODELS_FILE = "models.json"
+# Of graphormer-train: the table in its folder, and the split beside the models of a run.
+MOLECULES_FILE, SMILES_COLUMN, SPLIT_FILE = "molecules.csv", "smiles", "split.json"
 
 
 @dataclass(frozen=True)

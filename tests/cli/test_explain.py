@@ -33,35 +33,43 @@ def alts(html):
     return re.findall(r'<img alt="([^"]*)"', html)
 
 
+PARTS = ["atoms", "BRICS fragments", "rings, linkers, side chains", "environments"]
+
+
 def test_page_of_every_model(model, tmp_path, capsys):
     out = tmp_path / "page.html"
     assert main([model, ASPIRIN, "CCO", str(out)]) == 0
-    predictor = hub.load(model)
-    values = predictor.predict([ASPIRIN, "CCO"])[:, 0]
+    values = hub.load(model).predict([ASPIRIN, "CCO"])[:, 0]
     lines = capsys.readouterr().out.splitlines()
+    parts = ["CC(=O)O", "O=CO", "c1ccccc1", "C=O", "CC=O", "O"]
     for smiles, value, line in zip([ASPIRIN, "CCO"], values, lines):
-        assert line == f"{smiles}\tgap: {value:.4g} eV"
+        text, _, largest = line.partition("; largest contributions: ")
+        assert text == f"{smiles}\tgap: {value:.4g} eV"
+        named = re.findall(r"(\S+) [+-][\d.e-]+", largest)
+        assert len(named) == (3 if smiles == ASPIRIN else 0) and {*named} < {*parts}
     assert lines[2:] == [str(out)]
-    virtual = predictor.model.virtual_node
+    titles = [f"{part}, eV" for part in PARTS]
+    # Ethanol is one fragment, without which nothing is left.
+    assert alts(out.read_text()) == [*titles, titles[0], titles[3]]
+    assert "The training molecules are not known" in out.read_text()
+
+
+def test_attention_of_every_model(model, tmp_path):
+    out = tmp_path / "page.html"
+    assert main([model, ASPIRIN, str(out), "--attention"]) == 0
+    virtual = hub.load(model).model.virtual_node
     source = "the virtual node" if virtual else "all atoms"
-    expected = [f"attention from {source}", "gradient x input", "bonds"]
-    expected[1] += ", eV"
-    expected += ["layer 1", "layer 2"]
-    if "cgt" in model:  # its maps, and what one atom attends to
-        expected += 2 * [f"channel {number}" for number in range(1, 5)]
-    assert alts(out.read_text()) == 2 * expected
+    expected = [f"attention from {source}", "gradient x input, eV", "bonds"]
+    assert alts(out.read_text())[4:] == [*expected, "layer 1", "layer 2"]
 
 
 def test_model_without_attention(checkpoint, tmp_path, capfd):
     path, out = checkpoint("gin"), tmp_path / "page.html"
-    assert main([path, "CCO", str(out)]) == 0
-    text = out.read_text()
-    assert alts(text) == ["gradient x input, eV"]
-    assert "The model has no attention to draw." in text
+    assert main([path, "CC(C)O", str(out)]) == 0
     capfd.readouterr()
     assert main([path, "CCO", str(out), "--atoms", "1"]) == 2
     err = capfd.readouterr().err
-    assert err == "error: --atoms 1: the model has no attention maps\n"
+    assert err == "error: the model has no attention maps\n"
 
 
 def drawn(arguments, monkeypatch):
@@ -107,21 +115,6 @@ def test_attention_of_an_atom_by_layer(checkpoint, tmp_path, monkeypatch):
     np.testing.assert_array_equal([panel.values for panel in panels], rows)
 
 
-def test_channels_show_the_atom_that_matters_most(checkpoint, tmp_path, monkeypatch):
-    path = checkpoint("cgt_zinc", *FOUR_CHANNELS)
-    *_, (_, panels) = drawn([path, ASPIRIN, str(tmp_path / "a.svg")], monkeypatch)
-    (gradient,) = hub.load(path).gradient_times_input([ASPIRIN])
-    assert {panel.marked for panel in panels} == {int(np.abs(gradient).argmax())}
-    # A page of many molecules is about layers, unless one asks.
-    page = tmp_path / "page.html"
-    monkeypatch.setattr(explain, "FEW", 2)
-    many = ["CCO"] * 3
-    assert main([path, *many, str(page)]) == 0
-    assert "channel 1" not in alts(page.read_text())
-    assert main([path, many[0], "--channels", "1", *many[1:], str(page)]) == 0
-    assert alts(page.read_text()).count("channel 1") == 2 * len(many)
-
-
 @pytest.mark.parametrize("smiles", ["C", "[Na+].[Cl-]", "C" * 70])
 def test_unusual_molecules(model, tmp_path, smiles):
     out = tmp_path / "out.png"
@@ -158,19 +151,29 @@ def test_files_of_molecules(checkpoint, tmp_path):
     assert main([checkpoint("grpe_tiny"), *given]) == 0
 
 
-def test_the_model_of_a_folder(checkpoint, tmp_path, capsys):
-    paths = []
-    for name in ("one.pt", "two.pt"):
-        paths.append(shutil.copy(checkpoint("grpe_tiny"), tmp_path / name))
+def test_the_models_of_a_folder(checkpoint, tmp_path, capsys):
+    """Contributions are of their mean; attention is of one network."""
+    for name, more in (("one.pt", []), ("two.pt", ["--seed", "2"])):
+        shutil.copy(checkpoint("grpe_tiny", *more), tmp_path / name)
     out = [tmp_path / "a.svg", tmp_path / "b.svg"]
     write_folder(tmp_path, ["one.pt"])
-    for model, path in zip((tmp_path, paths[0]), out):
+    for model, path in zip((tmp_path, tmp_path / "one.pt"), out):
         assert main([str(model), "CCO", str(path)]) == 0
     assert out[0].read_bytes() == out[1].read_bytes()
     write_folder(tmp_path, ["one.pt", "two.pt"])
-    assert main([str(tmp_path), "CCO", str(tmp_path / "c.svg")]) == 2
-    message = f"{tmp_path} has 2 models; name one of them, such as {paths[0]}"
-    assert message in capsys.readouterr().err
+    capsys.readouterr()
+    assert main([str(tmp_path), "Cc1ccccc1", str(out[1])]) == 0
+    predictor = hub.load(tmp_path)
+    toluene, benzene, methane = predictor.predict(["Cc1ccccc1", "c1ccccc1", "C"])[:, 0]
+    text = capsys.readouterr().out
+    assert f"C {toluene - benzene:+.2g}" in text
+    assert f"c1ccccc1 {toluene - methane:+.2g}" in text
+    assert main([str(tmp_path), "CCO", str(out[1]), "--attention"]) == 2
+    err = capsys.readouterr().err
+    assert (
+        "attention maps are of a single network without head" in err
+        and err.count("\n") == 1
+    )
 
 
 def test_a_bad_molecule_is_left_out(checkpoint, tmp_path, monkeypatch, capfd):

@@ -100,11 +100,11 @@ def test_head(folder, capsys):
     with pytest.raises(ValueError, match="has no gradient"):
         predictor.gradient_times_input(good)
     capsys.readouterr()
-    assert explain.main([path, "CCO", "out.svg"]) == 2
-    assert (
-        "explain a model of graphormer-train --model finetune"
-        in capsys.readouterr().err
-    )
+    assert explain.main([path, "CC(C)CO", "out.svg", "--target", "b"]) == 0
+    value, std = (part[0, 1] for part in predictor.estimate(["CC(C)CO"])[:2])
+    assert f"\tb: {value:.4g} ± {std:.2g} K\n" in capsys.readouterr().out
+    assert explain.main([path, "CCO", "out.svg", "--attention"]) == 2
+    assert "graphormer-train --model finetune" in capsys.readouterr().err
 
 
 def test_without_head(folder, capsys):
@@ -201,7 +201,7 @@ def test_folder(folder, checkpoint):
     assert [float(found["a"]), float(found["b"])] == pytest.approx(mean, rel=1e-4)
     found_std = [float(found["a_std"]), float(found["b_std"])]
     assert found_std == pytest.approx(std, rel=1e-4)
-    assert explain.main([".", "CCO", "out.svg"]) == 2
+    assert explain.main([".", "CCO", "out.svg"]) == 0
     ensemble = hub.load(".")
     np.testing.assert_allclose(ensemble.predict(["CCCCN"])[0], mean, rtol=1e-5)
     np.testing.assert_allclose(ensemble.estimate(["CCCCN"]).std[0], std, rtol=1e-5)

@@ -167,6 +167,29 @@ def test_the_folder_predicts(folder, tmp_path):
     assert [float(line["gap_std"]) for line in found] == pytest.approx(std, rel=1e-3)
 
 
+def test_the_folder_explains(folder, tmp_path):
+    """With the training molecules of its replicates, and of one alone."""
+    out, model = tmp_path / "page.html", folder / "model"
+    split = json.loads((model / "replicate1/split.json").read_text())
+    fitted = {row + 1 for part in ("train", "valid") for row in split[part]}
+    carbons = min(fitted)
+    smiles = f"{'C' * carbons}O"
+    assert explain.main([str(model), smiles, str(out)]) == 0
+    text = out.read_text()
+    headings = re.findall("<summary>(.*?)</summary>", text)
+    assert headings == [
+        "nearest training molecules",
+        "nearest training molecules with another outcome",
+    ]
+    titles = re.findall(r'alt="(alcohol \d+: [^"]*)"', text)
+    assert titles[0] == f"alcohol {carbons}: {carbons / 4}, similarity 1.00"
+    assert str(folder) not in text
+    path = model / chosen(model)[0]
+    assert explain.main([str(path), "CCCCCCO", str(out), "--attention"]) == 0
+    seen = re.findall(r'alt="alcohol (\d+):', out.read_text())
+    assert len(seen) > 4 and {*map(int, seen)} <= fitted
+
+
 def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
     """Also in a second run of the command, since these are the lines that it runs."""
     (tmp_path / "replicate2").mkdir()

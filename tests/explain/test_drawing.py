@@ -116,6 +116,20 @@ def test_attention_is_violet_and_a_marked_atom_has_a_red_ring():
     assert middles[0] < middles[1] - 20 < middles[2] - 40
 
 
+def test_a_molecule_without_values_has_its_own_colours_and_no_scale():
+    image = pixels(image_of(("", [Molecule("", MOL, None)])))
+    assert (image[TITLE + SIZE :] == 255).all()
+    assert red(image).any()  # the letter of oxygen
+
+
+def test_notes_stand_in_place_of_numbers():
+    svg = [
+        draw([("", [Molecule("", MOL, np.zeros(3), notes=notes)])], "svg").decode()
+        for notes in (None, {}, {1: "+0.5"})
+    ]
+    assert [text.count("class='note'") for text in svg] == [3, 0, 4]
+
+
 def test_scale_has_the_colours_between_its_two_numbers():
     def scale(largest, signed):
         values = np.array([largest, 0, 0])

@@ -1,0 +1,161 @@
+"""Contributions of atoms and fragments: the change of a prediction without them.
+
+The contribution of a fragment is the prediction for the molecule minus the prediction for
+the rest of it, as in the universal interpretation of Polishchuk et al. 2013
+(doi:10.1002/minf.201300029) and, with fragments of BRICS and of Murcko's decomposition, in
+Wu et al. 2023 (doi:10.1038/s41467-023-38192-3). That hydrogens close the open valences is
+our choice: the rest is a molecule like others, which every model can read.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from rdkit import Chem
+from rdkit.Chem import BRICS
+
+from graphormer_plugin.data.featurise import captured_rdkit_log
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.inference.predictor import Predictor
+
+Atoms = tuple[int, ...]
+
+
+class Contribution(NamedTuple):
+    """What a part of a molecule adds to its prediction.
+
+    Attributes:
+        kind: key of `PARTS`.
+        atoms: numbers of its atoms, from 0. For ``environments`` the centre is the first.
+        smiles: SMILES of the part.
+        value: in the unit of the target, or a difference of probabilities; NaN where
+            nothing is left of the molecule, or nothing that the model reads.
+    """
+
+    kind: str
+    atoms: Atoms
+    smiles: str
+    value: float
+
+
+def contributions(
+    predictor: Predictor, molecules: Molecules, output: int = 0
+) -> list[Contribution]:
+    """Contributions of all atoms and fragments of a molecule.
+
+    Args:
+        predictor: one or several models that predict molecules.
+        molecules: a single molecule, see `Predictor.read`.
+        output: column of `Predictor.predict`.
+    """
+    mol = molecules.nodes(0)
+    parts = [(kind, atoms) for kind, split in PARTS.items() for atoms in split(mol)]
+    rests = [without(mol, atoms) for _, atoms in parts]
+    # Equal rests are predicted once. A rest may be several fragments, which all count.
+    smiles = [molecules.texts[0], *sorted({*rests} - {""})]
+    name = predictor.featuriser.removesuffix("_largest_fragment")
+    schemas = [member.schema for member in predictor.members]
+    read, _ = read_rows(RowReader(name, schemas, mol.GetNumAtoms()), smiles)
+    extra = np.full((len(read), len(predictor.extra_columns)), np.nan)
+    values = np.full(len(smiles), np.nan)
+    values[read.chunk.row] = predictor.predict(read, extra=extra)[:, output]
+    known = {"": np.nan, **dict(zip(smiles, values.tolist(), strict=True))}
+    return [
+        Contribution(
+            kind,
+            atoms,
+            Chem.MolFragmentToSmiles(mol, atoms),
+            known[smiles[0]] - known[rest],
+        )
+        for (kind, atoms), rest in zip(parts, rests, strict=True)
+    ]
+
+
+def without(mol: Chem.Mol, atoms: Iterable[int]) -> str:
+    """SMILES of a molecule without some atoms, hydrogens in their place; charges stay.
+
+    Empty if nothing is left, or nothing that RDKit takes for a molecule.
+    """
+    mol, gone = Chem.Mol(mol), {*atoms}
+    Chem.Kekulize(mol, clearAromaticFlags=True)
+    cut = [
+        bond.GetIdx()
+        for bond in mol.GetBonds()
+        if (bond.GetBeginAtomIdx() in gone) != (bond.GetEndAtomIdx() in gone)
+    ]
+    # The dummy atoms of a cut keep the chirality of their neighbours.
+    labels = [(0, 0)] * len(cut)
+    rest = Chem.RWMol(
+        Chem.FragmentOnBonds(mol, cut, dummyLabels=labels) if cut else mol
+    )
+    for dummy in range(mol.GetNumAtoms(), rest.GetNumAtoms()):
+        (bond,) = rest.GetAtomWithIdx(dummy).GetBonds()
+        other = bond.GetOtherAtomIdx(dummy)
+        if other in gone:
+            gone.add(dummy)
+            continue
+        rest.GetAtomWithIdx(dummy).SetAtomicNum(1)
+        order = int(bond.GetBondTypeAsDouble())
+        bond.SetBondType(Chem.BondType.SINGLE)
+        for _ in range(order - 1):
+            rest.AddBond(other, rest.AddAtom(Chem.Atom(1)), Chem.BondType.SINGLE)
+    for atom in sorted(gone, reverse=True):
+        rest.RemoveAtom(atom)
+    parameters = Chem.RemoveHsParameters()
+    parameters.removeDefiningBondStereo = True  # a double bond to CH2 has none
+    with captured_rdkit_log():
+        try:
+            return Chem.MolToSmiles(Chem.RemoveHs(rest, parameters))
+        except ValueError:
+            return ""
+
+
+def brics_fragments(mol: Chem.Mol) -> list[Atoms]:
+    """Fragments between the bonds that BRICS would break."""
+    bonds = [
+        mol.GetBondBetweenAtoms(*ends).GetIdx() for ends, _ in BRICS.FindBRICSBonds(mol)
+    ]
+    return _pieces(mol, bonds)
+
+
+def murcko_parts(mol: Chem.Mol) -> list[Atoms]:
+    """Ring systems, linkers and side chains: the Bemis-Murcko scaffold in its parts."""
+    mol = Chem.Mol(mol)
+    for atom in mol.GetAtoms():
+        atom.SetIntProp("place", atom.GetIdx())
+    scaffold = {a.GetIntProp("place") for a in Chem.MurckoDecompose(mol).GetAtoms()}
+    bonds = []
+    for bond in mol.GetBonds():
+        ends = bond.GetBeginAtom(), bond.GetEndAtom()
+        leaves_scaffold = len({end.GetIdx() in scaffold for end in ends}) == 2
+        leaves_ring = any(end.IsInRing() for end in ends) and not bond.IsInRing()
+        if leaves_scaffold or leaves_ring:
+            bonds.append(bond.GetIdx())
+    return _pieces(mol, bonds)
+
+
+def environments(mol: Chem.Mol) -> list[Atoms]:
+    """Each atom with its neighbours: the environments of radius 1 that Morgan
+    fingerprints count."""
+    return [
+        (atom.GetIdx(), *(neighbour.GetIdx() for neighbour in atom.GetNeighbors()))
+        for atom in mol.GetAtoms()
+    ]
+
+
+def _pieces(mol: Chem.Mol, bonds: list[int]) -> list[Atoms]:
+    """Atoms of the pieces that a molecule falls into without some bonds."""
+    if bonds:
+        mol = Chem.FragmentOnBonds(mol, bonds, addDummies=False)
+    return list(Chem.GetMolFrags(mol))
+
+
+ATOMS, BRICS_FRAGMENTS = "atoms", "BRICS fragments"
+MURCKO_PARTS, ENVIRONMENTS = "rings, linkers, side chains", "environments"
+FRAGMENTS = (BRICS_FRAGMENTS, MURCKO_PARTS)
+PARTS: dict[str, Callable[[Chem.Mol], list[Atoms]]] = {
+    ATOMS: lambda mol: [(atom,) for atom in range(mol.GetNumAtoms())],
+    BRICS_FRAGMENTS: brics_fragments,
+    MURCKO_PARTS: murcko_parts,
+    ENVIRONMENTS: environments,
+}

@@ -1,0 +1,94 @@
+"""Training molecules that resemble a molecule, with their labels."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from rdkit import Chem
+from rdkit.Chem.rdFingerprintGenerator import GetMorganGenerator
+from rdkit.DataStructs import BulkTanimotoSimilarity
+
+from graphormer_plugin.data.descriptors import MORGAN_BITS, MORGAN_RADIUS
+from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.smiles import mol_of_any_smiles
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.explain.drawing import Molecule
+from graphormer_plugin.inference.model_folder import (
+    MOLECULES_FILE,
+    SMILES_COLUMN,
+    SPLIT_FILE,
+)
+from graphormer_plugin.inference.molecules import smiles_of
+
+SHOWN = 4  # of each kind, our choice
+
+
+class TrainingMolecules:
+    """Labelled molecules that models of ``graphormer-train`` were fitted to.
+
+    They are read from the experiment's folder: the table of its molecules, and the rows of
+    train and valid in the splits of the models.
+
+    Args:
+        checkpoints: models, as they lie in the folder.
+        target: column of the labels; a molecule without label is left out.
+        featuriser: of the models, see `smiles_of`.
+    """
+
+    def __init__(
+        self, checkpoints: Sequence[Path], target: str, featuriser: str
+    ) -> None:
+        rows: dict[Path, set[int]] = {}  # by table
+        for run in {path.absolute().parent.parent for path in checkpoints}:
+            if (run / SPLIT_FILE).exists():
+                parts = json.loads(read_text(run / SPLIT_FILE))
+                fitted = (parts[name] for name in parts if name != "test")
+                rows.setdefault(run.parent / MOLECULES_FILE, set()).update(*fitted)
+        found: list[list[str]] = []
+        for path, of_table in sorted(rows.items()):
+            table = open_table(path)
+            columns = [SMILES_COLUMN, table.require(target)]
+            columns += table.find_name(SMILES_COLUMN)
+            cells = table.rows(columns)
+            found += [c for row, _, c in cells if row in of_table and c[1]]
+        texts = smiles_of([cells[0] for cells in found], featuriser)
+        self.mols = [mol_of_any_smiles(text) for text in texts]
+        self.labels = np.array([cells[1] for cells in found])
+        self.names = ["".join(cells[2:]) for cells in found]
+        self.generator = GetMorganGenerator(radius=MORGAN_RADIUS, fpSize=MORGAN_BITS)
+        self.counts = [self.generator.GetCountFingerprint(mol) for mol in self.mols]
+
+    def nearest(
+        self, mol: Chem.Mol, unit: str, among: np.ndarray | None = None
+    ) -> list[Molecule]:
+        """Panels of the most similar molecules, at most `SHOWN`.
+
+        Their titles have the name, the label in its unit, and the Tanimoto similarity of
+        Morgan counts, which is 1 for equal counts.
+
+        Args:
+            mol: RDKit's molecule.
+            unit: of the labels; may be empty.
+            among: which training molecules count [n]; None for all.
+        """
+        counts = self.generator.GetCountFingerprint(mol)
+        similar = np.array(BulkTanimotoSimilarity(counts, self.counts))
+        order = np.argsort(-similar, kind="stable")
+        order = order if among is None else order[among[order]]
+        panels = []
+        for at in order[:SHOWN]:
+            name = f"{self.names[at][:20]}: " if self.names[at] else ""
+            label = f"{self.labels[at]} {unit}".rstrip()
+            title = f"{name}{label}, similarity {similar[at]:.2f}"
+            panels.append(Molecule(title, self.mols[at], None, notes={}))
+        return panels
+
+    def other_outcome(self, predicted: str | float) -> np.ndarray:
+        """Whether the label of each molecule [n] is another class, or a number farther from
+        the predicted one than the standard deviation of all labels (our choice)."""
+        if isinstance(predicted, str):
+            return self.labels != predicted
+        numbers = self.labels.astype(float)
+        spread = numbers.std() if len(numbers) else 0.0
+        return np.abs(numbers - predicted) > spread

@@ -1,0 +1,61 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from graphormer_plugin import hub
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.explain.explanation import Explainer
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.inference.checkpoint import checkpoint_path
+
+START = "grpe_small_descriptors"
+TRAIN = [f"{group}{'C' * k}O" for group in ("", "Cl", "F", "Cl") for k in range(2, 10)]
+LABELS = np.array(["Cl" in smiles for smiles in TRAIN], float)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    """A head on two classes, chlorides and others, as graphormer-train leaves it."""
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "replicate1/head1").mkdir(parents=True)
+    path = shutil.copy(checkpoint_path(START), folder / "replicate1/head1/best.pt")
+    schema = TargetSchema(["y"], "", "binary").with_classes([["no", "yes"]])
+    fit_head(path, TRAIN, LABELS, schema=schema).save(
+        folder / "replicate1/head1/head.npz"
+    )
+    words = [f"{smiles},{'yes' if y else 'no'}" for smiles, y in zip(TRAIN, LABELS)]
+    (folder / "molecules.csv").write_text("\n".join(["smiles,y", *words]) + "\n")
+    rows = {"train": list(range(len(TRAIN))), "valid": [], "test": []}
+    (folder / "replicate1/split.json").write_text(json.dumps(rows))
+    return folder / "replicate1/head1/best.pt"
+
+
+@pytest.mark.parametrize(
+    "smiles, predicted, other",
+    [("ClCCCCc1ccccc1", "yes", "no"), ("CCCCOC", "no", "yes")],
+)
+def test_classes(checkpoint, smiles, predicted, other):
+    predictor = hub.load(checkpoint)
+    explain = Explainer(predictor, None, [checkpoint])
+    section = explain(predictor.read([smiles]))
+    (_, parts), (_, near), (heading, others) = section.groups
+    assert section.text.startswith("y: probability of yes ")
+    assert heading == "nearest training molecules with another outcome"
+    assert len(near) == 4 and {f"{other}, " in panel.title for panel in others} == {
+        True
+    }
+    atoms = parts[0]
+    assert atoms.title == "atoms, probability"
+    np.testing.assert_array_equal(atoms.values, atoms.values.round(2))
+    if predicted == "yes":
+        assert atoms.values.argmax() == 0 and atoms.values[0] > 0.5
+    else:  # nothing that matters is drawn, or named
+        assert np.abs(atoms.values).max() < 0.2
+        assert " +0," not in section.text and not section.text.endswith(" +0")
+
+
+def test_unknown_target(checkpoint):
+    with pytest.raises(ValueError, match="--target x: expected one of y"):
+        Explainer(hub.load(checkpoint), "x", [checkpoint])
