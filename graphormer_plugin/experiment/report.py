@@ -105,7 +105,8 @@ def split_text(settings: Settings, splits: Sequence[Split]) -> str:
     sizes = ", ".join(f"{len(splits[0][name]):,} {name}" for name in SPLITS)
     many = ""
     if settings.folds:
-        many = f" in {settings.folds} folds, the first"
+        times = f"{settings.replicates} times " if settings.replicates > 1 else ""
+        many = f" in {times}{settings.folds} folds, the first"
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
     return f"{settings.split}{many}: {sizes}"

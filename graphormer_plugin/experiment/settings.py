@@ -115,8 +115,8 @@ class Settings(TableOptions, Places):
     folds: int = option(0, "cross-validation, K >= 3", metavar="K", group="split")
     replicates: int = option(
         1,
-        "repeat with K splits and seeds, or if a column has the split with K seeds "
-        "(default: 1)",
+        "repeat with K splits and seeds, of --folds too, or if a column has the split "
+        "with K seeds (default: 1)",
         metavar="K",
         least=1,
         group="split",
@@ -178,16 +178,15 @@ class Settings(TableOptions, Places):
         super().__post_init__()
         for path in (self.table, self.folder):
             path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
-        with_folds = "--folds and {} cannot be combined"
         mistakes = {
             f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
             f"--folds {self.folds}: expected 3 or more": 0 < self.folds < 3,
             f"{', '.join(self.training_flags)}: of a training, --model head has none": (
                 self.training_flags and self.model == HEAD
             ),
-            with_folds.format("--replicates"): self.folds and self.replicates > 1,
-            with_folds.format("--ratios")
-            + ": valid and test are a fold each": (self.folds and self.ratios),
+            "--folds and --ratios cannot be combined: valid and test are a fold each": (
+                self.folds and self.ratios
+            ),
             f"--lr {self.lr}: expected a number above 0": (
                 self.lr is not None and not self.lr > 0
             ),
@@ -219,7 +218,7 @@ class Settings(TableOptions, Places):
     @property
     def runs(self) -> int:
         """Number of splits; each has its models."""
-        return self.folds or self.replicates
+        return (self.folds or 1) * self.replicates
 
     def run_name(self, number: int) -> str:
         """Name of the run with a number from 1."""

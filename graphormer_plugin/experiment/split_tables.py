@@ -40,7 +40,11 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         splits = [table.given_split for _ in seeds]
     elif settings.folds:
         try:
-            splits = list(folds(rows, settings.folds, settings.seed, scaffolds))
+            splits = [
+                split
+                for seed in seeds[: settings.replicates]
+                for split in folds(rows, settings.folds, seed, scaffolds)
+            ]
         except DatasetError as error:
             raise DatasetError(
                 f"{settings.table}: {error}; give fewer --folds or --split random"

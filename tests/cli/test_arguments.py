@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.cli import (
     command,
+    compare,
     convert,
     explain,
     predict,
@@ -19,7 +20,7 @@ from graphormer_plugin.cli import (
     train,
 )
 
-COMMANDS = [convert, explain, predict, preprocess, train]
+COMMANDS = [compare, convert, explain, predict, preprocess, train]
 WRONG = [[], ["a", "b", "c", "--dataset-name=x", "--typo"]]
 
 

@@ -24,7 +24,6 @@ from graphormer_plugin.experiment.settings import (
         ({"seed": -1}, "--seed -1: expected 0 or more"),
         ({"folds": 2}, "--folds 2: expected 3 or more"),
         ({"seed": 2**31}, "--seed 2147483648: expected 2147483647 or less"),
-        ({"folds": 3, "replicates": 2}, "cannot be combined"),
         (
             {"folds": 3, "ratios": (0.5, 0.25, 0.25)},
             "--folds and --ratios cannot be com",

@@ -175,6 +175,14 @@ def test_splits_by_seed_and_fold(read):
     _, _, found = read(columns, split="random", folds=5)
     tested = np.concatenate([split["test"] for split in found])
     assert sorted(tested) == list(range(30))
+    _, _, five_times = read(columns, split="random", folds=5, replicates=5)
+    assert len(five_times) == 25
+    for number, split in enumerate(found):
+        assert np.array_equal(split["test"], five_times[number]["test"])
+    for start in range(0, 25, 5):
+        tested = [split["test"] for split in five_times[start : start + 5]]
+        assert sorted(np.concatenate(tested)) == list(range(30))
+    assert len({tuple(split["test"]) for split in five_times}) == 25
     # Alcohols share one scaffold: none.
     with pytest.raises(DatasetError, match="split train .* so give --split random"):
         read(columns)

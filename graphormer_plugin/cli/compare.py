@@ -1,0 +1,49 @@
+"""``graphormer-compare``: are models of ``graphormer-train`` different?"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphormer_plugin.cli import CommandParser, check_name, command, say, warn
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.experiment.comparison import differences, draw, fold_metrics
+from graphormer_plugin.experiment.scores import text_table
+
+
+def build_parser() -> CommandParser:
+    """Arguments of the command."""
+    parser = CommandParser(
+        prog="graphormer-compare",
+        description="Compare finished folders of graphormer-train on their test folds, by "
+        "Tukey's test for paired values; a single folder with its random forest.",
+    )
+    add = parser.add_argument
+    add("folders", metavar="FOLDER", nargs="+", type=Path, help="of the same splits")
+    add("output", metavar="OUT.png", type=Path, help="picture to write")
+    add("--metric", default="", help="metric of results.csv (default: the main metric)")
+    return parser
+
+
+@command
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = build_parser().parse_args(argv)
+    check_name(arguments.output, (".png",))
+    metric, values = fold_metrics(arguments.folders, arguments.metric)
+    found = differences(values)
+    with atomic_write(arguments.output) as file:
+        draw(metric, values, found, file)
+    rows = {name: {metric: values[name].tolist()} for name in values}
+    say(text_table(rows, [metric]) + "\n")
+    for (a, b), mean, half, p in found:
+        interval = f"95 % interval {mean - half:+.3g} to {mean + half:+.3g}"
+        say(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")
+    if len(values) < 25:  # five times five
+        advice = "25 say more: --folds 5 --replicates 5 of graphormer-train"
+        warn(f"{len(values)} test folds, {advice}")
+    say(str(arguments.output))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,133 @@
+"""Finished experiments on the same splits, compared by Tukey's test for paired values.
+
+Protocol for small molecules of doi:10.1021/acs.jcim.5c01609: five times five folds, the
+metric of each test fold, and simultaneous intervals of all differences from the analysis of
+variance with repeated measures (method and fold).
+"""
+
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from scipy.stats import studentized_range
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
+from graphormer_plugin.experiment.run import is_finished
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
+from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+
+CONFIDENCE = 0.95
+
+
+class Difference(NamedTuple):
+    """Mean difference of two methods.
+
+    Attributes:
+        names: of the first and of the second, which is subtracted.
+        mean: over the folds.
+        half: half of the width of its interval of `CONFIDENCE`, which holds for all
+            differences together.
+        p: Tukey's p-value.
+    """
+
+    names: tuple[str, str]
+    mean: float
+    half: float
+    p: float
+
+
+def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.DataFrame]:
+    """A metric of every test fold, of the chosen models of each folder.
+
+    Args:
+        folders: finished experiments on the same table and splits; a single one is compared
+            with its random forest.
+        metric: column of the results; empty for the main metric of the targets.
+
+    Returns:
+        Name of the metric, and its values with a row per fold and a column per method.
+
+    Raises:
+        DatasetError: a folder is not finished, the molecules, labels or splits differ, the
+            results lack the metric, or fewer than two folds have it.
+    """
+    columns: dict[str, pd.Series] = {}
+    expected: list[str] = []
+    for folder in folders:
+        if not is_finished(folder):
+            raise DatasetError(f"{folder} is not a finished folder of graphormer-train")
+        table = pd.read_csv(folder / RESULTS_FILE, keep_default_na=False)
+        table = table[(table.split == "test") & (table.target == "")]
+        files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
+        main = (m.name for m in MAIN.values() if m.name in {*table.metric})
+        metric = metric or next(main)
+        table = table[table.metric == metric].set_index("replicate")
+        columns[str(folder)] = table[table.chosen == "yes"]["value"]
+        digests = [file_sha256(folder / file) for file in files]
+        if digests != (expected := expected or digests):
+            raise DatasetError(
+                f"{folder} has other molecules, labels or splits than {folders[0]}; train "
+                "both on one table with the same targets and options of the split"
+            )
+    if len(columns) == 1:
+        columns[FOREST] = table[table.model == FOREST]["value"]
+    values = pd.DataFrame(columns).apply(pd.to_numeric, errors="coerce").dropna()
+    if len(values) < 2:
+        raise DatasetError(f"{metric} has a value in fewer than two test folds")
+    return metric, values
+
+
+def differences(values: pd.DataFrame) -> list[Difference]:
+    """Differences of all pairs of methods, with Tukey's intervals and p-values.
+
+    The error is the residual mean square of method and fold, with (methods - 1) x
+    (folds - 1) degrees of freedom. For two methods this is the paired t-test.
+
+    Args:
+        values: see `fold_metrics`.
+    """
+    folds, methods = values.shape
+    means = values.mean()
+    residuals = values.sub(values.mean(axis=1), axis=0) - (means - means.mean())
+    degrees = (methods - 1) * (folds - 1)
+    error = np.sqrt((residuals**2).to_numpy().sum() / degrees / folds)
+    half = error * studentized_range.ppf(CONFIDENCE, methods, degrees)
+    found = []
+    for a, b in itertools.combinations(values.columns, 2):
+        mean = means[a] - means[b]
+        p = float(studentized_range.sf(abs(mean) / error, methods, degrees))
+        found.append(Difference((a, b), mean, half, p))
+    return found
+
+
+@rc_context(FIGURE_STYLE)
+def draw(
+    metric: str, values: pd.DataFrame, found: Sequence[Difference], file: IO[bytes]
+) -> None:
+    """PNG of a line per fold through its values with their means, and of the differences
+    with their intervals."""
+    figure = Figure((10, 1.5 + 0.5 * len(found)), layout="constrained")
+    of_folds, of_pairs = figure.subplots(1, 2)
+    places = range(values.shape[1])
+    of_folds.plot(values.T, places, ".-", color="0.7", linewidth=0.6, markersize=4)
+    of_folds.plot(values.mean(), places, "D", color="C0")
+    of_folds.set(xlabel=f"{metric} of {len(values)} test folds")
+    of_folds.set(yticks=places, yticklabels=[*values])
+    names, means, halves, _ = zip(*found, strict=True)
+    places = range(len(found))
+    of_pairs.errorbar(means, places, xerr=halves, fmt="D", color="C0", capsize=3)
+    of_pairs.axvline(0, color="0.5", linewidth=0.8)
+    of_pairs.set(xlabel=f"difference of {metric}, {CONFIDENCE:.0%} interval")
+    of_pairs.set(yticks=places, yticklabels=[f"{a}\n- {b}" for a, b in names])
+    for axis in (of_folds, of_pairs):
+        axis.margins(y=0.2)
+        axis.invert_yaxis()
+    figure.savefig(file, dpi=120, format="png")
