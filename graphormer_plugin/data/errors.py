@@ -53,6 +53,28 @@ def line_of(error: BaseException, arguments: Sequence[str]) -> str:
     return f"not enough memory to read or compute {files}: {text}"
 
 
+@contextlib.contextmanager
+def named_damage(
+    text: str,
+    kind: type[ValueError] = ValueError,
+    keep: tuple[type[Exception], ...] = (OSError, MemoryError, DatasetError),
+) -> Iterator[None]:
+    """One line for whatever a missing or wrong part of a file causes.
+
+    Args:
+        text: Start of the line, with the name of the file; type and reason follow.
+        kind: Type of the error with that line.
+        keep: Errors that stay as they are: they name the file themselves.
+    """
+    try:
+        yield
+    except keep:
+        raise
+    except Exception as error:
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        raise kind(f"{text}: {reason}") from error
+
+
 def place_of(error: BaseException, inside: str) -> str:
     """``at FILE:LINE: Type: message``, the innermost line of the user's own code."""
     if isinstance(error, SyntaxError):

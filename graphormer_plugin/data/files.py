@@ -15,16 +15,20 @@ import stat
 import urllib.request
 import zipfile
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.errors import DatasetError, named_damage
+
 logger = logging.getLogger(__name__)
 
 # What a file system without locks answers, such as Lustre without `-o flock`.
 NO_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL)
+UNPACKED_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
+UNPACKED_FREE = 1 << 26  # bytes that any compressed file may have
 NETWORK_TIMEOUT_S = 20.0  # without data, when connecting or between two blocks
 
 
@@ -44,27 +48,28 @@ def open_to_write(
     Raises:
         OSError: It is a link, or cannot be opened; the message names it.
     """
+    refuse_link(path)  # in words; later the kernel refuses it
+    return open(
+        path,
+        mode,
+        opener=lambda name, how: os.open(
+            name, how | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666  # never waits for a pipe
+        ),
+        **options,
+    )
 
-    def _open(name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
 
-    try:
-        return open(path, mode, opener=_open, **options)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            error.strerror = "it is a symbolic link; remove it"
-        raise
+def refuse_link(path: str | os.PathLike[str]) -> None:
+    """Raises OSError for a symbolic link, through which files elsewhere would be written
+    and removed."""
+    if os.path.islink(path):
+        link = "it is a symbolic link; remove it"
+        raise OSError(errno.ELOOP, link, os.fspath(path))
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder if it is missing.
-
-    Raises:
-        OSError: It is a symbolic link, through which files elsewhere would be written and
-            removed, or it cannot be made.
-    """
-    if path.is_symlink():
-        raise OSError(errno.ELOOP, "it is a symbolic link; remove it", str(path))
+    """Makes a folder if it is missing; see `refuse_link`."""
+    refuse_link(path)
     path.mkdir(parents=True, exist_ok=True)
 
 
@@ -291,19 +296,16 @@ def read_arrays(
         OSError: See `open_to_read`.
         ValueError: It is damaged; names the file.
     """
-    try:
-        with open_archive(path) as archive:
-            arrays = {}
-            every = [entry.removesuffix(".npy") for entry in archive.namelist()]
-            for name in every if names is None else names:
-                entry = io.BytesIO(archive.read(f"{name}.npy"))
-                arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
-            return arrays
-    except OSError:
-        raise
-    except Exception as error:  # whatever a missing or wrong part causes
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ValueError(f"{path} is not a {kind}, or damaged: {reason}") from None
+    with (
+        named_damage(f"{path} is not a {kind}, or damaged"),
+        open_archive(path) as archive,
+    ):
+        arrays = {}
+        every = [entry.removesuffix(".npy") for entry in archive.namelist()]
+        for name in every if names is None else names:
+            entry = io.BytesIO(archive.read(f"{name}.npy"))
+            arrays[name] = np.lib.format.read_array(entry, allow_pickle=False)
+        return arrays
 
 
 def file_sha256(path: str | os.PathLike[str]) -> str:
@@ -312,21 +314,56 @@ def file_sha256(path: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_unpacked(
+    path: str | os.PathLike[str], size: int, compressed: bool = True
+) -> None:
+    """Compares what a file unpacks to, which may fill the memory or the disk, with its size.
+
+    Args:
+        path: Of the file.
+        size: Bytes that it unpacks to.
+        compressed: If not, it has all of these bytes.
+
+    Raises:
+        DatasetError: It unpacks to more than honest files do.
+    """
+    limit = os.path.getsize(path)
+    if compressed:
+        limit = max(UNPACKED_FREE, UNPACKED_RATIO * limit)
+    if size > limit:
+        raise DatasetError(
+            f"{path} unpacks to more than {limit:,} bytes; if that is right, unpack it "
+            "(gunzip), or write it without compression"
+        )
+
+
+def leads_out(name: str) -> bool:
+    """Whether a name in a file leads out of the folder to which it is relative."""
+    path = PurePosixPath(name)
+    return path.is_absolute() or ".." in path.parts
+
+
 @contextlib.contextmanager
-def open_archive(path: str | os.PathLike[str]) -> Iterator[zipfile.ZipFile]:
-    """Opens a zip archive that this package or torch wrote, without compression.
+def open_archive(
+    path: str | os.PathLike[str], compressed: bool = False
+) -> Iterator[zipfile.ZipFile]:
+    """Opens a zip archive.
+
+    Args:
+        path: Of the archive.
+        compressed: This package and torch write without compression.
 
     Raises:
         OSError: It cannot be read.
-        zipfile.BadZipFile: It is damaged, or its entries together are larger than the
-            file: they are compressed, or share their bytes, and may fill the memory.
+        ValueError, zipfile.BadZipFile: It is damaged; its entries together are too large,
+            see `check_unpacked`: they are compressed, or share their bytes; or the name
+            of an entry leads out of the folder.
     """
     with open_to_read(path) as file, zipfile.ZipFile(file) as archive:
-        size = sum(entry.file_size for entry in archive.infolist())
-        if size > os.fstat(file.fileno()).st_size:
-            raise zipfile.BadZipFile(
-                f"it unpacks to {size:,} bytes, more than its size"
-            )
+        entries = archive.infolist()
+        check_unpacked(path, sum(entry.file_size for entry in entries), compressed)
+        if outside := [e.filename for e in entries if leads_out(e.filename)]:
+            raise zipfile.BadZipFile(f"{outside[0]!r} leads out of the folder")
         yield archive
 
 

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import atomic_write, read_arrays
 
 META = "meta"
@@ -53,16 +54,11 @@ def reading(
         ValueError: it is damaged, of another kind, or of another checkpoint.
     """
     arrays = read_arrays(path, kind=kind)
-    try:
+    with named_damage(f"{path} is not a {kind}, or damaged"):
         meta = json.loads(str(arrays.pop(META)))
         if meta["version"] != version:
             raise ValueError(f"version {meta['version']}, expected {version}")
         yield meta, arrays
-    except OSError:
-        raise
-    except Exception as error:  # whatever a missing or wrong part causes
-        reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-        raise ValueError(f"{path} is not a {kind}, or damaged: {reason}") from None
     if owner not in (None, meta["checkpoint"]):
         raise ValueError(
             f"{path} belongs to another checkpoint than the checkpoint that it is used "

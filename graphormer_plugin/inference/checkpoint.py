@@ -5,20 +5,20 @@ plain containers. It always stays on, even if ``TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD
 set. A file that is not a checkpoint of this package is refused in one line.
 """
 
-import contextlib
 import errno
 import os
 import re
 import warnings
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphormer_plugin.data.errors import is_out_of_memory
+from graphormer_plugin.data.errors import is_out_of_memory, named_damage
 from graphormer_plugin.data.files import atomic_write, open_archive
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 
@@ -157,18 +157,12 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Checkpoint:
     return checkpoint
 
 
-@contextlib.contextmanager
-def invalid_checkpoint_errors(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn any exception that a missing or wrong part of a file causes into a ValueError
-    with a line."""
-    try:
-        yield
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise ValueError(
-            f"{path} is damaged, or of another version: {type(error).__name__}: "
-            f"{reason}"
-        ) from error
+def invalid_checkpoint_errors(
+    path: str | os.PathLike[str],
+) -> AbstractContextManager[None]:
+    """ValueError with a line for a file that has a missing or wrong part, see
+    `named_damage`."""
+    return named_damage(f"{path} is damaged, or of another version")
 
 
 def write_file(

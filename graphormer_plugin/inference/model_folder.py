@@ -5,12 +5,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.files import atomic_write, read_text
+from graphormer_plugin.data.files import atomic_write, leads_out, read_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.prediction import SpreadScale
 from graphormer_plugin.inference.checkpoint import (
@@ -68,8 +68,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
     with invalid_checkpoint_errors(path):
         content = json.loads(read_text(path))
         names, weights = content["models"], content.get("weights")
-        inside = [PurePosixPath(name) for name in names]
-        if not names or any(p.is_absolute() or ".." in p.parts for p in inside):
+        if not names or any(map(leads_out, names)):
             raise ValueError(f"models {names}, expected names inside of the folder")
         scales, floors = (
             {str(name): float(value) for name, value in content.get(key, {}).items()}

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import (
     atomic_write,
     claim_folder,
@@ -137,7 +138,7 @@ def test_only_regular_files_are_read(tmp_path):
     os.mkfifo(path)
     with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
         read_text(path)
-    with pytest.raises(ValueError, match=f"{path} is damaged.* not a regular file"):
+    with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
         read_folder(tmp_path)
     with pytest.raises(OSError, match=f"not a regular file: '{path}'"):
         read_arrays(path)
@@ -220,9 +221,7 @@ def test_an_archive_that_unpacks_to_gigabytes(tmp_path, kind):
             archive.filelist *= 2000  # 1.6 GB of entries with the same bytes
             archive._didModify = True
     assert path.stat().st_size < 1e6
-    with pytest.raises(zipfile.BadZipFile, match="unpacks to .* more than its size"):
-        with open_archive(path):
-            pass
-    with pytest.raises(ValueError, match=f"{path} is not a head, .* it unpacks to"):
-        with reading(path, "head", 1, None):
-            pass
+    for opened in (open_archive(path), reading(path, "head", 1, None)):
+        with pytest.raises(DatasetError, match=f"^{path} unpacks to more than"):
+            with opened:
+                pass

@@ -5,14 +5,11 @@ are not used if incomplete. Pickles and files of torch are read with a list of a
 classes: nothing in a file is executed.
 """
 
-import contextlib
 import hashlib
 import logging
 import os
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,8 +17,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import download_file, file_lock
+from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.files import download_file, file_lock, open_archive
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 
 logger = logging.getLogger(__name__)
@@ -119,20 +116,14 @@ class BenchmarkFiles:
                 f"{self.graphs:,}",
             )
 
-    @contextlib.contextmanager
-    def reading(self, folder: Path) -> Iterator[None]:
+    def reading(self, folder: Path) -> AbstractContextManager[None]:
         """Raises DatasetError, which names the folder, instead of every error that a
         damaged file can cause."""
-        try:
-            yield
-        except (DatasetError, MemoryError):
-            raise
-        except Exception as error:
-            what = " ".join(str(error).split())[:200]
-            raise DatasetError(
-                f"{self.name}: the files in {folder} cannot be read: they are damaged, "
-                f"incomplete or of another version ({type(error).__name__}: {what})"
-            ) from error
+        text = (
+            f"{self.name}: the files in {folder} cannot be read: they are damaged, "
+            "incomplete or of another version"
+        )
+        return named_damage(text, DatasetError, (DatasetError, MemoryError))
 
     def _fetch(self, root: Path) -> None:
         folder, placed = root / self.folder, root / self.archive
@@ -144,13 +135,10 @@ class BenchmarkFiles:
                 archive = self._download(self.url, scratch / "archive", root)
                 source, remedy = self.url, f"put {self.archive} into {root} by hand"
             files = scratch / "files" / self.inside
-            try:
+            wrong = "the archive is damaged, incomplete or of another version"
+            text, keep = f"{source}: {wrong}; {remedy}", (OSError, MemoryError)
+            with named_damage(text, DatasetError, keep):
                 self._unpack(archive, scratch / "files")
-            except (zipfile.BadZipFile, zlib.error, EOFError, ValueError) as error:
-                raise DatasetError(
-                    f"{source}: the archive is damaged, incomplete or of another version "
-                    f"({error}); {remedy}"
-                ) from None
             for file, url in self.apart:
                 self._download(url, files / file, root)
             if lacking := [file for file in self.files if not (files / file).is_file()]:
@@ -180,13 +168,13 @@ class BenchmarkFiles:
         return to
 
     def _unpack(self, archive: Path, to: Path) -> None:
-        """Raises ValueError, or an exception of `zipfile`, for a wrong archive."""
+        """Raises any exception for a wrong archive."""
         with open(archive, "rb") as file:
             digest = hashlib.file_digest(file, "md5").hexdigest()
         if self.md5 not in ("", digest):
             raise ValueError(f"md5 is {digest}, expected {self.md5} of {self.name}")
-        with zipfile.ZipFile(archive) as file:
-            file.extractall(to)  # checks every member's CRC; leaves no folder upwards
+        with open_archive(archive, compressed=True) as file:
+            file.extractall(to)  # checks every member's CRC
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:

@@ -38,7 +38,6 @@ file system did not notice.
 disk, under a file lock that the kernel releases when its holder dies.
 """
 
-import contextlib
 import hashlib
 import json
 import logging
@@ -46,7 +45,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from stat import S_ISREG
@@ -54,7 +54,12 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.errors import NewerStoreError, StoreError, counted
+from graphormer_plugin.data.errors import (
+    NewerStoreError,
+    StoreError,
+    counted,
+    named_damage,
+)
 from graphormer_plugin.data.files import atomic_write, file_sha256, read_text, stamp
 from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
@@ -271,18 +276,10 @@ def refuse_newer(path: Path) -> None:
         pass  # no store that is worth keeping
 
 
-@contextlib.contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
-    """Turns exceptions of wrong content into a StoreError of a single line."""
-    try:
-        yield
-    except (StoreError, OSError, MemoryError):
-        raise
-    except Exception as error:
-        reason = " ".join(str(error).split())[:200]
-        raise StoreError(
-            f"{path}: wrong content: {type(error).__name__}: {reason}"
-        ) from error
+def _one_line_errors(path: Path) -> AbstractContextManager[None]:
+    """StoreError of a single line for wrong content."""
+    keep = (StoreError, OSError, MemoryError)
+    return named_damage(f"{path}: wrong content", StoreError, keep)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

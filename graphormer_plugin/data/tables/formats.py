@@ -17,12 +17,7 @@ from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
-from graphormer_plugin.data.tables.table import (
-    LONGEST_ROW,
-    CsvTable,
-    Table,
-    open_text,
-)
+from graphormer_plugin.data.tables.table import CsvTable, Table, check_row, open_text
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -146,9 +141,7 @@ class SdfTable(Table):
                 else:
                     record.append(line.rstrip("\r\n"))
                     size += len(line)
-                    if size > LONGEST_ROW:
-                        end = f"has more than {LONGEST_ROW:,} characters"
-                        raise self.error(f"the record of line {start} {end}")
+                    check_row(self.path, "the record of line", start, size)
         if any(line.strip() for line in record):
             end = f"does not end ({END_OF_RECORD} is missing)"
             raise self.error(f"the record of line {start} {end}")

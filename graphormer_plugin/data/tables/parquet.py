@@ -9,19 +9,18 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.data.tables.table import (
-    LONGEST_ROW,
-    Table,
-    check_expansion,
-    readable,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.files import atomic_write, check_unpacked
+from graphormer_plugin.data.tables.table import Table, check_row, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
 CHARACTERS_AT_ONCE = 1 << 26  # of rows that are read together; our choice
 LONG = 1000  # characters of a cell that equal cells share
+DELTA = "DELTA_BYTE_ARRAY"  # the encoding of a text as a change of the text before it
 BUFFER_BYTES = 1 << 20  # read at once of a column, which may be larger than the memory
 
 
@@ -52,7 +51,7 @@ class ParquetTable(Table):
                 )
         super().__init__(path, self.schema.names)
         for file, footer in zip(self.files, self.footers):
-            check_expansion(file, unpacked_bytes(footer))
+            check_unpacked(file, unpacked_bytes(footer))
 
     def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
         with parquet_errors(file):
@@ -78,57 +77,61 @@ class ParquetTable(Table):
         """See `Table.rows_between`."""
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
-        shared: dict[str, str] = {}
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
-            values = batch.to_pydict()
+            values, shared = batch.to_pydict(), {}
             for place in range(batch.num_rows):
-                number = row + place
                 cells = [cell(values[name][place]) for name in names]
-                size = sum(map(len, cells))
-                if size > LONGEST_ROW:
-                    text = f"row {number} has more than {LONGEST_ROW:,} characters"
-                    raise self.error(text)
-                if size > LONG:
-                    cells = [
-                        shared.setdefault(c, c) if len(c) > LONG else c for c in cells
-                    ]
-                yield number, number + 1, cells
+                cells = [shared.setdefault(c, c) if len(c) > LONG else c for c in cells]
+                yield row + place, row + place + 1, cells
 
     def batches(
         self, names: Sequence[str], first: int, end: int
     ) -> Iterator[tuple[int, Any]]:
         """Yields (number of the first row, record batch) of the rows from ``first`` to
         before ``end``."""
+        columns = list(dict.fromkeys(names))
         for file, footer, groups, start in self._overlapping(first, end):
             with parquet_errors(file):
-                columns = list(dict.fromkeys(names))
-                batches = self._open(file, footer).iter_batches(
-                    min(self._rows_at_once(file, footer, g, columns) for g in groups),
-                    row_groups=groups,
-                    columns=columns,
-                )
-                for batch in batches:
-                    low, high = max(first - start, 0), min(end - start, batch.num_rows)
-                    if low < high:
-                        yield start + low, batch.slice(low, high - low)
-                    start += batch.num_rows
+                reader = self._open(file, footer)
+                as_stored = self._open(file, footer, shared_texts(footer))
+                for group in groups:  # only within one, pyarrow has nested dictionaries
+                    size = self._rows_at_once(as_stored, group, start, columns)
+                    for batch in reader.iter_batches(size, [group], columns):
+                        low = max(first - start, 0)
+                        high = min(end - start, batch.num_rows)
+                        if low < high:
+                            yield start + low, batch.slice(low, high - low)
+                        start += batch.num_rows
 
     def _rows_at_once(
-        self, file: Path, footer: Any, group: int, names: Sequence[str]
+        self, reader: Any, group: int, start: int, names: list[str]
     ) -> int:
-        """Rows of a group that take at most `CHARACTERS_AT_ONCE` if each of them names the
-        longest text of its dictionaries, which a file has once for all rows."""
-        import pyarrow.compute
+        """Rows of a group that take at most `CHARACTERS_AT_ONCE`, from a pass in which each
+        text is in memory once, as in the file, however many rows name it.
 
-        texts = [name for name in names if is_text(self.schema.field(name).type)]
-        reader = self._open(file, footer, texts)
+        Args:
+            reader: Of `shared_texts`.
+            group: Number of the row group.
+            start: Number of its first row.
+            names: Columns.
+
+        Raises:
+            DatasetError: A row is too long.
+        """
+        # A text may repeat the one before it, and pyarrow makes no dictionary of them.
+        repeated = sum(
+            column.total_uncompressed_size
+            for column in _columns(reader.metadata.row_group(group))
+            if DELTA in column.encodings
+        )
+        most = min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // (1 + repeated))
         longest = 1
-        for batch in reader.iter_batches(1, row_groups=[group], columns=texts):
-            for column in batch.columns:
-                sizes = pyarrow.compute.binary_length(column.dictionary)
-                longest += pyarrow.compute.max(sizes).as_py() or 0
-            break
-        return max(1, min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest))
+        for batch in reader.iter_batches(max(1, most), [group], names):
+            sizes = sum(map(characters, batch.columns))
+            longest = max(longest, int(sizes.max()))
+            check_row(self.path, "row", start + int(sizes.argmax()), longest)
+            start += len(sizes)
+        return min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest)
 
     def _overlapping(
         self, first: int, end: int
@@ -137,16 +140,13 @@ class ParquetTable(Table):
         first of them starts)."""
         start = 0
         for file, footer in zip(self.files, self.footers):
-            groups: list[int] = []
-            begin = start
-            for group in range(footer.num_row_groups):
-                rows = footer.row_group(group).num_rows
-                if start < end and start + rows > first:
-                    begin = begin if groups else start
-                    groups.append(group)
-                start += rows
+            numbers = range(footer.num_row_groups)
+            sizes = [footer.row_group(number).num_rows for number in numbers]
+            starts = [*itertools.accumulate(sizes, initial=start)]
+            groups = [n for n in numbers if starts[n] < end and starts[n + 1] > first]
             if groups:
-                yield file, footer, groups, begin
+                yield file, footer, groups, starts[groups[0]]
+            start = starts[-1]
 
     def digest(self, first: int, end: int) -> str:
         """Hash of the files' names, of their footers, and of the bytes of the row groups
@@ -159,7 +159,11 @@ class ParquetTable(Table):
         for path, footer, groups, _ in self._overlapping(first, end):
             with open(path, "rb") as file:
                 for group in groups:
-                    for start, size in _extents(footer.row_group(group)):
+                    for column in _columns(footer.row_group(group)):
+                        size = column.total_compressed_size
+                        start = column.data_page_offset
+                        if column.has_dictionary_page:
+                            start = min(start, column.dictionary_page_offset)
                         file.seek(start)
                         while size > 0 and (block := file.read(min(size, 1 << 20))):
                             digest.update(block)
@@ -167,36 +171,72 @@ class ParquetTable(Table):
         return digest.hexdigest()
 
 
-def _extents(group: Any) -> Iterator[tuple[int, int]]:
-    """Yields (first byte, bytes) of each column of a row group."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        first = column.data_page_offset
-        if column.has_dictionary_page:
-            first = min(first, column.dictionary_page_offset)
-        yield first, column.total_compressed_size
+def _columns(group: Any) -> Iterator[Any]:
+    return map(group.column, range(group.num_columns))
 
 
 def unpacked_bytes(footer: Any) -> int:
     """Bytes of a file's columns without compression; an entry of a list counts as one at
-    least, however many of them an encoding says in a few bytes."""
-    total = 0
-    for number in range(footer.num_row_groups):
-        group = footer.row_group(number)
-        for place in range(group.num_columns):
-            column = group.column(place)
-            entries = column.num_values - group.num_rows
-            total += max(column.total_uncompressed_size, entries)
-    return total
+    least, and bytes of a fixed length count in full, however many of them an encoding says
+    in a few bytes."""
+    lengths = [leaf.length for leaf in _leaves(footer)]
+    return sum(
+        max(
+            column.total_uncompressed_size,
+            column.num_values * max(length, 1) - group.num_rows,
+        )
+        for group in map(footer.row_group, range(footer.num_row_groups))
+        for column, length in zip(_columns(group), lengths)
+    )
 
 
-def is_text(kind: Any) -> bool:
-    """Whether a type of pyarrow is text or bytes, perhaps in a dictionary."""
-    from pyarrow import types
+def _leaves(footer: Any) -> list[Any]:
+    return [footer.schema.column(number) for number in range(len(footer.schema))]
 
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    tests = (types.is_string, types.is_large_string, types.is_binary)
-    return any(test(kind) for test in (*tests, types.is_large_binary))
+
+def shared_texts(footer: Any) -> list[str]:
+    """Columns of text to be read as dictionaries, which pyarrow makes of most encodings.
+
+    Of `DELTA`, it makes none: lists of it, whose entries are not counted before they are
+    read, stay here and are refused.
+    """
+    encodings: dict[str, set[str]] = {}
+    for group in map(footer.row_group, range(footer.num_row_groups)):
+        for column in _columns(group):
+            encodings.setdefault(column.path_in_schema, set()).update(column.encodings)
+    return [
+        leaf.path
+        for leaf in _leaves(footer)
+        if leaf.physical_type == "BYTE_ARRAY"
+        and "DELTA_LENGTH_BYTE_ARRAY" not in encodings.get(leaf.path, ())
+        and (leaf.max_repetition_level or DELTA not in encodings.get(leaf.path, ()))
+    ]
+
+
+def characters(array: Any) -> NDArray[np.int64]:
+    """Characters of each value of an array of pyarrow, about as `cell` writes them: bytes of
+    a text, the sum over a list, map or struct, else 1.
+    """
+    from pyarrow import compute, types
+
+    kind = array.type
+    if types.is_dictionary(kind):
+        sizes = np.append(characters(array.dictionary), 0)
+        return sizes[array.indices.fill_null(len(sizes) - 1)]
+    if hasattr(array, "storage"):
+        return characters(array.storage)
+    if types.is_map(kind):
+        ends = np.append(0, np.cumsum(characters(array.values)))
+        return np.diff(ends[array.offsets])
+    if hasattr(kind, "value_type"):  # a list
+        sizes, rows = characters(array.flatten()), compute.list_parent_indices(array)
+        return np.bincount(rows, sizes, len(array)).astype(np.int64)
+    if types.is_struct(kind):
+        return sum(map(characters, array.flatten()), np.ones(len(array), np.int64))
+    try:
+        return np.asarray(compute.binary_length(array).fill_null(0))
+    except NotImplementedError:  # numbers and dates
+        return np.ones(len(array), np.int64)
 
 
 def cell(value: Any) -> str:
@@ -224,13 +264,8 @@ def pyarrow_parquet() -> Any:
 @contextlib.contextmanager
 def parquet_errors(path: Path) -> Iterator[None]:
     """See `readable`; DatasetError instead of pyarrow's exceptions."""
-    try:
-        with readable(path):
-            yield
-    except ValueError as error:  # pyarrow's ArrowInvalid is one
-        if isinstance(error, DatasetError):
-            raise
-        raise DatasetError(f"{path}: {' '.join(str(error).split())}") from None
+    with readable(path), named_damage(str(path), DatasetError):
+        yield
 
 
 def array_of(cells: Sequence[str], is_number: bool) -> Any:

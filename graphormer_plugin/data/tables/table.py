@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, open_to_read
+from graphormer_plugin.data.files import check_unpacked, file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
 SPLIT = "split"  # in any case; is a target only where it is named
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
-UNPACKED_RATIO = 50  # bytes per compressed byte; tables of molecules have 3 to 20
-UNPACKED_FREE = 1 << 26  # bytes that any compressed table may have
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
@@ -197,13 +195,18 @@ def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
 def _lines(path: Path, file: IO[str]) -> Iterator[str]:
     lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
     for number, line in enumerate(lines, 1):
-        if len(line) > LONGEST_ROW:
-            raise DatasetError(
-                f"{path}: line {number}: a row of more than {LONGEST_ROW:,} characters"
-            )
+        check_row(path, "line", number, len(line))
         if "\0" in line:  # UTF-16 that was decoded with another handler of errors
             raise _not_utf8(path, number)
         yield line
+
+
+def check_row(path: Path, kind: str, number: int, size: int) -> None:
+    """Raises DatasetError for more than `LONGEST_ROW` characters."""
+    if size > LONGEST_ROW:
+        raise DatasetError(
+            f"{path}: {kind} {number} has more than {LONGEST_ROW:,} characters"
+        )
 
 
 def _not_utf8(path: Path, line: int) -> DatasetError:
@@ -216,17 +219,7 @@ def _check_gzip(path: Path, size: int, changed: int) -> None:
     at a file of that size and time of change."""
     with gzip.open(path) as file:
         while file.read(1 << 20):
-            check_expansion(path, file.tell())
-
-
-def check_expansion(path: Path, size: int) -> None:
-    """Raises DatasetError if a table's file expands to that size, far more than its own."""
-    limit = max(UNPACKED_FREE, UNPACKED_RATIO * path.stat().st_size)
-    if size > limit:
-        raise DatasetError(
-            f"{path} expands to more than {limit:,} bytes, {UNPACKED_RATIO} times its "
-            "size; gunzip it, or write it without compression, if that is right"
-        )
+            check_unpacked(path, file.tell())
 
 
 @contextlib.contextmanager

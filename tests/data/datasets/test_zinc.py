@@ -159,7 +159,7 @@ def test_damaged_and_foreign_files(tmp_path, options):
     del molecules[0]["logP_SA_cycle_normalized"]
     for content, index, message in (
         (whole[:-50], "0,1", "files in .*ZINC/raw cannot be read"),
-        (pickle.dumps(molecules), "0,1", "another version .KeyError: 'logP_SA_cycle"),
+        (pickle.dumps(molecules), "0,1", "another version: KeyError: 'logP_SA_cycle"),
         (whole, "0,1,99", "IndexError"),
     ):
         path.write_bytes(content)
