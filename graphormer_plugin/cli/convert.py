@@ -7,12 +7,13 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command, not_empty, say
+from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import (
     IMPORTERS,
@@ -136,12 +137,8 @@ def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:
     """Convert a published checkpoint; returns it and a line that describes it."""
     config = {}
     if arguments.config:
-        try:
-            config = json.loads(Path(arguments.config).read_text(encoding="utf-8"))
-        except ValueError:
-            config = None
-        if not isinstance(config, dict):
-            raise ValueError(f"{arguments.config} holds no JSON object")
+        with named_damage(f"{arguments.config} holds no JSON object"):
+            config = {**json.loads(read_text(arguments.config))}
     imported = import_published(arguments.input, arguments.source, config)
     targets = target_schema(arguments, imported.num_outputs, imported.level)
     count = sum(weight.numel() for weight in imported.state.values())

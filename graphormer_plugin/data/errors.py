@@ -19,11 +19,11 @@ class WorkerError(DatasetError):
     """A process that prepares data died; finished parts stay for the next attempt."""
 
 
-class StoreError(ValueError):
+class StoreError(DatasetError):
     """A folder is not a readable graph store; names the folder and the reason."""
 
 
-class NewerStoreError(StoreError):
+class NewerStoreError(DatasetError):
     """A store of a newer version of this package, which must not be replaced."""
 
 
@@ -68,9 +68,10 @@ def named_damage(
     """
     try:
         yield
-    except keep:
-        raise
     except Exception as error:
+        # zipfile has errors of the system without a name, for a place in a damaged file.
+        if isinstance(error, keep) and getattr(error, "filename", "") is not None:
+            raise
         reason = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise kind(f"{text}: {reason}") from error
 

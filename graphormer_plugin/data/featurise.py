@@ -204,14 +204,10 @@ def in_workers(
         return itertools.starmap(function, calls)
     # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
     # The fork server imports this package once and forks clean workers.
-    method = "forkserver"
-    if method not in multiprocessing.get_all_start_methods():
-        method = "spawn"
-    context = multiprocessing.get_context(method)
+    context = multiprocessing.get_context("forkserver")
     if user_data_dir:  # workers start where this process did
         user_data_dir = str(home_path(user_data_dir).resolve())
-    if method == "forkserver":
-        context.set_forkserver_preload([__name__])
+    context.set_forkserver_preload([__name__])
     pool = ProcessPoolExecutor(
         workers,
         mp_context=context,

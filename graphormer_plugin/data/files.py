@@ -267,10 +267,10 @@ def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
     return file
 
 
-def read_text(path: str | os.PathLike[str]) -> str:
+def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
     """Text of a regular file in UTF-8, see `open_to_read`."""
     with open_to_read(path) as file:
-        return file.read().decode()
+        return file.read().decode(errors=errors)
 
 
 def write_text(path: Path, text: str) -> None:

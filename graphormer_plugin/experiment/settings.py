@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.options import TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
@@ -274,10 +274,8 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
     # Older versions did not write options that they did not have.
     defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
     now = defaults | dict(identity)
-    try:
+    with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
         before = defaults | json.loads(read_text(path))
-    except (ValueError, TypeError, RecursionError):
-        raise DatasetError(f"{path} is damaged; name a new folder with --out") from None
     for name in before | now:
         old, new = json.dumps(before.get(name)), json.dumps(now.get(name))
         if old != new:

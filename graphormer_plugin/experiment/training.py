@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, open_to_write
+from graphormer_plugin.data.files import file_sha256, open_to_write, read_text
 from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import MAIN, Metric
@@ -212,7 +212,7 @@ def read_curves(path: Path) -> Curves:
     """Curves of a log; empty without the file. A resumed run may repeat an epoch: the
     last value counts."""
     curves: Curves = {}
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    text = read_text(path, "replace") if path.exists() else ""
     for line in text.splitlines():
         statistics = statistics_of(line)
         for key, value in statistics.items():

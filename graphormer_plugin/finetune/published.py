@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import download_file, file_lock, home_path
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
 from graphormer_plugin.data.schema import TargetSchema
@@ -147,15 +148,14 @@ def download(
             return path
         logger.info("downloading %s from %s", name, published.address)
         fetched = Path(scratch) / published.file
-        try:
+        text = (
+            f"{name} is in none of {looked}, and cannot be downloaded from "
+            f"{published.address}: put its authors' file {published.file} there by "
+            f"hand, as {path}"
+        )
+        with named_damage(text, keep=()):
             download_file(published.address, fetched)
             read_file(fetched)
-        except (OSError, ValueError) as error:
-            raise ValueError(
-                f"{name} is in none of {looked}, and cannot be downloaded from "
-                f"{published.address} ({error}): put its authors' file "
-                f"{published.file} there by hand, as {path}"
-            ) from error
         os.replace(fetched, path)
     return path
 

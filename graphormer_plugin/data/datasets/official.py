@@ -155,16 +155,13 @@ class BenchmarkFiles:
                 os.replace(files / file, folder / file)
 
     def _download(self, url: str, to: Path, root: Path) -> Path:
-        try:
+        text = (
+            f"{self.name}: its files are missing and cannot be downloaded. Put "
+            f"{', '.join(self.files)} into {root / self.folder}, or the archive "
+            f"{self.archive} into {root}; it is published at {self.url}"
+        )
+        with named_damage(text, DatasetError, keep=()):
             download_file(url, to)
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            raise DatasetError(
-                f"{self.name}: its files are missing and cannot be downloaded "
-                f"({reason}). Put {', '.join(self.files)} into {root / self.folder}, "
-                f"or the archive {self.archive} into {root}; it is published at "
-                f"{self.url}"
-            ) from None
         return to
 
     def _unpack(self, archive: Path, to: Path) -> None:

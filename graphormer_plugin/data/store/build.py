@@ -17,7 +17,6 @@ from graphormer_plugin.data.chunk import Parser
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
-    NewerStoreError,
     StoreError,
     WorkerError,
     one_line_of,
@@ -72,8 +71,8 @@ def get_store(options: DatasetOptions) -> GraphStore:
 
     Raises:
         DatasetError: The dataset is unknown or its source cannot be read as asked.
-        StoreError: A newer version of this package has written the store, or it cannot
-            be opened even though it was just built.
+        NewerStoreError: A newer version of this package has written the store.
+        StoreError: It cannot be opened even though it was just built.
         OSError: The disk is full; nothing is left of the preparation.
     """
     if not options.split_file:
@@ -143,8 +142,6 @@ def _open_if_current(
         return None
     try:
         store = GraphStore.open(path)
-    except NewerStoreError:
-        raise
     except StoreError as error:
         if announce:
             logger.warning("preparing a store again: %s", error)
@@ -182,7 +179,7 @@ def _build(
             _build_from_smiles(path, source, label, options, identity)
         else:
             _build_from_graphs(path, source, label, options, identity)
-    except (DatasetError, StoreError):
+    except DatasetError:
         raise
     except ValueError as error:
         raise DatasetError(f"{label}: {error}") from error

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.data.tables.table import open_text
 
 logger = logging.getLogger(__name__)
 
@@ -49,12 +50,12 @@ def invalid_error(count: int, path: Path) -> DatasetError:
     plural = "s" if count > 1 else ""
     file = invalid_file(path)
     try:
-        with open(file, newline="", encoding="utf-8") as handle:
-            lines = itertools.islice(csv.DictReader(handle), 5)
+        with open_text(file) as text:
+            lines = itertools.islice(csv.DictReader(text), 5)
             rows = ", ".join(line["row"] for line in lines)
         dots = ", ..." if count > 5 else ""
         where = f"row{plural} {rows}{dots}; reasons in {file}"
-    except FileNotFoundError:  # somebody has removed the file
+    except DatasetError:  # somebody has removed the file
         where = "--skip-invalid --rebuild lists them"
     return DatasetError(
         f"{counted(count, 'molecule')} cannot be parsed ({where}); correct the source, "

@@ -78,7 +78,8 @@ class ParquetTable(Table):
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
-            values, shared = batch.to_pydict(), {}
+            with parquet_errors(self.path):  # texts may not be UTF-8
+                values, shared = batch.to_pydict(), {}
             for place in range(batch.num_rows):
                 cells = [cell(values[name][place]) for name in names]
                 cells = [shared.setdefault(c, c) if len(c) > LONG else c for c in cells]

@@ -229,12 +229,9 @@ def readable(path: Path) -> Iterator[None]:
     try:
         open_to_read(path).close()
         yield
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DatasetError(
-            f"{path}: the gzip file is damaged or incomplete: {error}"
-        ) from None
-    except OSError as error:
-        raise DatasetError(f"{path}: {error.strerror or error}") from None
+    except (OSError, EOFError, zlib.error) as error:  # the last two of a .gz
+        reason = getattr(error, "strerror", None) or f"damaged or incomplete: {error}"
+        raise DatasetError(f"{path}: {reason}") from None
 
 
 def listed_columns(names: Sequence[str], limit: int = 12) -> str:

@@ -11,6 +11,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers._shared import Imported
@@ -57,10 +58,6 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     return dict(state)
 
 
-# Errors that a value of another type or size raises.
-_WRONG_VALUES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError)
-
-
 def import_published(
     path: str | os.PathLike[str], source: str, config: Mapping[str, Any]
 ) -> Imported:
@@ -75,14 +72,8 @@ def import_published(
         OSError, ValueError: see `read_weights`, or the weights are of another model.
     """
     weights = read_weights(path)
-    try:
+    with named_damage(f"{path} or --config has a wrong value"):
         return IMPORTERS[source](weights, config)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except _WRONG_VALUES as error:
-        raise ValueError(
-            f"{path} or --config has a wrong value: {type(error).__name__}: {error}"
-        ) from error
 
 
 def checkpoint_of(
@@ -93,11 +84,9 @@ def checkpoint_of(
     Raises:
         ValueError: the weights do not fit the architecture.
     """
-    try:
+    with named_damage("the weights do not fit"):
         model = build_model(imported.arch, imported.schema, targets, **imported.options)
         model.load_state_dict(imported.state)
-    except _WRONG_VALUES as error:
-        raise ValueError(f"the weights do not fit: {error}") from error
     criterion = "l1_loss" if targets.level == "graph" else "weighted_cross_entropy"
     arguments = ["--task", f"{targets.level}_prediction", "--criterion", criterion]
     arguments += ["--arch", imported.arch]

@@ -341,7 +341,7 @@ def test_neither_files_nor_network(tmp_path, options, name):
     with pytest.raises(DatasetError) as error:
         get_store(options(name))
     text = str(error.value)
-    assert "cannot be downloaded (" in text and "no network" in text
+    assert "cannot be downloaded." in text and "no network" in text
     assert f"into {tmp_path}/" in text and ".zip into" in text and "http" in text
     assert "raw/" in text and "split" in text
     left = [path for path in tmp_path.rglob("*") if not path.name.startswith(".")]

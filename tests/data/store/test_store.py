@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin.data import StoreError, describe
+from graphormer_plugin.data.errors import NewerStoreError
 from graphormer_plugin.data.files import file_lock, file_sha256
 from graphormer_plugin.data.store import (
     MANIFEST,
@@ -371,7 +372,7 @@ class TestDamage:
     @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"\xff"])
     def test_manifest_of_other_content(self, store, data):
         (store.path / MANIFEST).write_bytes(data)
-        with pytest.raises(StoreError, match="damaged|has another format"):
+        with pytest.raises(StoreError, match="wrong content|has another format"):
             GraphStore.open(store.path)
 
     def test_foreign_folder(self, store):
@@ -379,10 +380,10 @@ class TestDamage:
         with pytest.raises(StoreError, match="not a graph store"):
             GraphStore.open(store.path)
 
-    @pytest.mark.parametrize("version", [1, 3])
-    def test_other_version(self, store, version):
+    @pytest.mark.parametrize("version, kind", [(1, StoreError), (3, NewerStoreError)])
+    def test_other_version(self, store, version, kind):
         manifest(lambda m: m.update(version=version))(store.path)
-        with pytest.raises(StoreError, match=f"written in format {version}"):
+        with pytest.raises(kind, match=f"written in format {version}"):
             GraphStore.open(store.path)
 
     def test_pickled_array_is_never_loaded(self, store):
