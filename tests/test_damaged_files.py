@@ -10,7 +10,10 @@ from support.hostile import READERS
 @pytest.mark.long
 @pytest.mark.parametrize(
     "name, examples",
-    [("CSV", 150), ("stores", 60), ("checkpoints", 25), ("converter", 25)],
+    [
+        *(("CSV", 150), ("tables", 100), ("stores", 60)),
+        *(("heads", 40), ("checkpoints", 25), ("converter", 25)),
+    ],
 )
 def test_readers(name, examples):
     @settings(deadline=None, derandomize=True, max_examples=examples, database=None)

@@ -5,12 +5,15 @@
 
 `make soak` does both, and kills.py.
 
+A reader may take `MEMORY` more than at the start: what a small file unpacks to fails, too.
+
 An input is a number, the seed of its damage: a failure is reproduced with
 ``--first NUMBER --inputs 1``.
 """
 
 import argparse
 import logging
+import resource
 import sys
 import time
 import traceback
@@ -23,6 +26,8 @@ if __name__ == "__main__":
 
 from support.hostile import READERS
 
+MEMORY = 2**31  # bytes
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -32,6 +37,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=float("inf"), help="each")
     arguments = parser.parse_args()
     logging.disable()  # of each traceback that becomes a line
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     failed = 0
     for name in arguments.readers:
         counts, end = Counter(), time.monotonic() + arguments.seconds

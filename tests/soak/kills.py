@@ -233,7 +233,7 @@ class Preparation(Job):
 
     def result(self, folder):
         (store,) = (folder / "root/stores").glob("[!.]*")
-        assert not [*store.parent.glob(".tmp-*")]
+        assert not [*store.parent.glob(".tmp-*"), *store.parent.glob(".parts-*")]
         return {path.name: path.read_bytes() for path in store.iterdir()}
 
 

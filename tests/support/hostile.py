@@ -16,7 +16,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet
 import torch
+from rdkit import Chem
 
 from cython_ext import build_batch
 from graphormer_plugin import hub
@@ -24,10 +26,16 @@ from graphormer_plugin.cli import convert
 from graphormer_plugin.compat.checkpoint_files import load_checkpoint
 from graphormer_plugin.data import DatasetOptions, describe
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
-from graphormer_plugin.data.errors import DatasetError, StoreError
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.files import read_arrays
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.store import MANIFEST, GraphStore
+from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.finetune.fit_head import BLOCKS, fit_on_features
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
+from graphormer_plugin.heads.array_file import META, write_arrays
+from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.kernels import raw_features
 from support.golden import golden_state, load_golden
 from support.quick_options import quicken
 from support.stores import random_chunk, sign, write
@@ -134,7 +142,7 @@ def read_store(seed: int) -> str:
         sign(path, content)
     try:
         store = GraphStore.open(path, verify=True)
-    except StoreError as error:
+    except DatasetError as error:
         assert "\n" not in str(error)
         return "refused"
     describe(store)
@@ -177,6 +185,93 @@ def read_csv(seed: int) -> str:
         csv_dataset(options)
     except DatasetError as error:
         assert "\n" not in str(error).strip()
+        return "refused"
+    return "read"
+
+
+# Parquet and SDF
+
+
+@functools.cache
+def whole_tables() -> dict[str, tuple[bytes, bytes]]:
+    """Content by suffix, and an end that stays: with a damaged footer, pyarrow 26 aborts the
+    process (statistics of levels)."""
+    cells = [line.split(",") for line in TABLE.splitlines()[1:]]
+    texts = [line[0] for line in cells]
+    columns = {
+        "smiles": texts,
+        "y": np.arange(len(texts), dtype=np.float64),
+        "z": [[text, None] for text in texts],
+        "name": [{"of": text} for text in texts],
+        "code": pyarrow.array([text[:2].encode() for text in texts], pyarrow.binary(2)),
+    }
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(
+        pyarrow.table(columns),
+        file,
+        row_group_size=5,
+        use_dictionary=["smiles", "z.list.element", "code"],
+        column_encoding={"name.of": "DELTA_BYTE_ARRAY"},
+    )
+    content = file.getvalue()
+    end = len(content) - int.from_bytes(content[-8:-4], "little") - 8
+    blocks = (Chem.MolToMolBlock(Chem.MolFromSmiles(text)) for text in texts)
+    sdf = "".join(f"{block}>  <y>\n{n}\n\n$$$$\n" for n, block in enumerate(blocks))
+    return {".parquet": (content[:end], content[end:]), ".sdf": (sdf.encode(), b"")}
+
+
+def read_table(seed: int) -> str:
+    chance = random.Random(seed)
+    suffix = chance.choice([*whole_tables()])
+    path = folder() / f"table{suffix}"
+    content, end = whole_tables()[suffix]
+    path.write_bytes(damaged_bytes(content, chance) + end)
+    try:
+        table = open_table(path)
+        for _ in table.rows(table.header):
+            pass
+    except DatasetError as error:
+        assert "\n" not in str(error) and str(error).startswith(str(path))
+        return "refused"
+    return "read"
+
+
+# Heads
+
+
+@functools.cache
+def whole_head() -> tuple[dict, dict]:
+    """JSON values and arrays of a head."""
+    generator = np.random.default_rng(2)
+    mols = [Chem.MolFromSmiles("C" * (n % 20 + 1) + "O" * (n // 20)) for n in range(40)]
+    raw = {block: raw_features(block, None, mols) for block in BLOCKS[1:]}
+    raw["vectors"] = generator.normal(size=(40, 8)).astype(np.float32)
+    head = fit_on_features(
+        raw, mols, generator.normal(size=(40, 1)), TargetSchema(["y"]), "of", layers=1
+    )
+    path = folder() / "whole.npz"
+    head.save(path)
+    arrays = read_arrays(path)
+    return json.loads(str(arrays.pop(META))), arrays
+
+
+def read_damaged_head(seed: int) -> str:
+    chance = random.Random(seed)
+    meta, arrays = whole_head()
+    path = folder() / "damaged.npz"  # not beside a checkpoint
+    kind = chance.randrange(3)
+    if kind == 0:
+        meta = damaged_tree(meta, chance)
+    if kind == 1:
+        name = chance.choice([*arrays])
+        arrays = {**arrays, name: damaged_array(arrays[name], chance)}
+    write_arrays(path, meta, arrays)
+    if kind == 2:
+        path.write_bytes(damaged_bytes(path.read_bytes(), chance))
+    try:
+        read_head(path, "of")
+    except ValueError as error:
+        assert "\n" not in str(error) and str(error).count(str(path)) == 1
         return "refused"
     return "read"
 
@@ -256,6 +351,8 @@ def read_foreign(seed: int) -> str:
 READERS = {
     "stores": read_store,
     "CSV": read_csv,
+    "tables": read_table,
+    "heads": read_damaged_head,
     "checkpoints": read_checkpoint,
     "converter": read_foreign,
 }
