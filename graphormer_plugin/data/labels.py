@@ -44,6 +44,11 @@ def checked_weights(values: Any, count: int) -> np.ndarray:
     return weights
 
 
+def default_names(width: int) -> list[str]:
+    """Names of target columns that have none: y, or y0, y1, ..."""
+    return ["y"] if width == 1 else [f"y{number}" for number in range(width)]
+
+
 def describe_targets(
     values: np.ndarray | None,
     names: list[str],

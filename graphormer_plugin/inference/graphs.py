@@ -1,6 +1,7 @@
 """Graphs in batches for a model, and results of batches in the order of the graphs."""
 
 from collections.abc import Callable, Iterator
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -36,6 +37,7 @@ class ModelGraphs:
         columns: flat columns of the graphs, the format of a store. Features that join
             the output layer are the values of a typical molecule, until others come.
         sizes: nodes of each graph [G].
+        target: labels of a `GraphCollator`, all missing at first.
 
     Raises:
         ValueError: features outside the vocabularies, or no positions for a model that
@@ -61,19 +63,22 @@ class ModelGraphs:
                 self.columns["graph_features"] = np.zeros(shape)
             self.columns |= compute_columns(self.columns, model.batch_spec)
         self.sizes = np.diff(self.columns["node_offset"])
+        self.target = np.full((len(self.sizes), 1), np.nan)
         self._schema, self._spec = schema, model.batch_spec
-        self._collator: GraphCollator | None = None
+
+    @cached_property
+    def collator(self) -> GraphCollator:
+        """Makes the batches, once the columns are complete."""
+        return GraphCollator(
+            self.columns,
+            self.target,
+            num_bond_types=self._schema.num_bond_types,
+            spec=self._spec,
+        )
 
     def batch(self, graph_ids: np.ndarray) -> Batch:
         """Fields of some graphs, on the model's device."""
-        if self._collator is None:  # when the columns are complete
-            self._collator = GraphCollator(
-                self.columns,
-                np.full((len(self.sizes), 1), np.nan),
-                num_bond_types=self._schema.num_bond_types,
-                spec=self._spec,
-            )
-        batch = self._collator(graph_ids)["net_input"]["batch"]
+        batch = self.collator(graph_ids)["net_input"]["batch"]
         return {name: field.to(self.device) for name, field in batch.items()}
 
     def each(self) -> Iterator[Batch]:

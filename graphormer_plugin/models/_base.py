@@ -27,14 +27,16 @@ class ModelTask:
     Attributes:
         schema: vocabularies of nodes and bonds.
         targets: names, kind and scale of the targets.
+        log_degree: mean log degree of the training graphs; None without data.
     """
 
     schema: FeatureSchema
     targets: TargetSchema
+    log_degree: float | None = None
 
     def mean_log_degree(self) -> float | None:
-        """Mean log degree of the training split; None without data."""
-        return None
+        """Mean log degree of the training graphs; None without data."""
+        return self.log_degree
 
 
 @dataclass
@@ -87,11 +89,15 @@ class GraphModel(nn.Module):
 
     Attributes:
         batch_spec: the batch fields that the model reads.
+        schema: vocabularies of nodes and bonds; set by `build_model`.
+        targets: names, kind and scale of the targets; set by `build_model`.
         options_before: values of options in checkpoints that are older than the option,
             where they differ from its default.
     """
 
     options_before: ClassVar[Mapping[str, Any]] = {}
+    schema: FeatureSchema
+    targets: TargetSchema
 
     def __init__(
         self,

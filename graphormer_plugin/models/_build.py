@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.models._base import GraphModel, ModelTask
+from graphormer_plugin.models._base import EncoderConfig, GraphModel, ModelTask
 from graphormer_plugin.models._graph_features import join_graph_features
 from graphormer_plugin.models._layerwise import apply_layerwise_options
 from graphormer_plugin.models._registry import ARCHITECTURES
@@ -65,15 +65,16 @@ def model_of_options(
     _, model, config, _ = ARCHITECTURES[options["_name"]]
     values = {**options, **missing_options(options)}
     names = [entry.name for entry in dataclasses.fields(config)]
-    built = model.build_model(
-        config(**{name: values[name] for name in names}), ModelTask(schema, targets)
-    )
-    join_graph_features(built, schema, targets)
-    return built
+    config = config(**{name: values[name] for name in names})
+    return _built(model, config, ModelTask(schema, targets))
 
 
 def build_model(
-    arch: str, schema: FeatureSchema, targets: TargetSchema, **options: Any
+    arch: str,
+    schema: FeatureSchema,
+    targets: TargetSchema,
+    log_degree: float | None = None,
+    **options: Any,
 ) -> GraphModel:
     """Builds a registered architecture from Python, without fairseq's command line.
 
@@ -81,13 +82,22 @@ def build_model(
         arch: name for `--arch`, e.g. `grpe_small`.
         schema: vocabularies of nodes and bonds, e.g. `GraphStore.schema`.
         targets: names, kind and scale, e.g. `GraphStore.targets`.
+        log_degree: see `ModelTask`.
         **options: fields of the architecture's config that differ from the preset.
 
     Raises:
         ValueError: unknown architecture or option, or options that do not fit.
     """
-    config = model_config(arch, **options)
-    model = ARCHITECTURES[arch].model.build_model(config, ModelTask(schema, targets))
-    join_graph_features(model, schema, targets)
+    config, task = model_config(arch, **options), ModelTask(schema, targets, log_degree)
+    model = _built(ARCHITECTURES[arch].model, config, task)
     apply_layerwise_options(model, config)
     return model
+
+
+def _built(
+    model: type[GraphModel], config: EncoderConfig, task: ModelTask
+) -> GraphModel:
+    built = model.build_model(config, task)
+    join_graph_features(built, task.schema, task.targets)
+    built.schema, built.targets = task.schema, task.targets
+    return built

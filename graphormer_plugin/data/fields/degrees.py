@@ -1,5 +1,7 @@
 """Mean logarithmic degree of a split, the constant delta of PNA."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from graphormer_plugin.data.store import GraphStore
@@ -18,22 +20,31 @@ def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> fl
     """
     total, count = 0.0, 0
     for part in store.stores:
-        logs, nodes = sum_of_logs(part, part.splits.get(split, np.zeros(0, np.int64)))
+        logs, nodes = sum_of_logs(
+            part.columns, part.splits.get(split, np.zeros(0, np.int64))
+        )
         total, count = total + logs, count + nodes
     return total / count if total else 1.0
 
 
-def sum_of_logs(store: GraphStore, graph_ids: np.ndarray) -> tuple[float, int]:
-    """Sum of log(d + 1) over the nodes of some graphs, and their number."""
+def sum_of_logs(
+    columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
+) -> tuple[float, int]:
+    """Sum of log(d + 1) over the nodes of some graphs, and their number.
+
+    Args:
+        columns: ``node_offset``, ``edge_offset`` and ``edge_dst`` as in a store.
+        graph_ids: Numbers of the graphs.
+    """
     graph_ids = np.sort(graph_ids)
-    nodes, edges = (store.columns[f"{kind}_offset"] for kind in ("node", "edge"))
+    nodes, edges = (columns[f"{kind}_offset"] for kind in ("node", "edge"))
     total, count = 0.0, 0
     for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
         part = graph_ids[start : start + GRAPHS_AT_ONCE]
         first, last = int(part[0]), int(part[-1]) + 1  # with graphs between them
         sizes = np.diff(nodes[first : last + 1])
         num_edges = np.diff(edges[first : last + 1])
-        target = store.columns["edge_dst"][edges[first] : edges[last]].astype(np.int64)
+        target = columns["edge_dst"][edges[first] : edges[last]].astype(np.int64)
         target += np.repeat(nodes[first:last] - nodes[first], num_edges)
         logs = np.log1p(np.bincount(target, minlength=int(sizes.sum())))
         wanted = np.zeros(last - first, dtype=bool)

@@ -42,6 +42,7 @@ from graphormer_plugin.data.graph_features import (
 from graphormer_plugin.data.labels import (
     as_float32,
     checked_weights,
+    default_names,
     describe_targets,
 )
 from graphormer_plugin.data.locate import locate
@@ -412,11 +413,10 @@ def _description(
     source: DatasetSource, label: str, options: DatasetOptions, width: int
 ) -> dict[str, Any]:
     """Arguments of `StoreWriter.finish` that source and options share."""
-    names = ["y"] if width == 1 else [f"y{number}" for number in range(width)]
     kind = "multiclass" if source.level == "node" else options.target_kind
     return {
         "dataset": label,
-        "target_names": source.target_names or names,
+        "target_names": source.target_names or default_names(width),
         "unit": source.unit or options.target_unit,
         "kind": source.kind or kind,
         "num_classes": source.num_classes,

@@ -1,0 +1,197 @@
+"""From graphs of PyTorch Geometric to a model and its batches, in memory and in Python.
+
+>>> from torch_geometric.datasets import FakeDataset  # or ZINC, TUDataset, ...
+>>> from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
+>>> graphs = FakeDataset(64, edge_dim=0, task="graph")
+>>> model = build_model("grpe_tiny", graphs, kind="multiclass")
+>>> loss_of = GraphLoss(model.targets)
+>>> for batch, target in graph_loader(graphs, model, batch_size=16, shuffle=True):
+...     loss_of(model(batch), target).backward()
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, Dataset
+
+from graphormer_plugin import models
+from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.fields.degrees import sum_of_logs
+from graphormer_plugin.data.labels import as_float32, default_names, describe_targets
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.store.bond_numbers import BondNumbers
+from graphormer_plugin.inference.graphs import Batch, ModelGraphs
+from graphormer_plugin.modules.choices import check_choice
+
+REGRESSION_LOSSES = {"l1": F.l1_loss, "mse": F.mse_loss}
+
+
+def build_model(
+    arch: str,
+    graphs: Sequence[Any],
+    *,
+    level: str = "graph",
+    kind: str = "",
+    num_classes: int = 0,
+    node_dims: list[int] | None = None,
+    bond_dims: list[int] | None = None,
+    **options: Any,
+) -> models.GraphModel:
+    """A model with random weights for the features and labels of some graphs.
+
+    Args:
+        arch: name for `--arch`, e.g. `grpe_small`.
+        graphs: the training graphs, a list or an `InMemoryDataset` of `Data`; see
+            `data.pyg_graphs.chunks_of_graphs`. Vocabularies, and in regression mean and
+            deviation of the labels, are theirs.
+        level: `graph` or `node`: what `y` labels.
+        kind: of the labels, `regression`, `binary` or `multiclass`; empty: regression of
+            graphs, classes of nodes.
+        num_classes: of multiclass labels; 0: the largest label + 1.
+        node_dims: number of values of each column of integers in `x`; None: the largest
+            value + 1.
+        bond_dims: the same for `edge_attr`.
+        **options: of the architecture, that differ from its preset; those of a config are
+            `**vars(config)`.
+
+    Returns:
+        The model, whose `targets` and `schema` describe labels and features.
+
+    Raises:
+        ValueError: a wrong graph, label or option.
+    """
+    kind = kind or ("multiclass" if level == "node" else "regression")
+    chunk = _chunk(graphs, level, kind == "regression")
+    real = chunk.edge_attr is not None and chunk.edge_attr.dtype.kind == "f"
+    bonds = BondNumbers(bond_dims)
+    bonds.number(None if real else chunk.edge_attr, int(chunk.num_edges.sum()))
+    if node_dims is None and chunk.x.dtype.kind != "f":
+        node_dims = (chunk.x.max(0) + 1).tolist()
+    width = chunk.edge_attr.shape[1] if real else 0
+    schema = bonds.schema(chunk.x.shape[1], node_dims, width)
+    labels = chunk.target
+    names = default_names(labels.shape[1] if labels.ndim == 2 else 1)
+    columns = {
+        "node_offset": np.cumsum([0, *chunk.num_nodes]),
+        "edge_offset": np.cumsum([0, *chunk.num_edges]),
+        "edge_dst": chunk.edge_index[1],
+    }
+    targets, _ = describe_targets(
+        labels, names, "", kind, num_classes, columns["node_offset"], {}
+    )
+    total, count = sum_of_logs(columns, np.arange(len(chunk)))
+    return models.build_model(arch, schema, targets, total / count, **options)
+
+
+def graph_loader(
+    graphs: Sequence[Any], model: models.GraphModel, **options: Any
+) -> DataLoader:
+    """A loader of graphs in batches of the fields that a model reads.
+
+    Args:
+        graphs: a list or an `InMemoryDataset` of `Data`; without `y` in the first of
+            them, all labels are missing.
+        model: of `build_model`, or of a checkpoint (`hub.load(path).model`).
+        **options: of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
+
+    Returns:
+        A `DataLoader` that yields pairs: the fields of a batch by name, which the model
+        takes, and the labels. These are float64 [B, C], NaN where missing; of nodes int64
+        classes [B, N], -1 where missing or padding, or float64 values [B, N], NaN there.
+
+    Raises:
+        ValueError: a graph or label that does not fit the model.
+    """
+    dataset = LoadedGraphs(graphs, model)
+    return DataLoader(dataset, collate_fn=dataset.batch, **options)
+
+
+class LoadedGraphs(Dataset):
+    """Numbers of graphs, and batches of them; see `graph_loader`."""
+
+    def __init__(self, graphs: Sequence[Any], model: models.GraphModel) -> None:
+        targets = model.targets
+        if model.schema.graph_features:
+            names = ", ".join(model.schema.graph_features[:3])
+            raise ValueError(f"the model reads {names}, which `Data` cannot give")
+        labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
+        values = targets.kind == "regression"
+        chunk = _chunk(graphs, targets.level, values, labelled)
+        prepared = ModelGraphs(model, model.schema, chunk)
+        if chunk.target is not None:
+            labels = chunk.target if chunk.target.ndim == 2 else chunk.target[:, None]
+            if labels.shape[1] != len(targets.names):
+                raise ValueError(
+                    f"y has {labels.shape[1]} numbers per graph, the model has targets "
+                    f"{', '.join(targets.names)}"
+                )
+            targets.check(labels)
+            prepared.target = chunk.target
+        self.size, self.collator = len(chunk), prepared.collator
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> int:
+        return index
+
+    def batch(self, numbers: list[int]) -> tuple[Batch, Tensor]:
+        """Fields and labels of some graphs."""
+        sample = self.collator(np.array(numbers))
+        return sample["net_input"]["batch"], sample["target"]
+
+
+def _chunk(
+    graphs: Sequence[Any], level: str, values: bool, labelled: bool = True
+) -> GraphChunk:
+    """All graphs, checked; labels of graphs as a store has them."""
+    chunks = chunks_of_graphs(
+        graphs, level=level, values=values, with_target=labelled, progress=False
+    )
+    parts = list(chunks)
+    if not parts:
+        raise DatasetError("there are no graphs")
+    chunk = GraphChunk.joined(parts)
+    if chunk.target is not None and chunk.target.ndim == 2:
+        chunk.target = as_float32(chunk.target)
+    return chunk
+
+
+class GraphLoss(nn.Module):
+    """Mean loss of the labels of a batch that are not missing, 0 without any.
+
+    Cross-entropy of classes and of binary labels; in regression a loss of values that are
+    standardised as the training labels, as `--criterion` has it.
+
+    Args:
+        targets: of the model.
+        regression: `l1` or `mse`.
+    """
+
+    def __init__(self, targets: TargetSchema, regression: str = "l1") -> None:
+        super().__init__()
+        check_choice("regression loss", regression, sorted(REGRESSION_LOSSES))
+        self.targets, self.regression = targets, regression
+
+    def forward(self, output: Tensor, target: Tensor) -> Tensor:
+        """Output of the model [B, C] or [B, N, C], and labels of `graph_loader`."""
+        output, targets = output.float(), self.targets
+        if targets.kind == "multiclass":
+            labels = target.nan_to_num(nan=-1).long().flatten()
+            total = F.cross_entropy(
+                output.flatten(0, -2), labels, ignore_index=-1, reduction="sum"
+            )
+            return total / (labels >= 0).sum().clamp(min=1)
+        present = ~torch.isnan(target).view(output.shape)
+        values = targets.standardise(target.view(output.shape)).to(output.dtype)
+        loss_of = F.binary_cross_entropy_with_logits
+        if targets.kind == "regression":
+            loss_of = REGRESSION_LOSSES[self.regression]
+        total = loss_of(output[present], values[present], reduction="sum")
+        return total / present.sum().clamp(min=1)

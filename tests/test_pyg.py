@@ -1,0 +1,292 @@
+"""Graphs of PyG to batches and models, without a store."""
+
+import gzip
+import types
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.data import Data, InMemoryDataset
+
+from graphormer_plugin import hub
+from graphormer_plugin.criterions.l1_loss import L1Loss
+from graphormer_plugin.criterions.mse_loss import MSELoss
+from graphormer_plugin.criterions.multiclass_cross_entropy import (
+    MulticlassCrossEntropy,
+)
+from graphormer_plugin.data.collator import GraphCollator
+from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
+from graphormer_plugin.data.smiles import parse_smiles
+from graphormer_plugin.data.store.writer import write_store
+from graphormer_plugin.pyg import GraphLoss, build_model, graph_loader
+
+TINY = {"encoder_layers": 2, "encoder_embed_dim": 16, "encoder_ffn_embed_dim": 16}
+HEADS = {"encoder_attention_heads": 4, "attention_dropout": 0.0}
+MODELS = {
+    "grpe_small": {**TINY, **HEADS, "dropout": 0.0},
+    "graphormer_slim": {**TINY, **HEADS, "dropout": 0.0},
+    "cgt_zinc": {**TINY, **HEADS, "rwse_dim": 4},
+    "gt_zinc": {**TINY, **HEADS, "encoder_embed_dim": 64},
+    "pna": {"encoder_layers": 2},
+}
+
+
+def trees(count=12, level="graph", seed=0, order=None):
+    """Random trees with symmetric categories of edges, as `Data`.
+
+    `order`: function of a number of nodes, new numbers of the nodes.
+    """
+    rng = np.random.default_rng(seed)
+    graphs = []
+    for _ in range(count):
+        n = int(rng.integers(2, 9))
+        ends = np.array([(v, rng.integers(v)) for v in range(1, n)]).T
+        edge_index = np.concatenate([ends, ends[::-1]], 1)
+        attr = np.tile(rng.integers(0, (3, 2), (n - 1, 2)), (2, 1))
+        x = rng.integers(0, (7, 3), (n, 2))
+        y = np.array([[n, 10.0 + x[:, 0].sum()]])
+        if level == "node":
+            y = rng.integers(-1, 3, n)
+        if order is not None:
+            rank = order(n)
+            x, edge_index = x[np.argsort(rank)], rank[edge_index]
+        arrays = {"x": x, "edge_index": edge_index, "edge_attr": attr, "y": y}
+        graphs.append(Data(**{k: torch.from_numpy(v) for k, v in arrays.items()}))
+    return graphs
+
+
+def made(arch, graphs, **options):
+    torch.manual_seed(1)
+    return build_model(arch, graphs, **MODELS[arch], **options)
+
+
+@pytest.mark.parametrize("level", ["graph", "node"])
+@pytest.mark.parametrize("arch", MODELS)
+def test_equals_a_store(arch, level, tmp_path):
+    graphs = trees(level=level)
+    graphs[3].y = torch.full_like(graphs[3].y, -1 if level == "node" else torch.nan)
+    kind = "regression" if level == "graph" else "multiclass"
+    chunks = chunks_of_graphs(graphs, level=level, progress=False)
+    names = ["y0", "y1"] if level == "graph" else ["y"]
+    splits = {"train": list(range(12)), "valid": [], "test": []}
+    store = write_store(
+        tmp_path / "s",
+        chunks,
+        dataset="s",
+        splits=splits,
+        target_names=names,
+        kind=kind,
+    )
+    model = made(arch, graphs, level=level)
+    assert model.schema == store.schema
+    assert model.targets == store.targets
+    columns = store.columns | load_or_compute(store, model.batch_spec)
+    types_of_bonds = store.schema.num_bond_types
+    collator = GraphCollator(
+        columns, store.target, num_bond_types=types_of_bonds, spec=model.batch_spec
+    )
+    sample = collator(np.arange(12))
+    ((batch, target),) = graph_loader(graphs, model, batch_size=12)
+    assert torch.equal(target.nan_to_num(9), sample["target"].nan_to_num(9))
+    model.eval()
+    output = model(batch)
+    assert torch.equal(output, model(**sample["net_input"]))
+    task = types.SimpleNamespace(targets=store.targets)
+    for loss, criterion in (
+        [(GraphLoss(model.targets), L1Loss), (GraphLoss(model.targets, "mse"), MSELoss)]
+        if level == "graph"
+        else [(GraphLoss(model.targets), MulticlassCrossEntropy)]
+    ):
+        total, size, _ = criterion(task)(model, sample)
+        assert loss(output, target).item() == pytest.approx((total / size).item())
+
+
+@pytest.mark.parametrize("arch", MODELS)
+def test_trains(arch):
+    graphs = trees()
+    model = made(arch, graphs)
+    loss_of = GraphLoss(model.targets)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
+    losses = []
+    for _ in range(60):
+        for batch, target in graph_loader(graphs, model, batch_size=6, shuffle=True):
+            optimizer.zero_grad()
+            loss = loss_of(model(batch), target)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+    for name, weight in model.named_parameters():
+        assert weight.grad is None or weight.grad.isfinite().all(), name
+    assert sum(losses[-10:]) < 0.6 * sum(losses[:10])
+
+
+@pytest.mark.parametrize("arch", MODELS)
+def test_invariances(arch):
+    """Outputs depend on no other graph of a batch, nor on the numbers of the nodes."""
+    graphs = trees()
+    options = {"pos_enc": "none"} if arch == "gt_zinc" else {}
+    model = made(arch, graphs, **options).eval()
+    with (
+        torch.no_grad()
+    ):  # so that outputs differ: Graphormer starts from small weights
+        for weight in model.parameters():
+            weight.mul_(2)
+
+    def outputs(graphs, batch_size):
+        loader = graph_loader(graphs, model, batch_size=batch_size)
+        return torch.cat([model(batch) for batch, _ in loader])
+
+    together = outputs(graphs, 12)
+    assert together.std(0).min() > 1e-3
+    torch.testing.assert_close(outputs(graphs, 1), together, atol=1e-5, rtol=1e-4)
+    renamed = trees(order=np.random.default_rng(2).permutation)
+    torch.testing.assert_close(outputs(renamed, 12), together, atol=1e-5, rtol=1e-4)
+
+
+def test_workers_and_in_memory_dataset(tmp_path):
+    dataset = InMemoryDataset(tmp_path)
+    dataset.data, dataset.slices = dataset.collate(trees())
+    model = made("gt_zinc", dataset)
+    plain = list(graph_loader(dataset, model, batch_size=5))
+    workers = list(graph_loader(dataset, model, batch_size=5, num_workers=2))
+    assert [len(target) for _, target in plain] == [5, 5, 2]
+    for (batch, target), (other, its_target) in zip(plain, workers, strict=True):
+        assert torch.equal(target, its_target)
+        assert batch.keys() == other.keys() == set(model.batch_spec.fields)
+        assert all(torch.equal(batch[name], other[name]) for name in batch)
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass"])
+def test_classes_of_graphs(kind):
+    graphs = trees()
+    for number, graph in enumerate(graphs):
+        wide = [float(number % 2), float(number % 3 == 0)]
+        graph.y = torch.tensor([wide] if kind == "binary" else [number % 3])
+    graphs[0].y = torch.full_like(graphs[0].y, torch.nan, dtype=torch.float)
+    model = made("grpe_small", graphs, kind=kind)
+    ((batch, target),) = graph_loader(graphs, model, batch_size=12)
+    output = model(batch)
+    assert output.shape == (12, 2 if kind == "binary" else 3)
+    if kind == "binary":
+        logits, labels = output[1:], target[1:].float()
+        expected = torch.nn.functional.binary_cross_entropy_with_logits(logits, labels)
+    else:
+        labels = torch.arange(1, 12) % 3
+        expected = torch.nn.functional.cross_entropy(output[1:], labels)
+    assert GraphLoss(model.targets)(output, target).item() == pytest.approx(
+        expected.item()
+    )
+
+
+def test_values_of_nodes():
+    graphs = trees()
+    for graph in graphs:
+        graph.y = torch.arange(graph.num_nodes, dtype=torch.float)
+    graphs[0].y[1] = torch.nan
+    model = made("gt_zinc", graphs, level="node", kind="regression").eval()
+    losses = []
+    for size in (1, 12):
+        parts = []
+        for batch, target in graph_loader(graphs, model, batch_size=size):
+            count = (~target.isnan()).sum()
+            parts.append(GraphLoss(model.targets)(model(batch), target) * count)
+        losses.append(sum(parts).item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_without_labels():
+    graphs = trees()
+    model = made("grpe_small", graphs)
+    for graph in graphs:
+        del graph.y
+    ((batch, target),) = graph_loader(graphs, model, batch_size=12)
+    loss = GraphLoss(model.targets)(model(batch), target.expand(-1, 2))
+    loss.backward()
+    assert loss == 0 and target.isnan().all()
+
+
+def test_model_of_a_checkpoint(tmp_path):
+    path = tmp_path / "checkpoint.pt"
+    packed = Path(__file__).parent / "old_checkpoints/graphormer_slim.pt.gz"
+    path.write_bytes(gzip.decompress(packed.read_bytes()))
+    predictor = hub.load(path)
+    smiles = ["CCO", "CC(=O)Oc1ccccc1C(=O)O"]
+    graphs = [ogb_data(text) for text in smiles]
+    ((batch, _),) = graph_loader(graphs, predictor.model, batch_size=2)
+    values = predictor.model.targets.restore(predictor.model(batch).detach())
+    np.testing.assert_allclose(values, predictor.predict(smiles), rtol=1e-5)
+
+
+def ogb_data(smiles):
+    graph = parse_smiles(smiles)
+    arrays = {
+        "x": graph.x,
+        "edge_index": graph.edge_index,
+        "edge_attr": graph.edge_attr,
+    }
+    return Data(**{name: torch.from_numpy(array) for name, array in arrays.items()})
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"x": torch.full((4, 2), 9)}, "node 0 has 9 in column 0, expected 0..6"),
+        (
+            {"y": torch.zeros(1, 3)},
+            "y has 3 numbers per graph, the model has .* y0, y1",
+        ),
+        ({"y": torch.full((1, 2), torch.inf)}, "numbers that fit float32"),
+    ],
+)
+def test_graphs_that_do_not_fit(change, message):
+    model = made("grpe_small", trees())
+    edges = torch.zeros(2, 0, dtype=torch.long)
+    fits = {"x": torch.zeros(4, 2, dtype=torch.long), "y": torch.zeros(1, 2)}
+    with pytest.raises(ValueError, match=message):
+        graph_loader([Data(edge_index=edges, **{**fits, **change})], model)
+
+
+def test_wrong_arguments():
+    with pytest.raises(ValueError, match="no graphs"):
+        build_model("grpe_small", [])
+    with pytest.raises(ValueError, match="has no option 'num_layers'"):
+        build_model("grpe_small", trees(), num_layers=3)
+    with pytest.raises(ValueError, match="kind must be multiclass"):
+        build_model("grpe_small", trees(level="node"), level="node", kind="binary")
+
+
+@pytest.mark.long
+def test_lightning(tmp_path):
+    lightning = pytest.importorskip("lightning", reason="an optional trainer")
+    graphs = trees()
+
+    class Network(lightning.LightningModule):
+        def __init__(self, model):
+            super().__init__()
+            self.model, self.loss_of = model, GraphLoss(model.targets)
+            self.losses = []
+
+        def training_step(self, pair, _):
+            batch, target = pair
+            loss = self.loss_of(self.model(batch), target)
+            self.losses.append(loss.item())
+            return loss
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=3e-3)
+
+    network = Network(made("grpe_small", graphs))
+    trainer = lightning.Trainer(
+        max_epochs=20,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        default_root_dir=tmp_path,
+    )
+    loader = graph_loader(graphs, network.model, batch_size=6, shuffle=True)
+    trainer.fit(network, loader)
+    assert len(network.losses) == 40
+    assert sum(network.losses[-10:]) < 0.7 * sum(network.losses[:10])
