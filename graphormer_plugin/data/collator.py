@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
-from graphormer_plugin.data.fields import BatchSpec
+from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.graph_columns import (
     ShardColumns,
     columns_of_graphs,
@@ -103,10 +103,11 @@ class GraphCollator:
             numbers = self.edge_numbers if one_store else numbered_edges(columns)
             columns = columns | {"edge_bond": numbers[0]}
             num_bond_types = numbers[1]
+        own = {name: FIELDS[name].per for name in self.spec.fields if FIELDS[name].per}
         arrays = build_batch(
             columns,
             ids,
-            self.spec.fields - {"graph_features"},
+            self.spec.fields - {"graph_features"} - own.keys(),
             num_bond_types=num_bond_types,
             max_nodes=self.max_nodes,
             max_dist=self.spec.max_dist,
@@ -121,6 +122,8 @@ class GraphCollator:
         if "graph_features" in self.spec.fields:
             values = columns["graph_features"][ids]
             arrays["graph_features"] = values.astype(np.float64)
+        for name, per in own.items():
+            arrays[name] = padded_rows(columns, f"{per}.{name}", ids)
         if self.spec.number_edges:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
@@ -194,6 +197,30 @@ def number_in_batch(
             shape = (-1, *[1] * (numbers.ndim - 1))
             numbers += np.where(numbers, first.reshape(shape), np.int32(0))
             arrays[name] = numbers
+
+
+def padded_rows(
+    columns: Mapping[str, NDArray[Any]], name: str, ids: NDArray[np.int64]
+) -> NDArray[Any]:
+    """A registered field of some graphs, [B, ...], [B, N, ...] or [B, N, N, ...], zero at
+    padding.
+
+    Args:
+        columns: Flat columns of graphs.
+        name: Of its column, ``graph.``, ``node.`` or ``pair.`` and the field's name.
+        ids: Numbers of the graphs.
+    """
+    rows, kind = columns[name], name.partition(".")[0]
+    if kind == "graph":
+        return rows[ids]
+    sizes = columns["node_offset"][ids + 1] - columns["node_offset"][ids]
+    real = np.arange(sizes.max()) < sizes[:, None]
+    if kind == "pair":
+        real = real[:, :, None] & real[:, None]
+    offset = columns[f"{kind}_offset"]
+    padded = np.zeros((*real.shape, *rows.shape[1:]), rows.dtype)
+    padded[real] = rows[ranges(offset[ids], offset[ids + 1] - offset[ids])]
+    return padded
 
 
 def node_target(

@@ -13,7 +13,7 @@ from graphormer_plugin.data.schema import FeatureSchema
 
 EDGE_ROWS = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
 GRAPH_ROWS = ("row", "weight", "graph_features")
-OFFSETS = ("node_offset", "edge_offset", "ring_offset", "ring_start")
+OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_start")
 
 
 def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.ndarray]:
@@ -125,12 +125,14 @@ def columns_of_graphs(
     """Flat columns of some graphs of a store, in the order of their numbers.
 
     Args:
-        columns: Columns of a store, and fields that are kept beside it. Columns that are
-            not known have a row per node.
+        columns: Columns of a store, and fields that are kept beside it. The name of a
+            registered field says what has a row: `graph.`, `node.` or `pair.`, and then its
+            name. Columns that are not known have a row per node.
         graph_ids: Numbers of graphs, int64 [B].
     """
     taken, rows = {}, {"graph": graph_ids}
-    for kind, offset in (("node", "node_offset"), ("edge", "edge_offset")):
+    for kind in ("node", "edge", "pair"):
+        offset = f"{kind}_offset"
         if offset in columns:
             taken[offset], rows[kind] = _ranges(columns[offset], graph_ids)
     for name, column in columns.items():
@@ -176,6 +178,8 @@ def release_pages(shards: Sequence[Mapping[str, np.ndarray]]) -> None:
 
 
 def _kind_of_row(name: str, column: np.ndarray) -> str:
+    if "." in name:
+        return name.partition(".")[0]
     if name in EDGE_ROWS:
         return "edge"
     labels = name == "target" and column.ndim == 2

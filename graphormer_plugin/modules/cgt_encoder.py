@@ -257,9 +257,11 @@ class CGTEncoder(Encoder):
             x = x + perturb.to(x.dtype)
         encoded = self.pairs(batch, walks)
         pairs = [projection(*encoded) for projection in self.projections]
-        if self.lean(x):
+        learned = encoded[0].requires_grad  # a pair encoding has weights
+        dense = learned or not compiled_fits(x)
+        if self.lean(x) and not learned:
             pairs = [vectors._replace(lean=True) for vectors in pairs]
-        elif len(pairs) == 1 and self.attention != "mono" and not compiled_fits(x):
+        elif len(pairs) == 1 and self.attention != "mono" and dense:
             pairs = [pairs[0].with_dense()]  # once for all layers
         pairs *= len(self.layers) // len(pairs)
         for layer, layer_pairs in zip(self.layers, pairs):

@@ -33,7 +33,7 @@ class PairVectors(NamedTuple):
         val: [F, D]; None: nothing is added to the messages.
         lean: where the compiled function does not fit, compute the attention in chunks
             and recompute them in the backward pass, so that no [B, N, N, D] is in
-            memory. The features get no gradient, nor from the compiled function.
+            memory. The features must need no gradient, as in the compiled function.
         dense: E^att and E^val, [B, N, N, .], if several layers share them; the compiled
             function does not read them.
     """
@@ -171,7 +171,10 @@ def filter_messages(
         [B, N, D].
     """
     tensors = (base, v, *pairs[:3], keep)
-    if all(tensor is None or compiled_fits(tensor) for tensor in tensors):
+    learned = pairs.features.requires_grad  # a pair encoding has weights
+    if not learned and all(
+        tensor is None or compiled_fits(tensor) for tensor in tensors
+    ):
         return compiled_channels(*tensors)
     if pairs.lean:
         with torch.autocast(v.device.type, enabled=False):

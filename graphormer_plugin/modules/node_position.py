@@ -52,6 +52,9 @@ class LaplacianEncoding(nn.Module):
     """Linear map of Laplacian eigenvectors; in training each eigenvector of each graph
     gets a random sign, which is arbitrary (Dwivedi & Bresson 2021, arXiv:2012.09699).
 
+    It is given the eigenvectors and the batch's seed, from which the signs of a graph
+    follow. Without a seed they are drawn from torch's generator.
+
     Args:
         num_vectors: eigenvectors k that are used; a batch may have more.
         embed_dim: width D.

@@ -19,17 +19,24 @@ from graphormer_plugin.modules.vocabulary import Vocabularies
 
 
 class PairEncoding(nn.Module):
-    """Numbers for each pair of nodes, computed from batch fields without weights.
+    """Numbers for each pair of nodes, computed from batch fields.
 
-    A subclass sets `fields` and `num_features` and defines `forward`. No gradient flows
-    into its result.
+    A subclass sets `fields` and `num_features` and defines `forward`. It may have weights
+    of its own, which are trained with the model; CGT then computes its attention without
+    the compiled function, with [B, N, N, D] in memory.
+
+    `forward` is given each of `fields` as the collator makes it: of a graph [B, ...], of
+    its nodes [B, N, ...] or of pairs [B, N, N, ...], in the types and with the padding of
+    `graphormer_plugin.data.fields`, or of a field that
+    `graphormer_plugin.data.fields.registered.register_field` adds: float32, 0 at padding.
+    It is given nothing else, neither the vectors of the nodes nor which nodes are real
+    (`node_mask` is a field).
 
     Args:
         vocabularies: of nodes and bonds.
 
     Attributes:
-        fields: batch fields that `forward` takes, in its order
-            (`graphormer_plugin.data.fields`).
+        fields: batch fields that `forward` takes, in its order.
         num_features: F, numbers per pair.
     """
 
@@ -130,8 +137,7 @@ class PairTerm(nn.Module):
 
     def features(self, *fields: Tensor) -> Tensor:
         """Batch fields -> [B, N, N, F] in the type of the weights."""
-        with torch.no_grad():
-            return self.encoding(*fields).to(self.projection.weight.dtype)
+        return self.encoding(*fields).to(self.projection.weight.dtype)
 
     def forward(self, *fields: Tensor) -> Tensor:
         """Batch fields -> [B, N, N, width]."""

@@ -77,6 +77,60 @@ def test_without_weight_they_change_nothing(arch, registered):
         assert not torch.equal(both(batch), before)
 
 
+class LearnedHops(Hops):
+    """Two learned numbers for each number of hops."""
+
+    def __init__(self, vocabularies):
+        super().__init__(vocabularies)
+        self.table = torch.nn.Embedding(256, 2)
+
+    def forward(self, dist):
+        return self.table(dist.int())
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("memory", ["plain", "lean"])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_an_encoding_may_have_weights(arch, memory, own, registered):
+    """Its gradient is that of differences; in float32, where CGT's compiled attention
+    runs without it, outputs and gradients are those of float64."""
+    if arch != "cgt_zinc" and (own or memory == "lean"):
+        pytest.skip("an option of CGT")
+    register_pair_encoding("learned")(LearnedHops)
+    options = {"pair_encodings": "learned, random_walks", "attention_dropout": 0.0}
+    if arch == "cgt_zinc":
+        options |= {"attention_memory": memory, "own_edge_encoding": own}
+    torch.manual_seed(0)
+    model = tiny_model(arch, **options).eval()
+    batch = make_batch(model, range(6))
+
+    def loss():
+        return model(batch).square().sum()
+
+    with torch.no_grad():
+        compiled = model(batch)
+    loss().backward()
+    narrow = [weight.grad.clone() for weight in model.parameters()]
+    assert all(gradient.isfinite().all() for gradient in narrow)
+    model.double().zero_grad()
+    (table,) = (m.table.weight for m in model.modules() if isinstance(m, LearnedHops))
+    torch.testing.assert_close(compiled.double(), model(batch), rtol=1e-4, atol=1e-5)
+    loss().backward()
+    for weight, gradient in zip(model.parameters(), narrow, strict=True):
+        scale = weight.grad.abs().max().item()
+        assert (weight.grad - gradient).abs().max() <= 1e-3 * scale + 1e-6
+    used = batch["dist"].unique()[:3].long()
+    assert table.grad[used].abs().min() > 0
+    for row in used.tolist():
+        with torch.no_grad():
+            table[row, 0] += 1e-5
+            above = loss()
+            table[row, 0] -= 2e-5
+            difference = (above - loss()) / 2e-5
+            table[row, 0] += 1e-5
+        torch.testing.assert_close(difference, table.grad[row, 0], rtol=1e-4, atol=1e-9)
+
+
 @pytest.mark.parametrize("key_from_row", [False, True])
 def test_bias_of_relative_attention(key_from_row):
     torch.manual_seed(0)

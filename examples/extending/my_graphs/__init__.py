@@ -2,4 +2,5 @@
 
 import graphormer_plugin  # noqa: F401  (its tasks, losses, datasets and architectures)
 
-from . import common_neighbours, mixer  # noqa: F401  (they register themselves)
+# They register themselves.
+from . import common_neighbours, mixer, resistance  # noqa: F401

@@ -24,12 +24,14 @@ class Field:
         dtype: NumPy names; alternatives are separated by ``|``.
         padding: Value of the entries that belong to no node; None if there are none.
         meaning: One line.
+        per: ``graph``, ``node`` or ``pair`` of a field that a user has registered.
     """
 
     shape: str
     dtype: str
     padding: str | None
     meaning: str
+    per: str = ""
 
 
 FIELDS: dict[str, Field] = {
@@ -73,7 +75,7 @@ FIELDS: dict[str, Field] = {
     "graph_features": Field("[B, K]", "float64", None, "numbers of each graph"),
     "node_graph": Field("[sum N]", "int64", None, "position in the batch of its graph"),
 }
-"""All fields of a batch, by name."""
+"""All fields of a batch, by name; `registered.register_field` adds a user's own."""
 
 
 # Fields, the parameter that they need, and its range.

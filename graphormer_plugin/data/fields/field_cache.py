@@ -54,7 +54,7 @@ class CachedField:
     key: Callable[[BatchSpec], str]
     columns: tuple[str, ...]
     compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
-    version: int
+    version: int | str
 
 
 CACHED_FIELDS: dict[str, CachedField] = {
@@ -179,7 +179,9 @@ def _valid_columns(
         return None
 
 
-def _write(folder: Path, arrays: Columns, store: GraphStore, version: int) -> None:
+def _write(
+    folder: Path, arrays: Columns, store: GraphStore, version: int | str
+) -> None:
     """Writes a folder as a whole; the caller holds the lock."""
     temporary = folder.with_name(f".tmp-{folder.name}")
     for leftover in (temporary, folder):

@@ -63,7 +63,7 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
 
     def _register(find: Finder) -> Finder:
         known = SUBSTRUCTURES.get(name)
-        if known is not None and _origin(known.find) != _origin(find):
+        if known is not None and code_place(known.find) != code_place(find):
             raise ValueError(f"substructures {name!r} are registered already")
         SUBSTRUCTURES[name] = Substructures(find, version)
         return find
@@ -71,9 +71,9 @@ def register_substructures(name: str, version: int = 1) -> Callable[[Finder], Fi
     return _register
 
 
-def _origin(find: Finder | None) -> tuple[str, ...]:
+def code_place(function: Callable[..., object] | None) -> tuple[str, ...]:
     """Place of a function's definition, also after its module is imported again."""
-    code = getattr(find, "__code__", None)
+    code = getattr(function, "__code__", None)
     return () if code is None else (code.co_filename, code.co_qualname)
 
 

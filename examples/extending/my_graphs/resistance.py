@@ -1,0 +1,49 @@
+"""A batch field of pairs, and a pair encoding with weights that reads it."""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from graphormer_plugin.data.fields.registered import register_field
+from graphormer_plugin.modules import (
+    PairEncoding,
+    Vocabularies,
+    register_pair_encoding,
+)
+
+
+@register_field("resistance", per="pair")
+def resistance(num_nodes: int, edge_index: np.ndarray) -> np.ndarray:
+    """Effective resistances, each edge a resistor of 1 ohm; -1 between components.
+
+    For a bond of a tree 1, for a bond of a benzene ring 5/6.
+    """
+    adjacency = np.zeros((num_nodes, num_nodes))
+    adjacency[edge_index[0], edge_index[1]] = 1
+    adjacency = np.maximum(adjacency, adjacency.T)
+    np.fill_diagonal(adjacency, 0)
+    values, vectors = np.linalg.eigh(np.diag(adjacency.sum(0)) - adjacency)
+    zero = values < 1e-9  # a vector for each component, constant on it
+    inverse = vectors @ np.diag(np.where(zero, 0, 1 / np.where(zero, 1, values)))
+    inverse = inverse @ vectors.T
+    ohm = np.diag(inverse)[:, None] + np.diag(inverse) - 2 * inverse
+    together = np.abs(vectors[:, zero] @ vectors[:, zero].T) > 1e-9
+    return np.where(together, ohm, -1.0)
+
+
+@register_pair_encoding("resistance")
+class ResistanceKernels(PairEncoding):
+    """Effective resistances in Gaussian kernels whose centres and widths are learned."""
+
+    fields = ("resistance",)
+    num_features = 8
+
+    def __init__(self, vocabularies: Vocabularies) -> None:
+        super().__init__(vocabularies)
+        self.centre = nn.Parameter(torch.linspace(0, 7, self.num_features))
+        self.log_width = nn.Parameter(torch.zeros(self.num_features))
+
+    def forward(self, resistance: Tensor) -> Tensor:
+        """resistance [B, N, N], 0 at padding -> [B, N, N, 8]."""
+        ohm = resistance.to(self.dtype).unsqueeze(-1)
+        return torch.exp(-(((ohm - self.centre) / self.log_width.exp()) ** 2))
