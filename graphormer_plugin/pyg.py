@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 from graphormer_plugin import models
-from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.fields.degrees import sum_of_logs
 from graphormer_plugin.data.labels import as_float32, default_names, describe_targets
@@ -83,14 +83,21 @@ def build_model(
         "edge_dst": chunk.edge_index[1],
     }
     targets, _ = describe_targets(
-        labels, names, "", kind, num_classes, columns["node_offset"], {}
+        labels,
+        names,
+        "",
+        kind,
+        num_classes,
+        columns["node_offset"],
+        {},
+        chunk.node_split,
     )
     total, count = sum_of_logs(columns, np.arange(len(chunk)))
     return models.build_model(arch, schema, targets, total / count, **options)
 
 
 def graph_loader(
-    graphs: Sequence[Any], model: models.GraphModel, **options: Any
+    graphs: Sequence[Any], model: models.GraphModel, split: str = "", **options: Any
 ) -> DataLoader:
     """A loader of graphs in batches of the fields that a model reads.
 
@@ -98,6 +105,8 @@ def graph_loader(
         graphs: a list or an `InMemoryDataset` of `Data`; without `y` in the first of
             them, all labels are missing.
         model: of `build_model`, or of a checkpoint (`hub.load(path).model`).
+        split: `train`, `valid` or `test`: labels of nodes outside its mask are missing
+            (`train_mask`, `val_mask`, `test_mask` of `Data`); empty: none are.
         **options: of torch's `DataLoader`, e.g. `batch_size`, `shuffle`, `num_workers`.
 
     Returns:
@@ -108,14 +117,18 @@ def graph_loader(
     Raises:
         ValueError: a graph or label that does not fit the model.
     """
-    dataset = LoadedGraphs(graphs, model)
+    dataset = LoadedGraphs(graphs, model, split)
     return DataLoader(dataset, collate_fn=dataset.batch, **options)
 
 
 class LoadedGraphs(Dataset):
     """Numbers of graphs, and batches of them; see `graph_loader`."""
 
-    def __init__(self, graphs: Sequence[Any], model: models.GraphModel) -> None:
+    def __init__(
+        self, graphs: Sequence[Any], model: models.GraphModel, split: str = ""
+    ) -> None:
+        if split:
+            check_choice("split", split, list(NODE_SPLITS))
         targets = model.targets
         if model.schema.graph_features:
             names = ", ".join(model.schema.graph_features[:3])
@@ -123,6 +136,8 @@ class LoadedGraphs(Dataset):
         labelled = len(graphs) > 0 and getattr(graphs[0], "y", None) is not None
         values = targets.kind == "regression"
         chunk = _chunk(graphs, targets.level, values, labelled)
+        if split and chunk.node_split is None:
+            raise ValueError(f"split {split!r}, but the graphs have no train_mask")
         prepared = ModelGraphs(model, model.schema, chunk)
         if chunk.target is not None:
             labels = chunk.target if chunk.target.ndim == 2 else chunk.target[:, None]
@@ -133,7 +148,7 @@ class LoadedGraphs(Dataset):
                 )
             targets.check(labels)
             prepared.target = chunk.target
-        self.size, self.collator = len(chunk), prepared.collator
+        self.size, self.collator, self.split = len(chunk), prepared.collator, split
 
     def __len__(self) -> int:
         return self.size
@@ -143,7 +158,7 @@ class LoadedGraphs(Dataset):
 
     def batch(self, numbers: list[int]) -> tuple[Batch, Tensor]:
         """Fields and labels of some graphs."""
-        sample = self.collator(np.array(numbers))
+        sample = self.collator(np.array(numbers), self.split)
         return sample["net_input"]["batch"], sample["target"]
 
 
@@ -152,7 +167,12 @@ def _chunk(
 ) -> GraphChunk:
     """All graphs, checked; labels of graphs as a store has them."""
     chunks = chunks_of_graphs(
-        graphs, level=level, values=values, with_target=labelled, progress=False
+        graphs,
+        level=level,
+        values=values,
+        with_target=labelled,
+        masks=True,
+        progress=False,
     )
     parts = list(chunks)
     if not parts:

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Splits of the nodes of a graph, numbered from 1, and the masks that PyG has for them.
+NODE_SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 CHUNK_ROWS = 256  # a fraction of a second of work, so that Ctrl-C is obeyed at once
 
 
@@ -48,6 +50,8 @@ class GraphChunk:
             None if given later.
         pos: float32 [sum n, 3] or None.
         row: int [g] row of the source; None if it is the graph's number.
+        node_split: uint8 [sum n] number in `NODE_SPLITS` of the split that the label of a
+            node belongs to, 0 for none; None where splits are of graphs.
     """
 
     num_nodes: np.ndarray
@@ -58,6 +62,7 @@ class GraphChunk:
     target: np.ndarray | None = None
     pos: np.ndarray | None = None
     row: np.ndarray | None = None
+    node_split: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.num_nodes)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cython_ext import bond_dtype, build_batch
 from cython_ext.columns import ranges
+from graphormer_plugin.data.chunk import NODE_SPLITS
 from graphormer_plugin.data.fields import FIELDS, BatchSpec
 from graphormer_plugin.data.graph_columns import (
     ShardColumns,
@@ -58,11 +59,13 @@ class GraphCollator:
         self.spec = spec
         self.unreleased = 0
 
-    def __call__(self, graph_ids: NDArray[np.int64]) -> dict[str, Any]:
+    def __call__(self, graph_ids: NDArray[np.int64], split: str = "") -> dict[str, Any]:
         """Collates graphs of the store.
 
         Args:
             graph_ids: Their numbers in the store ``[B]``.
+            split: Where splits are of nodes, labels of other splits count as missing;
+                empty: no label does.
 
         Returns:
             - ``id`` int64 ``[B]``, the numbers (``GraphStore.rows`` gives the rows of
@@ -130,6 +133,10 @@ class GraphCollator:
         starts, sizes = offsets[ids], offsets[ids + 1] - offsets[ids]
         if target.ndim == 1:
             target = node_target(target, starts, sizes)
+            if split in NODE_SPLITS and "node_split" in columns:
+                of_node = node_target(columns["node_split"], starts, sizes)
+                outside = of_node != 1 + list(NODE_SPLITS).index(split)
+                target[outside] = np.nan if target.dtype.kind == "f" else -1
         else:
             target = target[ids].astype(np.float64)
         weight = {}

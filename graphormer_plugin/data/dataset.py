@@ -36,6 +36,7 @@ class GraphDataset(FairseqDataset):
         shuffle: training order (see above); otherwise graphs are sorted by size.
         seed: of the training order.
         bucket_ratio: relative width of the size buckets, see `bucket_of_sizes`.
+        split: name of the split, for data whose splits are of nodes.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class GraphDataset(FairseqDataset):
         shuffle: bool = False,
         seed: int = 1,
         bucket_ratio: float = BUCKET_RATIO,
+        split: str = "",
     ) -> None:
         super().__init__()
         self.graph_ids = np.array(graph_ids, dtype=np.int64)
@@ -57,6 +59,7 @@ class GraphDataset(FairseqDataset):
         self.seed = seed
         self.epoch = 1
         self.bucket_ratio = bucket_ratio
+        self.split = split
 
     @property
     def buckets(self) -> NDArray[np.integer]:
@@ -77,7 +80,7 @@ class GraphDataset(FairseqDataset):
         """Batch of the given positions of the split; see `GraphCollator`."""
         graphs = self.graph_ids[np.asarray(samples, dtype=np.int64)]
         try:
-            return self.collator(graphs)
+            return self.collator(graphs, self.split)
         except MemoryError:
             batch = describe_graphs(graphs, self.all_sizes)
             text = f"out of memory in a batch of {batch}"
@@ -236,6 +239,7 @@ def dataset_of_split(
         shuffle=split == "train",
         seed=seed,
         bucket_ratio=bucket_ratio,
+        split=split,
     )
     if max_nodes is not None:
         dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")

@@ -26,7 +26,7 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
     Returns:
         ``node_offset``, ``edge_offset``, ``x``, ``edge_src``, ``edge_dst`` and
         ``edge_bond``, edges in the order of ``cython_ext.edge_order``; ``edge_attr``
-        of edges with real features; ``pos`` if given.
+        of edges with real features; ``pos`` and ``node_split`` if given.
 
     Raises:
         ValueError: A feature is outside the vocabularies, or the number of columns
@@ -64,6 +64,8 @@ def columns_of_chunk(chunk: GraphChunk, schema: FeatureSchema) -> dict[str, np.n
         columns["edge_attr"] = attr[order].astype(np.float32)
     if chunk.pos is not None:
         columns["pos"] = chunk.pos.astype(np.float32)
+    if chunk.node_split is not None:
+        columns["node_split"] = chunk.node_split
     return columns
 
 

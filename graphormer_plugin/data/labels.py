@@ -57,6 +57,7 @@ def describe_targets(
     num_classes: int,
     node_offset: np.ndarray,
     splits: Mapping[str, np.ndarray],
+    node_split: np.ndarray | None = None,
 ) -> tuple[TargetSchema, int]:
     """The targets of a store, with the statistics of its training split.
 
@@ -69,6 +70,7 @@ def describe_targets(
         num_classes: of a multiclass target; 0 takes the largest label + 1.
         node_offset: int64 [G + 1], first node of each graph.
         splits: graph ids by split name; all graphs count where there is no ``train``.
+        node_split: see `GraphChunk`; with it, labels of the nodes in ``train`` count.
 
     Returns:
         The targets, and the number of missing labels.
@@ -110,7 +112,8 @@ def describe_targets(
         if of_nodes:
             training = np.zeros(len(ends) - 1, dtype=bool)
             training[rows] = True
-            rows = np.flatnonzero(np.repeat(training, np.diff(ends)))
+            training = np.repeat(training, np.diff(ends))
+            rows = np.flatnonzero(training if node_split is None else node_split == 1)
         mean, std = target_statistics(labels, rows)
         targets = dataclasses.replace(targets, mean=mean, std=std)
     return targets, int(missing.sum())

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from graphormer_plugin.data.chunk import CHUNK_ROWS, GraphChunk
+from graphormer_plugin.data.chunk import CHUNK_ROWS, NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.errors import DatasetError, counted, one_line_of
 
 
@@ -35,6 +35,7 @@ def chunks_of_graphs(
     level: str = "graph",
     values: bool = False,
     with_target: bool = True,
+    masks: bool = False,
     progress: bool = True,
     description: str = "graphs",
 ) -> Iterator[GraphChunk]:
@@ -50,6 +51,8 @@ def chunks_of_graphs(
         level: ``graph`` or ``node``: what ``y`` labels.
         values: At node level, labels are values, not classes.
         with_target: Whether ``y`` is required.
+        masks: At node level, read ``train_mask``, ``val_mask`` and ``test_mask``, bool [n],
+            where graphs have the first: the splits of the labels.
         progress: Show a progress bar.
         description: Its label.
 
@@ -72,15 +75,22 @@ def chunks_of_graphs(
         parts = []
         for number, data in block:
             part = _arrays(data, number, level, values, with_target)
-            names = ["x", "target", "pos"]
+            if (
+                masks
+                and level == "node"
+                and getattr(data, "train_mask", None) is not None
+            ):
+                part["node_split"] = _node_split(data, number, len(part["x"]))
+            names = ["x", "target", "pos", "node_split"]
             names += ["edge_attr"] if part["edge_index"].size else []
             for name in names:
                 kind = _columns(part.get(name), name)
                 other, wanted = first.setdefault(name, (number, kind))
                 if kind != wanted:
+                    name = {"target": "y", "node_split": "train_mask"}.get(name, name)
                     raise DatasetError(
-                        f"graph {number}: {'y' if name == 'target' else name} has {kind}, "
-                        f"but graph {other} has {wanted}"
+                        f"graph {number}: {name} has {kind}, but graph {other} has "
+                        f"{wanted}"
                     )
             parts.append(part)
         edge_kind.settle(block[0][0], parts)
@@ -152,12 +162,38 @@ def _arrays(
         if level == "node":
             what = "values" if values else "integer classes"
             right = y.size == len(x) and (values or y.dtype.kind != "f")
-            _require(right, "y", f"{len(x)} {what} (one per node)")
+            missing = "NaN" if values else "-1"
+            _require(
+                right, "y", f"{len(x)} {what} (one per node), {missing} for no label"
+            )
             result["target"] = y.reshape(-1).astype(np.float32 if values else np.int64)
         else:
             _require(y.ndim < 2 or len(y) == 1, "y", "[C] or [1, C]")
             result["target"] = y.reshape(1, -1).astype(np.float64)
     return result
+
+
+def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
+    """See `GraphChunk.node_split`."""
+    split = np.zeros(nodes, np.uint8)
+    for code, name in enumerate(NODE_SPLITS.values(), 1):
+        mask = getattr(data, name, None)
+        if mask is None:
+            continue
+        mask = np.asarray(mask.cpu() if hasattr(mask, "cpu") else mask)
+        if mask.shape != (nodes,) or mask.dtype != bool:
+            raise DatasetError(
+                f"graph {number}: {name} has shape {list(mask.shape)} and dtype "
+                f"{mask.dtype}, expected [{nodes}] of bool; of several masks take one, "
+                f"such as {name}[:, 0]"
+            )
+        if split[mask].any():
+            raise DatasetError(
+                f"graph {number}: node {np.flatnonzero(mask & (split > 0))[0]} of {name} "
+                "is in another mask, too"
+            )
+        split[mask] = code
+    return split
 
 
 class _EdgeKind:

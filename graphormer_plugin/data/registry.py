@@ -49,7 +49,8 @@ class DatasetSource:
             parser's extras and the splits (both per graph) that returns [G, C]. Not
             for graphs, which carry ``y``.
         splits: Rows by split name (train, valid, test). Rows that cannot be parsed drop
-            out. None selects the split that the options name, random by default.
+            out. None selects the masks of nodes, if graphs have them, or the split that the
+            options name, random by default.
         target_names: Of the targets.
         unit: Of a regression target; empty selects the options' unit.
         kind: ``regression``, ``binary`` or ``multiclass``; empty selects the

@@ -129,3 +129,57 @@ def test_training_and_predictions(tmp_path, monkeypatch):
     model = hub.load(tmp_path / "run/checkpoint_best.pt")
     store = get_store(DatasetOptions("positions", **folder_with(tmp_path)))
     assert model.targets == store.targets
+
+
+MASKED = """
+import torch
+from torch_geometric.data import Data
+
+from graphormer_plugin.data import DatasetSource, register_dataset
+
+
+@register_dataset("masked")
+def masked():
+    \"\"\"A ring of 40 nodes; one class in the training, another elsewhere.\"\"\"
+    nodes = torch.arange(40)
+    pairs = torch.stack([nodes, (nodes + 1) % 40])
+    masks = {"train_mask": nodes < 20, "val_mask": nodes >= 30}
+    masks["test_mask"] = (nodes >= 20) & (nodes < 25)
+    data = Data(
+        x=torch.ones(40, 1), edge_index=torch.cat([pairs, pairs.flip(0)], dim=1),
+        y=torch.where(nodes < 23, 0, 1), **masks,
+    )
+    return DatasetSource(
+        graphs=[data], target_names=["half"], kind="multiclass", level="node"
+    )
+"""
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("fresh_fairseq")
+def test_one_graph_with_masks(tmp_path, monkeypatch):
+    """All nodes of the ring look alike and get the class of the training, so that each
+    split's accuracy says which labels count in it."""
+    folder = tmp_path / "datasets"
+    folder.mkdir()
+    (folder / "masked.py").write_text(MASKED)
+    shared = f"--user-dir {USER_DIR} --task node_prediction --batch-size 1 --cpu "
+    shared += f"--log-format json --num-workers 0 --data-root {tmp_path} "
+    shared += f"--user-data-dir {folder}"
+    words = f"""{shared} --dataset-name masked --arch grpe_tiny {TINY}
+        --criterion multiclass_cross_entropy --optimizer adam --lr 1e-2 --max-epoch 8
+        --dropout 0 --attention-dropout 0 --no-progress-bar --no-epoch-checkpoints
+        --best-checkpoint-metric loss --save-dir {tmp_path}/run"""
+    log = run(fairseq_train.cli_main, words.split(), monkeypatch)
+    assert logged(log, "train")[-1]["train_accuracy"] == 1
+    assert logged(log, "train")[-1]["train_loss"] < 0.2
+    assert logged(log, "valid")[-1]["valid_accuracy"] == 0
+    words = f"""{shared} --path {tmp_path}/run/checkpoint_last.pt --valid-subset test
+        --results-path {tmp_path}"""
+    log = run(fairseq_validate.cli_main, words.split(), monkeypatch)
+    assert logged(log, "test")[0]["test_accuracy"] == pytest.approx(3 / 5)
+    with open(tmp_path / "predictions_test.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    labels = [row["half_target"] for row in rows]
+    assert labels == [""] * 20 + ["0"] * 3 + ["1"] * 2 + [""] * 15
+    DATASETS.pop("masked")

@@ -19,6 +19,7 @@ column and split, and a ``manifest.json``:
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
 | `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
 | `graph_features` | [G, K] float32 | numbers of each graph, NaN = missing, if there are some |
+| `node_split` | [sum N] uint8 | split of each node, if splits are of nodes (`NODE_SPLITS`) |
 | `split_<name>` | [graphs] int64 | graph ids of a split |
 
 Edges of a graph are sorted by (source, target, bond type). Integers take the smallest
@@ -216,6 +217,9 @@ def describe(store: GraphStore) -> str:
         "multiclass": f"{targets.num_classes} classes",
     }.get(targets.kind, targets.kind)
     parts = [f"{counts} graphs", f"{target} ({kind})"]
+    nodes = [store.manifest["counts"].get(f"nodes_{name}") for name in names]
+    if all(count is not None for count in nodes):
+        parts.insert(1, f"labels of {' / '.join(f'{n:,}' for n in nodes)} nodes")
     for name, noun, state in (
         ("missing_labels", "label", "missing"),
         ("graphs_in_no_split", "graph", "in no split"),

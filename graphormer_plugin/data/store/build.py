@@ -13,7 +13,7 @@ import numpy as np
 from rdkit import rdBase
 
 from graphormer_plugin.data import smiles
-from graphormer_plugin.data.chunk import Parser
+from graphormer_plugin.data.chunk import NODE_SPLITS, Parser
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
@@ -381,22 +381,31 @@ def _build_from_graphs(
     with StoreWriter(
         path, node_dims=source.node_dims, bond_dims=source.bond_dims
     ) as writer:
-        width = 1
+        width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
             level=source.level,
             values=source.kind == "regression",
+            masks=splits is None and not options.split,
             progress=options.progress,
             description=label,
         ):
             width = chunk.target.shape[1] if chunk.target.ndim == 2 else 1
+            if chunk.node_split is not None:
+                first, number = writer.num_graphs, np.arange(len(chunk))
+                graph = np.repeat(first + number, chunk.num_nodes)
+                for code, name in enumerate(NODE_SPLITS, 1):
+                    masked[name].append(np.unique(graph[chunk.node_split == code]))
             writer.append(chunk)
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: there are no graphs")
-        if splits is None:
-            splits = random_split(writer.num_graphs, options.seed)
         graph_ids = np.arange(writer.num_graphs)
-        splits = splits_of_graphs(splits, graph_ids, label)
+        if len(masked["train"]) > 1:  # a graph may be in each of them
+            splits = {name: np.concatenate(parts) for name, parts in masked.items()}
+        else:
+            if splits is None:
+                splits = random_split(writer.num_graphs, options.seed)
+            splits = splits_of_graphs(splits, graph_ids, label)
         if not options.split_file:
             require_rows(splits, label, "")
         writer.finish(

@@ -9,7 +9,7 @@ import numpy as np
 
 from cython_ext import build_batch
 from cython_ext.columns import checked_columns
-from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.graph_columns import check_features
 from graphormer_plugin.data.labels import (
     as_float32,
@@ -91,6 +91,12 @@ def check_content(
             counts[1].sum() * (schema.num_edge_features > 0),
             schema,
         )
+    parts_of_nodes = columns.get("node_split", np.zeros(len(stored["x"]), np.uint8))
+    if (
+        parts_of_nodes.shape != stored["x"].shape[:1]
+        or ((parts_of_nodes < 0) | (parts_of_nodes > len(NODE_SPLITS))).any()
+    ):
+        raise ValueError(f"node_split {list(parts_of_nodes.shape)} names no splits")
     target = columns.get("target")
     if target is not None and target.dtype.kind == "f":
         as_float32(target.reshape(len(target), -1))

@@ -14,7 +14,7 @@ import numpy as np
 
 from cython_ext import edge_order
 from graphormer_plugin.data.checks import warnings_about
-from graphormer_plugin.data.chunk import GraphChunk
+from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.files import (
     atomic_write,
     file_lock,
@@ -153,6 +153,8 @@ class StoreWriter:
             self._append("edge_attr", attr[order])
         if chunk.pos is not None:
             self._append("pos", chunk.pos)
+        if chunk.node_split is not None:
+            self._append("node_split", chunk.node_split)
         if chunk.row is not None:
             numbers = np.arange(self.num_graphs, self.num_graphs + len(chunk))
             self._rows_differ |= not np.array_equal(chunk.row, numbers)
@@ -235,7 +237,8 @@ class StoreWriter:
         values = self._array("target") if "target" in self._columns else None
         meant = list(target_names), unit, kind, num_classes
         offset = self._array("node_offset")
-        targets, missing = describe_targets(values, *meant, offset, splits)
+        of_nodes = self._array("node_split") if "node_split" in self._columns else None
+        targets, missing = describe_targets(values, *meant, offset, splits, of_nodes)
         if any(class_names):
             targets = targets.with_classes(class_names)
         counts = {
@@ -248,6 +251,9 @@ class StoreWriter:
             "graphs_in_no_split": int(unused.sum()),
             **{f"split_{name}": len(splits[name]) for name in splits},
         }
+        if of_nodes is not None:
+            numbers = np.bincount(of_nodes, minlength=1 + len(NODE_SPLITS))
+            counts |= {f"nodes_{n}": int(k) for n, k in zip(NODE_SPLITS, numbers[1:])}
         manifest = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
@@ -277,6 +283,7 @@ class StoreWriter:
         """
         expected = {"node_offset": self.num_graphs + 1, "row": self.num_graphs}
         expected |= {"pos": self._num_nodes, "edge_attr": self._num_edges}
+        expected |= {"node_split": self._num_nodes}
         types = self._bonds.types(schema)
         for name, column in self._columns.items():
             if column.rows != expected.get(name, column.rows):
