@@ -181,11 +181,6 @@ choose_devices() {
     # fairseq would make 24 of 26.
     devices+=(--required-batch-size-multiple 1 --distributed-world-size "$DEVICES")
     ((gpus > 0)) || devices+=(--cpu)
-    if ((gpus == 0 && ${WORLD_SIZE:-1} > 1)); then
-        # For torchrun's processes fairseq counts GPUs, and uses NCCL.
-        devices+=(--distributed-init-method env:// --distributed-rank "${RANK:-0}")
-        devices+=(--distributed-no-spawn --distributed-backend gloo --ddp-backend legacy_ddp)
-    fi
 }
 
 # Later flags win in fairseq, so these come after the recipe's own.

@@ -61,16 +61,6 @@ WRAPPERS = {
         [[ " $* " != *" --freeze-encoder-layers "* ]] || more+=(--freeze-encoder-layers 1)
         [[ " $* " != *" --dataset-source generated:"* ]] ||
             more+=(--dataset-source generated:10:1)
-        if [[ " $* " == *" --distributed-init-method env:// "* ]]; then
-            : # a recipe
-        elif [[ -n ${RANK:-} ]]; then # under torchrun fairseq counts GPUs
-            more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
-            more+=(--distributed-no-spawn --distributed-rank "$RANK")
-            more+=(--distributed-world-size "$WORLD_SIZE")
-            more+=(--distributed-init-method "file://$CLONE/meet$MASTER_PORT")
-        elif [[ -n ${SLURM_PROCID:-} ]]; then
-            more+=(--ddp-backend legacy_ddp --distributed-backend gloo)
-        fi
         exec "$SHIMS/fairseq-train" "${@//29500/$PORT}" "${more[@]}" """,
     # One replicate of a tiny model on few molecules, which share scaffolds.
     "graphormer-train": """
@@ -318,7 +308,7 @@ def test_commands_run(page, clone, environment, trained):
         assert " ".join(nci.split()) in output
     if page == "examples/multi_gpu/README.md":
         ranks = re.findall(r"initialized host \S+ as rank (\d)", output)
-        # torchrun three times and by hand: two processes; Slurm: four
+        # torchrun three times and fairseq alone: two processes; Slurm: four
         assert sorted(ranks) == sorted("01" * 4 + "0123")
     for name, lack in lacking.items():
         pytest.skip(f"{page} passed but for {name}: this processor has no {lack}")

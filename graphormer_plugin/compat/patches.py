@@ -24,6 +24,7 @@ from graphormer_plugin.compat.checkpoint_files import (
 from graphormer_plugin.compat.command_line import parse
 from graphormer_plugin.compat.distributed import (
     CHECKPOINT_CLASSES,
+    call_main,
     data_parallel,
     gather_logs,
 )
@@ -52,6 +53,8 @@ def apply() -> None:
     # fairseq-validate collects the logs of all batches of a split. fairseq's function needs
     # CUDA and fails above 16 KB (--all-gather-list-size), a few dozen batches.
     distributed_utils.all_gather_list = gather_logs
+    # fairseq counts GPUs to start processes, and to tell torchrun's apart.
+    distributed_utils.call_main = call_main
     # --ddp-backend pytorch_ddp, fairseq's default, names a GPU for a model on the CPU.
     distributed_fairseq_model.DistributedDataParallel = data_parallel
     # A loss that is not finite, and memory that runs out, end in one line.

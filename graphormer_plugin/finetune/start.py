@@ -80,8 +80,9 @@ def claim_save_dir(cfg: Any) -> None:
             )
     except BlockingIOError as error:
         raise ValueError(
-            f"{folder} belongs to another training that runs ({error}); give another "
-            "--save-dir, or wait until it ends"
+            f"{folder} belongs to a training that runs ({error}); give another --save-dir, "
+            "wait until it ends, or give all processes of a training its "
+            "--distributed-world-size"
         ) from None
 
 

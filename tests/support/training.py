@@ -197,9 +197,9 @@ def server_environment():
     return found
 
 
-def command(*arguments, cwd=None):
-    """A started `python`, whose standard output and error come together."""
-    environment = server_environment()
+def command(*arguments, cwd=None, **more):
+    """A started `python`, whose standard output and error come together; more variables."""
+    environment = {**server_environment(), **more}
     python = shutil.which("python", path=environment["PATH"])
     return subprocess.Popen(
         [python, *arguments],
@@ -232,10 +232,8 @@ def meeting_place():
 
 def on_two_processes(*arguments):
     """Output of the first of two processes of a command of fairseq on the CPU."""
-    distributed = "--ddp-backend legacy_ddp --distributed-backend gloo --cpu "
-    distributed += (
-        f"--distributed-no-spawn --distributed-world-size 2 {meeting_place()}"
-    )
+    distributed = "--ddp-backend legacy_ddp --cpu --distributed-no-spawn "
+    distributed += f"--distributed-world-size 2 {meeting_place()}"
     both = ["-m", *arguments, *distributed.split()]
     processes = [command(*both, "--distributed-rank", str(rank)) for rank in (0, 1)]
     outputs = [process.communicate(timeout=PATIENCE)[0] for process in processes]
