@@ -75,8 +75,29 @@ def test_options_in_a_file(tmp_path, monkeypatch):
     subprocess.run(["bash", "-c", typed + more], cwd=tmp_path, check=True)
     found = {path.name for path in (tmp_path / "checkpoints").glob("*.pt")}
     assert found == {"checkpoint_best.pt", "checkpoint_last.pt"}
-    predictor = hub.load(tmp_path / "checkpoints/checkpoint_best.pt")
-    assert predictor.model.embed_dim == 80
+    path = tmp_path / "checkpoints/checkpoint_best.pt"
+    assert hub.load(path).model.embed_dim == 80
+    assert weights(path)["cfg"]["model"]["encoder_layers"] == 6
+
+
+def test_a_training_after_another_in_a_process(train, tmp_path):
+    """The jobs of fairseq-hydra-train --multirun; the second one learns nothing."""
+    logs = [
+        logged(
+            train(name, "--lr", lr, "--patience", 2, "--tensorboard-logdir", tb),
+            "valid",
+        )
+        for name, lr, tb in (
+            ("good", 1e-2, tmp_path / "tb_good"),
+            ("bad", 1e-9, tmp_path / "tb_bad"),
+        )
+    ]
+    best = [min(log["valid_mae"] for log in one) for one in logs]
+    assert len(logs[1]) == 3 and best[0] < best[1]
+    for name, expected in zip(("good", "bad"), best, strict=True):
+        state = weights(tmp_path / name / "checkpoint_best.pt")["extra_state"]
+        assert state["best"] == pytest.approx(expected, rel=1e-4)
+        assert list((tmp_path / f"tb_{name}/valid").iterdir())
 
 
 def test_resumed_runs_equal_a_run_at_one_go(train, tmp_path):

@@ -1,8 +1,11 @@
-"""Save and restore the state of ``--patience``, which fairseq's checkpoints lack."""
+"""State of a training that fairseq keeps in its functions: the best metric, ``--patience``."""
 
 import sys
 from collections.abc import Callable
 from typing import Any
+
+from fairseq import checkpoint_utils
+from fairseq.logging import progress_bar
 
 
 def _early_stopping() -> Callable[..., bool] | None:
@@ -28,3 +31,14 @@ def restore_patience(state: dict[str, Any]) -> None:
     if function is not None and state:
         function.best = state["best"]
         function.num_runs = state["validations_without_gain"]
+
+
+def forget_last_training() -> None:
+    """Drop the state of a training before in this process, such as a job of
+    ``fairseq-hydra-train --multirun``: its best metric, patience and TensorBoard files.
+    """
+    for function in (checkpoint_utils.save_checkpoint, _early_stopping()):
+        if hasattr(function, "best"):
+            del function.best
+    progress_bar._close_writers()
+    progress_bar._tensorboard_writers.clear()

@@ -8,7 +8,11 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask, register_task
 from omegaconf import open_dict
 
-from graphormer_plugin.compat.early_stopping import patience_state, restore_patience
+from graphormer_plugin.compat.early_stopping import (
+    forget_last_training,
+    patience_state,
+    restore_patience,
+)
 from graphormer_plugin.compat.errors import one_line_errors
 from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
@@ -103,6 +107,7 @@ class GraphPredictionTask(FairseqTask):
         with one_line_errors():
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
+                forget_last_training()
                 if cfg.ddp_backend == "fully_sharded":
                     raise ValueError("--ddp-backend fully_sharded: take pytorch_ddp")
                 task.check_num_classes()  # opens the store

@@ -8,7 +8,6 @@ from fairseq_cli import train as fairseq_train
 from omegaconf import OmegaConf
 from torch import multiprocessing
 
-import graphormer_plugin.tasks  # noqa: F401  (registers)
 from graphormer_plugin.compat import distributed
 from support.training import (
     PATIENCE,
