@@ -277,6 +277,13 @@ def test_flag_trains_in_half_precision(train):
     assert train_log[0]["train_loss"] != plain[0]["train_loss"]
 
 
+def test_bfloat16_trains_without_a_tpu(train):
+    halves, plain = (logged(train(flag, flag), "train") for flag in ("--bf16", "--cpu"))
+    for half, whole in zip(halves, plain, strict=True):
+        assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)
+        assert half["train_loss"] != whole["train_loss"]
+
+
 GT = "--arch gt_zinc --encoder-layers 2 --encoder-embed-dim 16 "
 GT += "--encoder-attention-heads 2 --batch-size 32"
 

@@ -85,8 +85,10 @@ def parse(
         parsed = result[0] if isinstance(result, tuple) else result
         check_texts(vars(parsed))
         check_values(parsed)
+        # fairseq trains with bfloat16 anywhere, but takes --bf16 for --tpu, too.
+        if getattr(parsed, "bf16", False) and find_spec("torch_xla") is None:
+            parsed.tpu = "--tpu" in sys.argv
         if hasattr(parsed, "arch"):
-            check_device(parsed)
             check_optimizer(parsed)
         check_paths(parsed)
     return result
@@ -172,30 +174,6 @@ def check_values(arguments: argparse.Namespace) -> None:
         except (ValueError, SyntaxError, TypeError):
             example = "(0.9, 0.98)" if kind is tuple else "{'lr': 1e-4}"
             raise _wrong_value(name, given[name], f"Python such as {example}") from None
-
-
-def check_device(arguments: argparse.Namespace) -> None:
-    """Check that this machine can train with the type of the weights.
-
-    Args:
-        arguments: of ``fairseq-train``, which sets ``tpu`` for ``--bf16``.
-
-    Raises:
-        ValueError: fairseq would fail after it has read the data.
-    """
-    given = vars(arguments).get
-    if given("tpu") and find_spec("torch_xla") is None:
-        raise ValueError(
-            "--tpu, --bf16: fairseq needs torch_xla, which is not installed"
-        )
-    separate = given("fp16_no_flatten_grads") or given("memory_efficient_fp16")
-    gpu = torch.cuda.is_available() and not given("cpu")
-    if given("fp16") and not (separate or gpu):
-        raise ValueError(
-            "--fp16: training without a GPU also needs --fp16-no-flatten-grads"
-        )
-    if given("amp") and not gpu:
-        logger.warning("--amp has no effect without a GPU")
 
 
 def check_optimizer(arguments: argparse.Namespace) -> None:

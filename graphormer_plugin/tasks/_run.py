@@ -1,9 +1,12 @@
-"""Checks of a run's model, criterion and best metric, and the end of a finished training."""
+"""Checks of a run's options, model and best metric, and the end of a finished training."""
 
 import logging
+from importlib.util import find_spec
 from typing import Any
 
+import torch
 from fairseq.criterions import FairseqCriterion
+from fairseq.logging import progress_bar
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import DictConfig
 
@@ -14,11 +17,45 @@ from graphormer_plugin.processes import is_first_process
 
 logger = logging.getLogger(__name__)
 
+# Options of loggers, their packages, and the names that fairseq has only with these.
+LOGGERS = (
+    ("wandb_project", "wandb", "wandb"),
+    ("tensorboard_logdir", "tensorboardX", "SummaryWriter"),
+    ("aim_repo", "aim", "AimRepo"),
+    ("azureml_logging", "azureml-core", "Run"),
+)
+
 
 def options_of_run(cfg: Any) -> DictConfig | None:
     """The options of the whole run, from a task's; None without fairseq's commands."""
     run = cfg._get_parent() if isinstance(cfg, DictConfig) else None
     return run if run is not None and "checkpoint" in run else None
+
+
+def check_common(common: DictConfig) -> None:
+    """Check that this machine can train with the type of the weights, and log where asked.
+
+    Args:
+        common: fairseq's options of that group.
+
+    Raises:
+        ValueError: fairseq would fail after it has read the data, or log to no such place.
+    """
+    if common.tpu and find_spec("torch_xla") is None:
+        raise ValueError("--tpu: fairseq needs torch_xla, which is not installed")
+    gpu = torch.cuda.is_available() and not common.cpu
+    if common.fp16 and not (
+        gpu or common.fp16_no_flatten_grads or common.memory_efficient_fp16
+    ):
+        raise ValueError(
+            "--fp16: training without a GPU also needs --fp16-no-flatten-grads"
+        )
+    if common.amp and not gpu:
+        logger.warning("--amp has no effect without a GPU")
+    for option, package, name in LOGGERS:
+        if common[option] and getattr(progress_bar, name) is None:
+            flag = option.replace("_", "-")
+            raise ValueError(f"--{flag}: {package} is not installed (pip install it)")
 
 
 # The model, the criterion, and the metric that selects the best checkpoint

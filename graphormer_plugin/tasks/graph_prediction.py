@@ -56,6 +56,7 @@ from graphormer_plugin.processes import (
 )
 from graphormer_plugin.tasks._config import GraphPredictionConfig, check_options
 from graphormer_plugin.tasks._run import (
+    check_common,
     check_criterion,
     check_model,
     options_of_run,
@@ -108,6 +109,8 @@ class GraphPredictionTask(FairseqTask):
             task = cls(cfg, **kwargs)
             if not kwargs.get("from_checkpoint", False):
                 forget_last_training()
+                if task.run is not None:
+                    check_common(task.run.common)
                 if cfg.ddp_backend == "fully_sharded":
                     raise ValueError("--ddp-backend fully_sharded: take pytorch_ddp")
                 task.check_num_classes()  # opens the store

@@ -5,17 +5,14 @@ import sys
 
 import pytest
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import progress_bar
 from fairseq.optim import OPTIMIZER_REGISTRY, FairseqOptimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, FairseqLRScheduler
 from fairseq.options import get_training_parser, parse_args_and_arch
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 
-from graphormer_plugin.compat.command_line import (
-    check_device,
-    check_optimizer,
-    check_texts,
-)
+from graphormer_plugin.compat.command_line import check_optimizer, check_texts
 from support.training import TINY, USER_DIR
 
 COMPLETE = f"""--user-dir {USER_DIR} --task graph_prediction {TINY} --dataset-name nci
@@ -99,8 +96,6 @@ def test_validation_lacks_a_flag(arguments, flag, refused):
         (f"--optimizer adafactor --adafactor-eps {PROGRAM}", "--adafactor-eps .*: exp"),
         ("--lr []", "--optimizer adam: .* --lr "),
         ("--max-tokens-valid nope", "cannot read the options: "),
-        ("--fp16", "--fp16: .* GPU"),
-        ("--bf16", "--bf16: .*torch_xla"),
         (
             "--finetune-from-model x.pt --reset-meters",
             "--finetune-from-model implies --reset",
@@ -177,10 +172,23 @@ def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
         check_optimizer(arguments)
 
 
-def test_amp_without_a_gpu_has_no_effect(caplog):
-    arguments = parsed("--amp --cpu")
-    check_device(arguments)
-    assert "--amp has no effect without a GPU" in caplog.text
+@pytest.mark.parametrize(
+    "wrong, shown",
+    [
+        ("--fp16", "--fp16: .* GPU"),
+        ("--tpu", "--tpu: .*torch_xla"),
+        ("--bf16 --tpu", "--tpu: .*torch_xla"),
+        ("--wandb-project p", "--wandb-project: wandb is not installed"),
+        ("--tensorboard-logdir p", "--tensorboard-logdir: tensorboardX is not inst"),
+        ("--aim-repo p", "--aim-repo: aim is not installed"),
+        ("--azureml-logging", "--azureml-logging: azureml-core is not installed"),
+    ],
+)
+def test_a_flag_that_cannot_work_here(wrong, shown, refused, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("wandb", "SummaryWriter", "AimRepo", "Run"):
+        monkeypatch.setattr(progress_bar, name, None)
+    assert re.search(f"error: {shown}", refused([*COMPLETE.split(), *wrong.split()]))
 
 
 @pytest.mark.parametrize(

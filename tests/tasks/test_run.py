@@ -4,13 +4,25 @@ import logging
 
 import pytest
 from fairseq.criterions import FairseqCriterion
+from fairseq.dataclass.configs import CommonConfig
 from fairseq_cli import train as fairseq_train
 from omegaconf import OmegaConf
 
 from graphormer_plugin.finetune.transfer import Pretrained
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.tasks._run import check_criterion, settle_metric, why_finished
+from graphormer_plugin.tasks._run import (
+    check_common,
+    check_criterion,
+    settle_metric,
+    why_finished,
+)
 from support.training import logged
+
+
+def test_amp_without_a_gpu_has_no_effect(caplog):
+    check_common(OmegaConf.structured(CommonConfig(amp=True, cpu=True)))
+    assert "--amp has no effect without a GPU" in caplog.text
+
 
 # ------------------------------------------------------- a finished training
 
