@@ -40,7 +40,7 @@ TEXT = "\n".join(PAGES.values())
 OTHER_FLAGS = set(
     """--no-build-isolation --path --standalone --nnodes --nproc-per-node --no-python
     --rdzv-backend --rdzv-endpoint --nodes --ntasks-per-node --gpus-per-node --config-dir
-    --config-name --array""".split()
+    --config-name --multirun --array""".split()
 )
 
 # What the tests do not run as it stands, and why.
