@@ -3,9 +3,11 @@
 import fnmatch
 import importlib.util
 import itertools
+import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -97,6 +99,29 @@ class TestInstall:
         with pytest.raises(SystemExit, match="not a Python environment"):
             install.main(["--venv", str(tmp_path)])
         assert (tmp_path / "thesis.tex").exists() and not install.commands
+
+
+@pytest.mark.slow  # starts fairseq twice
+@pytest.mark.parametrize("command", ["train", "validate"])
+def test_an_installed_package_is_found_by_its_name(command, tmp_path):
+    """From an empty folder; the packages lie side by side, as pip puts them."""
+    site, folder = tmp_path / "site", tmp_path / "empty"
+    folder.mkdir()
+    for name in ("fairseq", "fairseq_cli"):
+        source = Path(importlib.util.find_spec(name).origin).parent
+        shutil.copytree(source, site / name)
+    for name in ("cython_ext", "graphormer_plugin"):
+        (site / name).symlink_to(ROOT / name)
+    words = f"-m fairseq_cli.{command} --user-dir graphormer_plugin --help"
+    done = subprocess.run(
+        [sys.executable, *words.split()],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "weighted_cross_entropy" in done.stdout  # a loss of the package
 
 
 class TestDemo:
