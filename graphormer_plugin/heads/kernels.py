@@ -46,7 +46,7 @@ def raw_features(
 
     Returns:
         ``vectors`` float32 [n, D], ``fingerprint`` uint8 [n, bits] (Morgan counts),
-        ``descriptors`` and ``extra`` float64 [n, columns] with NaN.
+        ``descriptors`` float32 and ``extra`` float64 [n, columns] with NaN.
 
     Raises:
         ValueError: RDKit refuses a molecule.
@@ -61,13 +61,13 @@ def raw_features(
     return rounded(rdkit_descriptors(molecules, as_mol))
 
 
-def rounded(descriptors: Floats) -> Floats:
+def rounded(descriptors: Floats) -> NDArray[np.float32]:
     """Descriptors whose equal values have equal ranks.
 
     RDKit adds up the atoms in their order, so that the last bits of a descriptor depend on
     how its molecule is written.
     """
-    return descriptors.astype(np.float32).astype(float)
+    return descriptors.astype(np.float32)
 
 
 def as_mol(molecule: str | Chem.Mol) -> Chem.Mol:

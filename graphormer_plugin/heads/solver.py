@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, eigh, solve_triangular
+from scipy.linalg import cho_factor, eigh, rq, solve_triangular
 
-from graphormer_plugin.heads.head import QUERY_ROWS
+from graphormer_plugin.heads.head import QUERY_ROWS, packed, unpacked
 from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.marginal_likelihood import JITTER, Hyperparameters
 
@@ -109,7 +109,8 @@ class Solver:
             factor[0], columns, lower=True, overwrite_b=True, check_finite=False
         )
         self.spread_rows.append(rows[at])
-        self.spread_factor.append(inverse.T.copy() if spread is None else spread)
+        # As its file has it, so that a head predicts the same before and after.
+        self.spread_factor.append(unpacked(*packed(inverse.T if exact else spread)))
         solution = Solution(
             factor, len(self.spread_rows) - 1, (left, (inverse**2).sum(0))
         )
@@ -144,7 +145,7 @@ class Solver:
 def spread_of_sample(
     matrix: Floats, at: NDArray[np.int64], noise: float | Floats
 ) -> Floats:
-    """W [m, r] of `Head`, with a sample of molecules as inducing points.
+    """W [m, m] of `Head`, with a sample of molecules as inducing points.
 
     The variance is k(x, x) - k(x, Z) A k(Z, x) with A = inverse(K) - inverse(K + Kzn Knz
     / noise), K between the inducing points Z, and W W^T = A. It is the variance of the
@@ -159,7 +160,6 @@ def spread_of_sample(
     lower = np.linalg.cholesky(own)
     projected = solve_triangular(lower, matrix[at], lower=True) / np.sqrt(noise)
     values, vectors = eigh(projected @ projected.T, overwrite_a=True)
-    kept = values > 1e-8
-    values, vectors = values[kept], vectors[:, kept]
-    shrunk = vectors * np.sqrt(values / (1 + values))
-    return solve_triangular(lower, shrunk, lower=True, trans="T")
+    shrunk = vectors * np.sqrt(np.where(values > 1e-8, values / (1 + values), 0))
+    factor = solve_triangular(lower, shrunk, lower=True, trans="T")
+    return rq(factor, mode="r")  # the upper triangle with the same W W^T

@@ -13,7 +13,7 @@ from graphormer_plugin.heads import fit as module
 from graphormer_plugin.heads import fixed_kernels as classes
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.fit import fit_on_features, training_sample
-from graphormer_plugin.heads.head import read_head
+from graphormer_plugin.heads.head import packed, read_head, unpacked
 from graphormer_plugin.heads.kernels import Reference, kernel, raw_features
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 
@@ -227,6 +227,9 @@ def test_variance_of_a_sample(rng, monkeypatch):
         expected = np.linalg.inv(own) - np.linalg.inv(own + cross @ cross.T / noise)
         factor = solver.spread_of_sample(matrix, at, noise)
         np.testing.assert_allclose(factor @ factor.T, expected, atol=1e-5)
+        np.testing.assert_array_equal(factor, np.triu(factor))
+        again = unpacked(*packed(factor))
+        np.testing.assert_allclose(again, factor, rtol=2**-24 / 240)
 
 
 def test_classes(rng):
@@ -568,9 +571,15 @@ def test_saved_and_read(rng, tmp_path, kind):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
         read_head(tmp_path / "head.npz", "abd")
-    # Heads once had a curve over the standard deviation alone.
+    # Heads once had a curve over the standard deviation alone, and factors as a whole.
     head.curve_at, head.curve = head.curve_at[1], head.curve[1]
     head.save(tmp_path / "head.npz")
+    arrays = dict(np.load(tmp_path / "head.npz"))
+    for number, factor in enumerate(head.spread_factor):
+        assert len(arrays.pop(f"spread_triangle_{number}")) < factor.size
+        del arrays[f"spread_rest_{number}"]
+        arrays[f"spread_factor_{number}"] = factor
+    np.savez(tmp_path / "head.npz", **arrays)
     older = read_head(tmp_path / "head.npz")
     np.testing.assert_array_equal(older.curve[1], again.curve[1])
     again.curve[0] = 1
