@@ -1,7 +1,7 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from graphormer_plugin.inference.prediction_columns import class_word
 Split = Mapping[str, np.ndarray]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
     """Molecules that can be trained on, and their labels.
 
@@ -54,16 +54,16 @@ class Table:
     smiles_column: str
     labels: np.ndarray
     targets: TargetSchema
-    weights: np.ndarray | None
+    weights: np.ndarray | None = None
     extra: np.ndarray
-    extra_names: list[str]
-    extras: list[list[str]]
-    scaffolds: list[str]
-    keys: list[int]
-    split: str
-    given_split: Split | None
-    failures: list[tuple[int, str, str]]
-    warned: list[str]
+    extra_names: Sequence[str] = ()
+    extras: Sequence[Sequence[str]] = ()
+    scaffolds: Sequence[str] = ()
+    keys: Sequence[int] = ()
+    split: str = "random"
+    given_split: Split | None = None
+    failures: Sequence[tuple[int, str, str]] = ()
+    warned: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.smiles)

@@ -153,12 +153,12 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             extra_columns=settings.extra_columns,
         )
 
-    of_train, head = _fit(split["train"]), _fit(fitted_rows(split))
+    head, valid = _fit(fitted_rows(split)), split["valid"]
     predicted = head.predict_features(raw)
-    valid = split["valid"]
-    of_valid = of_train.predict_features({name: x[valid] for name, x in raw.items()})
-    for all_rows, rows in zip(predicted, of_valid, strict=True):
-        all_rows[valid] = rows
+    if len(valid):
+        of_train, of_valid = _fit(split["train"]), {n: x[valid] for n, x in raw.items()}
+        for all_rows, rows in zip(predicted, of_train.predict_features(of_valid)):
+            all_rows[valid] = rows
     head.save(save_dir / HEAD_FILE)
     return predicted
 

@@ -13,6 +13,7 @@ from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
@@ -32,7 +33,7 @@ from graphormer_plugin.inference.embedding import (
 )
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
 from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
-from graphormer_plugin.inference.molecules import Molecules, read
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules.dropout import dropout_switched_on
 
@@ -47,8 +48,8 @@ class Predictor:
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
-    Several models predict together, see `together`; vectors, samples and explanations
-    are of a single model, a member of `members`.
+    Several models predict together, see `together`; samples and explanations are of a
+    single model, a member of `members`.
 
     Args:
         model: is put into evaluation mode.
@@ -174,6 +175,12 @@ class Predictor:
         for member in self.members:
             multiply_in_bfloat16(member.model)
         return self
+
+    def reader(self, max_atoms: int | None = None) -> RowReader:
+        """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read;
+        ``max_atoms``: of the largest molecule, by default the limit of the models."""
+        schemas = [member.schema for member in self.members]
+        return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
 
     def read(self, inputs: Inputs, smiles: Sequence[str] | None = None) -> Molecules:
         """Read molecules or graphs once, for several calls of the other methods.
@@ -396,15 +403,26 @@ class Predictor:
             ``nodes`` a list with an array [N, layers * D] per graph, without the virtual
             node.
 
+            Several models give their vectors side by side; models with equal weights,
+            such as the start of several heads, count once.
+
         Raises:
             ValueError: as `predict`, or see `check_layers`.
         """
+        inputs = self.read(inputs)
+        if len(self.members) > 1:
+            distinct = {weights_digest(m.model.state_dict()): m for m in self.members}
+            options = (layers, nodes, batch_size, fingerprint)
+            parts = [m.embed(inputs, *options) for m in distinct.values()]
+            if nodes:
+                return [np.concatenate(graph, 1) for graph in zip(*parts, strict=True)]
+            return np.concatenate(parts, 1)
         layers = self.own_layers(nodes or fingerprint) if layers is None else layers
 
         def _arrays(batch: Batch) -> np.ndarray:
             return self._vectors(batch, layers, nodes, fingerprint).numpy(force=True)
 
-        graphs = self._single()._graphs(self.read(inputs))
+        graphs = self._graphs(inputs)
         return graphs.collect(_arrays, self.vector_width(layers), batch_size, nodes)
 
     def own_layers(self, of_layers: bool = False) -> int:

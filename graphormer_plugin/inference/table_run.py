@@ -17,7 +17,6 @@ from graphormer_plugin.heads.prediction import Prediction, mean_and_variance
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import (
     Molecules,
-    RowReader,
     parser_of,
     read_rows,
 )
@@ -139,11 +138,7 @@ class TableRun:
             )
         self.place = table.header.index(smiles_column)
         self.extra_places = [table.header.index(name) for name in extra_columns]
-        self.reader = RowReader(
-            predictor.featuriser,
-            [member.schema for member in predictor.members],
-            max_atoms or predictor.max_atoms,
-        )
+        self.reader = predictor.reader(max_atoms)
         none = np.empty((0, predictor.targets.num_outputs))
         columns = prediction_columns(
             predictor.targets,

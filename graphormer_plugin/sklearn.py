@@ -1,0 +1,407 @@
+"""Models of molecules as estimators of scikit-learn, which predict SMILES.
+
+>>> from graphormer_plugin.sklearn import MoleculeRegressor
+>>> model = MoleculeRegressor().fit(smiles, y)           # doctest: +SKIP
+>>> mean, std = model.predict(others, return_std=True)   # doctest: +SKIP
+>>> model.save("my-model")                               # doctest: +SKIP
+
+They train with the steps of ``graphormer-train``, and `save` writes a folder of its kind.
+"""
+
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+from tqdm import tqdm
+
+import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment import results, steps
+from graphormer_plugin.experiment.labelled_table import Table
+from graphormer_plugin.experiment.plan import Experiment
+from graphormer_plugin.experiment.settings import HEAD, MODELS, Settings
+from graphormer_plugin.experiment.split_tables import SMILES_COLUMN, write_molecules
+from graphormer_plugin.experiment.starts import find_start
+from graphormer_plugin.heads.domain import domain_file
+from graphormer_plugin.heads.fit import unfit_targets
+from graphormer_plugin.heads.head import HEAD_FILE
+from graphormer_plugin.heads.prediction import Prediction
+from graphormer_plugin.inference.loading import load, usable_device
+from graphormer_plugin.inference.model_folder import MODELS_FILE, read_folder
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+from graphormer_plugin.inference.prediction_columns import prediction_columns
+from graphormer_plugin.inference.table_run import REASON
+
+
+class MoleculeEstimator:
+    """What `MoleculeRegressor` and `MoleculeClassifier` share.
+
+    Args:
+        model: ``head``, ``finetune``, ``scratch`` or ``auto``, as of ``graphormer-train``.
+            Trainings draw a tenth of the molecules that chooses the epoch.
+        start: pre-trained checkpoint, or name of a published one; empty: the model that
+            comes with the package.
+        epochs, lr: of a training; None: defaults of the command.
+        ensemble: models of a training, whose mean counts.
+        largest_fragment: read the largest fragment of each molecule, without salts.
+        unit: of the targets, which the folder of `save` remembers.
+        random_state: seed.
+        device: cpu or cuda; empty: a GPU if there is one.
+        errors: ``coerce``: a molecule that cannot be read is left out of the training with
+            a warning, and its prediction is NaN; ``raise``: ValueError.
+
+    Attributes:
+        predictor_: models of the fit, see `hub.load`.
+        target_names_: columns of y.
+        learned_: numbers of those with enough different labels; predictions of the others
+            are NaN.
+        left_out_: reason why a row of X is not a training molecule, by its number.
+    """
+
+    def __init__(
+        self,
+        model: str = HEAD,
+        *,
+        start: str = "",
+        epochs: int | None = None,
+        lr: float | None = None,
+        ensemble: int = 1,
+        largest_fragment: bool = False,
+        unit: str = "",
+        random_state: int = 1,
+        device: str = "",
+        errors: str = "coerce",
+    ) -> None:
+        self.model = model
+        self.start = start
+        self.epochs = epochs
+        self.lr = lr
+        self.ensemble = ensemble
+        self.largest_fragment = largest_fragment
+        self.unit = unit
+        self.random_state = random_state
+        self.device = device
+        self.errors = errors
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = tags.target_tags.multi_output = True
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Train on molecules.
+
+        Args:
+            X: SMILES: a list, an array, a Series, or a table with this column alone.
+            y: labels [n] or [n, T], NaN or None where missing; a column without two
+                different labels is left out with a warning if there are others.
+
+        Raises:
+            ValueError: there is nothing to learn, a parameter is wrong, or with
+                ``errors="raise"`` a molecule cannot be read.
+        """
+        smiles, targets = _smiles(X), _targets(y)
+        if len(smiles) != len(targets):
+            raise ValueError(f"{len(smiles)} molecules, but {len(targets)} rows of y")
+        labels, schema = self._encode(targets)
+        rows = np.flatnonzero(~np.isnan(labels).all(1))
+        settings = self._settings()
+        reader = RowReader(settings.featuriser, [], settings.max_atoms)
+        molecules, rows, self.left_out_ = self._read(smiles, rows, reader)
+        labels = labels[rows]
+        unfit = unfit_targets(labels, schema.kind)
+        self.target_names_ = schema.names
+        self.learned_ = [at for at in range(labels.shape[1]) if at not in unfit]
+        if not self.learned_:
+            raise ValueError("y has fewer than 2 different labels, nothing to learn")
+        if unfit:
+            names = ", ".join(schema.names[at] for at in unfit)
+            warnings.warn(f"too few different labels to learn {names}", stacklevel=2)
+        of_all = (schema.names, schema.class_names)
+        names, words = ([one[at] for at in self.learned_ if one] for one in of_all)
+        table = Table(
+            smiles=molecules.sources,
+            smiles_column=SMILES_COLUMN,
+            labels=labels[:, self.learned_],
+            targets=replace(schema, names=names, class_names=words),
+            extra=np.empty((len(labels), 0)),
+        )
+        # A tenth chooses the epoch of a training.
+        count = 0 if settings.model == HEAD else max(1, len(labels) // 10)
+        order = np.random.default_rng(settings.seed).permutation(len(labels))
+        valid, train = np.split(order, [count])
+        split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
+        with tempfile.TemporaryDirectory() as folder:
+            settings = replace(settings, folder=folder)
+            start = find_start(settings)
+            experiment = Experiment(settings, table, [split], start, warnings.warn)
+            experiment.molecules, experiment.bar = molecules, tqdm(disable=True)
+            _train(experiment)
+            self._take(folder)
+        self.one_column_ = np.ndim(y) == 1
+        return self
+
+    def predict_table(self, X: Any) -> pandas.DataFrame:
+        """The columns that ``graphormer-predict`` writes: predictions, their spread,
+        ``in_domain`` and ``reason``, with the index of a Series or table X."""
+        predicted, rows, reasons = self._estimate(X)
+        columns = prediction_columns(self.predictor_.targets, *predicted)
+        table = pandas.DataFrame({column.name: column.cells for column in columns})
+        numbers = [column.name for column in columns if column.is_number]
+        table[numbers] = table[numbers].apply(pandas.to_numeric)
+        table = table.set_axis(rows).reindex(range(len(X)))
+        table[REASON] = [reasons.get(row, "") for row in range(len(X))]
+        return table.set_axis(X.index) if hasattr(X, "iloc") else table
+
+    def score(self, X: Any, y: Any) -> float:
+        """R², or accuracy of classes, over the molecules with a label and a prediction; the
+        mean over the columns of y that have two of them."""
+        labels, predicted = _targets(y), pandas.DataFrame(self.predict(X))
+        scores = []
+        for name, values in zip(labels, predicted.to_numpy().T, strict=True):
+            known = labels[name].notna().to_numpy() & ~pandas.isna(values)
+            if known.sum() > 1:
+                column = labels[name].to_numpy()[known]
+                scores.append(self._score(column, values[known].astype(column.dtype)))
+        return float(np.mean(scores)) if scores else np.nan
+
+    def save(self, folder: str | Path) -> None:
+        """Write the models to a new folder, which ``graphormer-predict``, `hub.load` and
+        `load` read. It has no table of the training molecules; what their vectors and
+        counts in a head give away is in examples/python.
+
+        Raises:
+            FileExistsError: there is such a folder.
+        """
+        check_is_fitted(self)
+        Path(folder).mkdir(parents=True)
+        for name, content in self._files.items():
+            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(Path(folder, name)) as file:
+                file.write(content)
+
+    @classmethod
+    def load(cls, folder: str | Path, **parameters: Any) -> Self:
+        """Read a folder of `save` or of ``graphormer-train``.
+
+        Args:
+            folder: has a ``models.json``.
+            parameters: of the estimator, which count for another fit.
+
+        Raises:
+            OSError, ValueError: see `hub.load`; or the models predict another kind of
+                targets.
+        """
+        self = cls(**parameters)
+        self._take(folder)
+        targets = self.predictor_.targets
+        if targets.kind not in cls._kinds:
+            raise ValueError(f"{folder} predicts {targets.kind} targets")
+        self.target_names_, self.left_out_ = targets.names, {}
+        self.learned_ = list(range(len(targets.names)))
+        self.one_column_ = len(targets.names) == 1
+        self._classes = [  # of a classifier
+            np.array(targets.classes_of(at) or range(targets.num_classes or 2))
+            for at in self.learned_
+        ]
+        return self
+
+    def _take(self, folder: str | Path) -> None:
+        """Load the models of a folder, and keep the files that predictions need."""
+        self.predictor_ = load(folder).to(usable_device(self.device))
+        paths = []
+        for path in read_folder(folder).checkpoints:
+            paths += [path, path.with_name(HEAD_FILE), domain_file(path)]
+        paths = [*filter(Path.exists, paths), Path(folder, MODELS_FILE)]
+        self._files = {p.relative_to(folder): p.read_bytes() for p in paths}
+
+    def _settings(self) -> Settings:
+        """Options of the steps of ``graphormer-train``; they get a folder later."""
+        for name, words in {"errors": ("coerce", "raise"), "model": MODELS}.items():
+            if (value := getattr(self, name)) not in words:
+                raise ValueError(f"{name} is {value!r}, expected {' or '.join(words)}")
+        given = self.get_params()
+        del given["errors"], given["unit"]
+        given["seed"] = given.pop("random_state")
+        return Settings(table="", folder="", **given)
+
+    def _read(
+        self, smiles: Sequence[str], rows: NDArray[np.int64], reader: RowReader
+    ) -> tuple[Molecules, NDArray[np.int64], dict[int, str]]:
+        """Molecules of some rows, the rows that have one, and for the others the reason."""
+        molecules, failed = read_rows(reader, [smiles[row] for row in rows])
+        reasons = {int(rows[at]): text for at, text in failed.items()}
+        if reasons:
+            row = min(reasons)
+            text = (
+                f"{len(reasons):,} of {len(rows):,} molecules cannot be read (first: "
+            )
+            text += f"row {row}, {smiles[row]!r}: {reasons[row]})"
+            if self.errors == "raise":
+                raise ValueError(text)
+            warnings.warn(text, stacklevel=4)
+        chunk = molecules.chunk
+        return molecules, rows[[] if chunk is None else chunk.row], reasons
+
+    def _estimate(self, X: Any) -> tuple[Prediction, NDArray[np.int64], dict[int, str]]:
+        """Prediction of the rows of X that have one, their numbers, and reasons of the
+        others."""
+        check_is_fitted(self)
+        smiles = _smiles(X)
+        rows, reader = np.arange(len(smiles)), self.predictor_.reader()
+        molecules, rows, reasons = self._read(smiles, rows, reader)
+        return self.predictor_.estimate(molecules), rows, reasons
+
+    def _spread_out(self, rows: NDArray, values: NDArray, count: int) -> NDArray:
+        """Values of the learned columns [rows, T] among all rows and columns; NaN in the
+        others. [n] if y had one dimension."""
+        result = np.full((count, len(self.target_names_)), np.nan, values.dtype)
+        result[np.ix_(rows, self.learned_)] = values
+        return result[:, 0] if self.one_column_ else result
+
+
+class MoleculeRegressor(MoleculeEstimator, RegressorMixin, BaseEstimator):
+    """Predicts numbers; see `MoleculeEstimator` for the parameters."""
+
+    _kinds = ("regression",)
+    _score = staticmethod(r2_score)
+
+    def _encode(self, targets: pandas.DataFrame) -> tuple[NDArray, TargetSchema]:
+        labels = targets.to_numpy(np.float64, na_value=np.nan)
+        schema = TargetSchema(list(targets), self.unit, "regression")
+        schema.check(labels)
+        return labels, schema
+
+    def predict(
+        self, X: Any, return_std: bool = False
+    ) -> NDArray | tuple[NDArray, NDArray]:
+        """Predict molecules.
+
+        Args:
+            X: see `fit`.
+            return_std: also give the standard deviation of a measured label.
+
+        Returns:
+            Values [n], or [n, T] for such a y, NaN where `predict_table` has a reason; and
+            standard deviations in the same form.
+
+        Raises:
+            ValueError: a single trained model has no spread.
+        """
+        (values, std, _), rows, _ = self._estimate(X)
+        values = self._spread_out(rows, values, len(X))
+        if not return_std:
+            return values
+        if std is None:
+            raise ValueError("a single trained model has no spread; give ensemble=3")
+        return values, self._spread_out(rows, std, len(X))
+
+
+class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
+    """Predicts classes: of one column several, of several columns two each, which may lack
+    labels; see `MoleculeEstimator` for the parameters."""
+
+    _kinds = ("binary", "multiclass")
+    _score = staticmethod(lambda labels, predicted: np.mean(labels == predicted))
+
+    def _encode(self, targets: pandas.DataFrame) -> tuple[NDArray, TargetSchema]:
+        labels, self._classes, words = np.full(targets.shape, np.nan), [], []
+        for at, name in enumerate(targets):
+            known = targets[name].notna().to_numpy()
+            column = targets[name].dropna().convert_dtypes().to_numpy()
+            check_classification_targets(column)
+            classes, numbers = np.unique(column, return_inverse=True)
+            if {*classes.tolist()} <= {0, 1}:
+                numbers = classes.astype(int)[numbers]
+                classes = np.array([0, 1]).astype(classes.dtype)
+            if len(classes) > 2 and len(targets.columns) > 1:
+                raise ValueError(f"{name} has {len(classes)} classes: fit it by itself")
+            if len(classes) > 1:
+                labels[known, at] = numbers
+            self._classes.append(classes)
+            are_numbers = np.array_equal(classes, np.arange(len(classes)))
+            words.append([] if are_numbers else [str(one) for one in classes])
+        count = max(map(len, self._classes))
+        kind, count = ("multiclass", count) if count > 2 else ("binary", 0)
+        schema = TargetSchema(list(targets), kind=kind, num_classes=count)
+        return labels, schema.with_classes(words) if any(words) else schema
+
+    @property
+    def classes_(self) -> NDArray | list[NDArray]:
+        """Classes of y, or of each of its columns."""
+        return self._classes if len(self._classes) > 1 else self._classes[0]
+
+    def predict_proba(self, X: Any) -> NDArray | list[NDArray]:
+        """Probabilities of `classes_` [n, classes], a list with a column's for a y of
+        several; NaN where `predict_table` has a reason."""
+        result = self._probabilities(X)
+        return result if len(result) > 1 else result[0]
+
+    def _probabilities(self, X: Any) -> list[NDArray]:
+        """Probabilities of each column."""
+        (values, _, _), rows, _ = self._estimate(X)
+        result = [np.full((len(X), len(classes)), np.nan) for classes in self._classes]
+        if self.predictor_.targets.kind == "multiclass":
+            result[0][rows] = values
+        else:
+            for at, ones in zip(self.learned_, values.T, strict=True):
+                result[at][rows] = np.stack([1 - ones, ones], 1)
+        return result
+
+    def predict(self, X: Any) -> NDArray:
+        """The most probable class [n], or [n, T] for such a y; NaN where `predict_table`
+        has a reason."""
+        columns = []
+        for classes, values in zip(self._classes, self._probabilities(X), strict=True):
+            column, unknown = classes[values.argmax(1)], np.isnan(values[:, 0])
+            if unknown.any():
+                column = column.astype(float if classes.dtype.kind in "iu" else object)
+                column[unknown] = np.nan
+            columns.append(column)
+        return columns[0] if self.one_column_ else np.stack(columns, 1)
+
+
+def _smiles(X: Any) -> list[str]:
+    """SMILES of X; a missing one is empty."""
+    table = pandas.DataFrame(X)
+    if len(table.columns) != 1 and len(table):
+        raise ValueError(f"X has {len(table.columns)} columns, expected one, of SMILES")
+    cells = table.to_numpy(object).ravel()
+    texts = np.where(pandas.isna(cells), "", cells).tolist()
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise ValueError(f"row {row} of X is {text!r}, expected a SMILES")
+    return texts
+
+
+def _targets(y: Any) -> pandas.DataFrame:
+    """y as a table, whose columns have their names, else y, or y0, y1, ..."""
+    table = pandas.DataFrame(y)
+    number = "y{}" if len(table.columns) > 1 else "y"
+    names = [number.format(n) if isinstance(n, int) else str(n) for n in table]
+    return table.set_axis(names, axis=1)
+
+
+def _train(experiment: Experiment) -> None:
+    """Train the models of an experiment of one split, without its references, and write
+    which predict."""
+    experiment.check()
+    write_molecules(experiment.folder, experiment.table, experiment.splits)
+    run, of_kinds = results.Run(experiment.splits[0]), {}
+    for member in experiment.members():
+        predicted = steps.model_predictions(experiment, member)
+        of_kinds.setdefault(member.model, []).append(predicted)
+    steps.choose(experiment, run, 0, of_kinds)
+    results.write_models(experiment.folder, experiment.table, [run])

@@ -1,0 +1,42 @@
+"""The server that a page shows."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphormer_plugin import hub
+from graphormer_plugin.sklearn import MoleculeRegressor
+
+PAGE = Path(__file__).parents[2] / "examples/serving/README.md"
+CODE = re.search(r"^```py\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)[1]
+SMILES = [f"{'C' * (row // 2 + 1)}{'ON'[row % 2]}" for row in range(16)]
+
+
+def test_server(tmp_path, monkeypatch):
+    testclient = pytest.importorskip(
+        "fastapi.testclient", reason="no FastAPI, or httpx"
+    )
+    MoleculeRegressor().fit(SMILES, np.arange(16.0)).save(tmp_path / "model")
+    monkeypatch.setenv("MODEL", str(tmp_path / "model"))
+    monkeypatch.setattr("torch.set_num_threads", lambda count: None)
+    module = {"__name__": "app"}
+    exec(CODE, module)
+    client = testclient.TestClient(module["app"])
+
+    def ask(smiles):
+        return client.post("/predict", json={"smiles": smiles})
+
+    first, second, third = ask(["CCO", "C(", "CCN"]).json()
+    assert second["smiles"] == "C(" and "SMILES Parse Error" in second["reason"]
+    predictor = hub.load(tmp_path / "model")
+    values, std, in_domain = predictor.estimate(["CCO", "CCN"])
+    for row, answer in enumerate((first, third)):
+        assert float(answer["y"]) == pytest.approx(values[row, 0], rel=1e-5)
+        assert float(answer["y_std"]) == pytest.approx(std[row, 0], rel=1e-5)
+        assert float(answer["in_domain"]) == pytest.approx(in_domain[row], rel=1e-5)
+    assert first["smiles"] == "CCO" and "reason" not in first
+    assert "201 atoms" in ask(["C" * 201]).json()[0]["reason"]
+    assert ask([]).json() == []
+    assert ask(["C" * 2001]).status_code == ask(["C"] * 1001).status_code == 422

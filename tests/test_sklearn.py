@@ -1,0 +1,237 @@
+"""Estimators of molecules, as scikit-learn and pandas use them."""
+
+import pickle
+
+import numpy as np
+import pandas
+import pytest
+from rdkit import Chem
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils import estimator_checks
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import predict
+from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.inference.loading import load
+from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
+
+START = "grpe_small_descriptors"
+ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1", "C#N")
+SMILES = [f"{'C' * (1 + i // len(ENDS))}{ENDS[i % len(ENDS)]}" for i in range(24)]
+Y = np.array([len(text) + 0.1 * (row % 3) for row, text in enumerate(SMILES)])
+NEW = ["CCCCCCO", "OCCO", "c1ccccc1C#N"]
+ESTIMATORS = [MoleculeRegressor(), MoleculeClassifier()]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return MoleculeRegressor(unit="K").fit(SMILES, pandas.Series(Y, name="length"))
+
+
+def test_equals_the_head_of_the_library(fitted):
+    head = fit_head(START, SMILES, Y, names=["length"], unit="K")
+    predictor = load(START, head=None)
+    raw = {"vectors": np.asarray(predictor.embed(NEW), np.float32)}
+    raw |= {name: predictor.read(NEW).features(name) for name in head.molecule_blocks}
+    expected = head.predict_features(raw)
+    values, std = fitted.predict(NEW, return_std=True)
+    np.testing.assert_allclose(values, expected.values[:, 0], rtol=1e-6)
+    np.testing.assert_allclose(std, expected.std[:, 0], rtol=1e-5)
+    assert fitted.predictor_.targets == head.targets
+    assert fitted.score(SMILES, Y) > 0.9
+
+
+def test_saved_folder(fitted, tmp_path):
+    folder = tmp_path / "model"
+    fitted.save(folder)
+    values = fitted.predict(NEW)
+    others = [
+        hub.load(folder).predict(NEW)[:, 0],
+        MoleculeRegressor.load(folder).predict(NEW),
+        pickle.loads(pickle.dumps(fitted)).predict(NEW),
+    ]
+    for other in others:
+        np.testing.assert_array_equal(other, values)
+    table = pandas.DataFrame({"smiles": [*NEW, "C("]})
+    table.to_csv(tmp_path / "new.csv", index=False)
+    assert (
+        predict.main([f"{folder}", f"{tmp_path}/new.csv", f"{tmp_path}/out.csv"]) == 0
+    )
+    written = pandas.read_csv(tmp_path / "out.csv", keep_default_na=False)
+    with pytest.warns(UserWarning, match=r"1 of 4 .* row 3, 'C\('"):
+        ours = fitted.predict_table(table.set_index(np.arange(4) * 10))
+    assert [*written] == ["smiles", *ours]
+    assert [*ours.index] == [0, 10, 20, 30]
+    assert [*ours.reason] == [*written.reason]
+    for name in ("length", "length_std", "in_domain"):
+        assert [*ours[name][:3]] == [*map(float, written[name][:3])]
+        assert np.isnan(ours[name][30])
+    vectors = hub.load(folder).embed(NEW)
+    np.testing.assert_allclose(vectors, load(START).embed(NEW), atol=1e-5)
+    with pytest.raises(FileExistsError, match="File exists"):
+        fitted.save(folder)
+    with pytest.raises(ValueError, match="predicts regression targets"):
+        MoleculeClassifier.load(folder)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
+@pytest.mark.parametrize(
+    "check",
+    """check_do_not_raise_errors_in_init_or_set_params check_estimator_cloneable
+    check_estimator_repr check_estimator_tags_renamed check_get_params_invariance
+    check_mixin_order check_no_attributes_set_in_init
+    check_parameters_default_constructible check_set_params
+    check_valid_tag_types""".split(),
+)
+def test_checks_of_scikit_learn(estimator, check):
+    """Those that do not fit, since the others fit numbers."""
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
+
+
+def test_in_scikit_learn():
+    """Also that a fit changes no parameter, and that equal seeds give equal models."""
+    model = MoleculeRegressor(random_state=3)
+    before = model.get_params()
+    first, second = (clone(model).fit(SMILES, Y).predict(NEW) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert model.get_params() == before
+    with pytest.raises(NotFittedError):
+        model.predict(NEW)
+    canonical = FunctionTransformer(lambda all: list(map(Chem.CanonSmiles, all)))
+    scores = cross_val_score(make_pipeline(canonical, model), SMILES, Y, cv=2)
+    assert (scores > 0.3).all()
+    frame = pandas.DataFrame({"smiles": SMILES})
+    grid = {"regressor__largest_fragment": [False, True]}
+    logarithm = TransformedTargetRegressor(model, func=np.log, inverse_func=np.exp)
+    search = GridSearchCV(logarithm, grid, cv=2).fit(frame, pandas.Series(Y))
+    assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+    assert search.predict(pandas.Series(NEW)).shape == (3,)
+
+
+def test_a_molecule_is_parsed_once(monkeypatch):
+    """For its graph and for all blocks of features."""
+    parsed, parse = [], Chem.MolFromSmiles
+
+    def count(text, *options):
+        parsed.append(text)
+        return parse(text, *options)
+
+    monkeypatch.setattr(Chem, "MolFromSmiles", count)
+    model = MoleculeRegressor().fit(SMILES, Y)
+    assert parsed == SMILES
+    model.predict(NEW)
+    assert parsed == [*SMILES, *NEW]
+
+
+def test_missing_and_bad_values():
+    y = pandas.DataFrame({"a": Y, "all equal": 1.0, "b": -Y})
+    y.loc[4:9, "a"] = None
+    y.loc[5, "b"] = np.nan
+    smiles = [*SMILES[:2], "C(", None, *SMILES[4:]]
+    with pytest.warns(UserWarning) as warned:
+        model = MoleculeRegressor().fit(smiles, y)
+    assert [str(one.message) for one in warned] == [
+        "2 of 24 molecules cannot be read (first: row 2, 'C(': SMILES Parse Error: syntax "
+        "error while parsing: C()",
+        "too few different labels to learn all equal",
+    ]
+    assert model.left_out_[3] == "no SMILES" and [*model.left_out_] == [2, 3]
+    assert (
+        len(model.predictor_.head) == 21
+    )  # nor row 5, whose only label is not learned
+    with pytest.warns(UserWarning, match="1 of 4 molecules cannot be read"):
+        values = model.predict([*NEW, "C("])
+    assert np.isnan(values).tolist() == 3 * [[False, True, False]] + [3 * [True]]
+    assert model.score(SMILES, y) > 0.9
+    with pytest.raises(ValueError, match="1 of 1 molecules cannot be read"):
+        model.set_params(errors="raise").predict(["C("])
+    assert model.predict([]).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "x", "y", "message"),
+    [
+        ({"errors": "ignore"}, SMILES, Y, "expected coerce or raise"),
+        ({"model": "tail"}, SMILES, Y, "tail"),
+        ({"epochs": 3}, SMILES, Y, "--epochs: of a training"),
+        ({}, SMILES[:3], Y, "3 molecules, but 24 rows of y"),
+        ({}, SMILES, 24 * [">100"], "could not convert string to float: '>100'"),
+        ({}, SMILES, 24 * [1.0], "fewer than 2 different labels"),
+        ({}, SMILES, 23 * [1.0] + [np.inf], "label 23 of y is inf"),
+        ({}, np.array([SMILES, SMILES]).T, Y, "X has 2 columns"),
+        ({}, [1] * 24, Y, "row 0 of X is 1, expected a SMILES"),
+    ],
+)
+def test_mistakes(options, x, y, message):
+    with pytest.raises(ValueError, match=message):
+        MoleculeRegressor(**options).fit(x, y)
+
+
+@pytest.mark.parametrize("words", [["low", "high"], [False, True], [3, 1]])
+def test_two_classes(words, tmp_path):
+    y = np.array(words)[(Y > 5).astype(int)]
+    model = MoleculeClassifier().fit(SMILES, y)
+    assert model.classes_.tolist() == sorted(words)
+    assert model.score(SMILES, y) > 0.9
+    probabilities = model.predict_proba(NEW)
+    np.testing.assert_allclose(probabilities.sum(1), 1)
+    likely = model.classes_[probabilities.argmax(1)]
+    np.testing.assert_array_equal(model.predict(NEW), likely)
+    model.save(tmp_path / "model")
+    again = MoleculeClassifier.load(tmp_path / "model")
+    assert [*map(str, again.predict(NEW))] == [
+        str(int(x) if words == [False, True] else x) for x in likely
+    ]
+    with pytest.warns(UserWarning):
+        assert pandas.isna(model.predict(["CCO", "C("])).tolist() == [False, True]
+
+
+def test_several_classes():
+    y = np.array(["a", "b", "c"], object)[np.arange(24) % 3]
+    y[5] = None
+    model = MoleculeClassifier().fit(SMILES, y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict_proba(NEW).shape == (3, 3)
+    assert {*model.predict(SMILES)} <= {"a", "b", "c"}
+    scores = cross_val_score(model, SMILES, np.arange(24) % 3, cv=KFold(2))
+    assert np.isfinite(scores).all()
+    with pytest.raises(ValueError, match="one has 3 classes: fit it by itself"):
+        model.fit(SMILES, pandas.DataFrame({"one": y, "two": Y > 5}))
+
+
+def test_columns_of_classes():
+    columns = [Y > 5, np.arange(24) % 2, np.full(24, np.nan)]
+    y = pandas.DataFrame(np.stack(columns, 1), columns=["long", "odd", "empty"])
+    with pytest.warns(UserWarning, match="too few different labels to learn empty"):
+        model = MoleculeClassifier().fit(SMILES, y)
+    probabilities = model.predict_proba(NEW)
+    assert [one.shape for one in probabilities] == 3 * [(3, 2)]
+    assert model.predict(SMILES).shape == (24, 3)
+    assert np.isnan(probabilities[2]).all() and not np.isnan(probabilities[:2]).any()
+    assert 0.5 < model.score(SMILES, y) <= 1
+
+
+@pytest.mark.long
+def test_fine_tuning(tmp_path):
+    """Two models of fairseq-train, which leave no folder and predict from the saved one."""
+    options = {"epochs": 1, "ensemble": 2, "device": "cpu"}
+    model = MoleculeRegressor("finetune", **options).fit(SMILES, Y)
+    values, std = model.predict(NEW, return_std=True)
+    assert (std > 0).all()
+    model.save(tmp_path / "model")
+    names = sorted(path.name for path in (tmp_path / "model").rglob("*.*"))
+    pair = ["checkpoint_best.domain.npz", "checkpoint_best.pt"]
+    assert names == sorted([*2 * pair, "models.json"])
+    again = hub.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(NEW)[:, 0], values)
+    vectors = again.embed(NEW)
+    parts = [member.embed(NEW) for member in again.members]
+    np.testing.assert_array_equal(vectors, np.concatenate(parts, 1))
+    model.predictor_ = model.predictor_.members[0]
+    with pytest.raises(ValueError, match="a single trained model has no spread"):
+        model.predict(NEW, return_std=True)
