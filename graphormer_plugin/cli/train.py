@@ -17,9 +17,9 @@ from graphormer_plugin.cli import (
     say,
     warn,
 )
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import add_flag
-from graphormer_plugin.data.tables.formats import stem
-from graphormer_plugin.experiment.run import run_experiment
+from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.experiment.settings import Settings, parse_ratios
 
 
@@ -51,7 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = build_parser().parse_args(argv)
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
-    run_experiment(settings_of(arguments), say, warn, progress=not arguments.quiet)
+    settings = settings_of(arguments)
+    open_table(home_path(settings.table))  # or an error, before an import of 4 seconds
+    from graphormer_plugin.experiment.run import run_experiment
+
+    run_experiment(settings, say, warn, progress=not arguments.quiet)
     return 0
 
 

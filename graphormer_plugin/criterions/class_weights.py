@@ -9,28 +9,24 @@ from fairseq.dataclass import FairseqDataclass
 from numpy.typing import NDArray
 from torch import Tensor
 
+from graphormer_plugin.data.options import CLASS_WEIGHTS
 from graphormer_plugin.data.schema import TargetSchema
 
 BALANCED = "balanced"
-HELP = (
-    "weights of the classes in the loss, 0 first, comma-separated, e.g. 1,5; or balanced: "
-    "in inverse proportion to the labels of each class in the training split (default: "
-    "equal weights)"
-)
 
 
 @dataclass
 class ClassWeightsConfig(FairseqDataclass):
     """Options of a loss on classes."""
 
-    class_weights: Optional[str] = field(default=None, metadata={"help": HELP})
+    class_weights: Optional[str] = field(default=None, metadata={"help": CLASS_WEIGHTS})
 
 
 def weight_table(text: str, task: Any) -> Tensor:
     """Weights of the classes of each target.
 
     Args:
-        text: see `HELP`.
+        text: see `CLASS_WEIGHTS`.
         task: has ``targets``, and ``balanced_class_weights``.
 
     Returns:
@@ -53,7 +49,7 @@ def class_weights(text: str, targets: TargetSchema, labels: NDArray) -> NDArray:
     """Weights of the classes of each target.
 
     Args:
-        text: see `HELP`.
+        text: see `CLASS_WEIGHTS`.
         targets: T targets of classes.
         labels: [n, T] of the training, NaN where missing; only ``balanced`` reads them.
 

@@ -42,7 +42,7 @@ class GraphCriterion(FairseqCriterion):
 
     Args:
         task: has ``targets``, the `TargetSchema` of the dataset or of the checkpoint.
-        class_weights: see `class_weights.HELP`; for losses with that option.
+        class_weights: see `CLASS_WEIGHTS`; for losses with that option.
 
     Raises:
         ValueError: the targets are of another kind than `target_kinds`.

@@ -18,6 +18,11 @@ from graphormer_plugin.data.shards import Shard
 # Memory grows with the square of the atoms. Our choice: all benchmarks are below it.
 MAX_ATOMS = 1000
 ROWS = "rows:"  # in --split
+CLASS_WEIGHTS = (
+    "weights of the classes in the loss, 0 first, comma-separated, e.g. 1,5; or balanced: "
+    "in inverse proportion to the labels of each class in the training split (default: "
+    "equal weights)"
+)
 
 
 def option(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import CSV
 from graphormer_plugin.data.errors import DatasetError

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphormer_plugin.criterions.class_weights import HELP as CLASS_WEIGHTS
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import read_text, write_text
-from graphormer_plugin.data.options import TableOptions, flag_of, option
+from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
