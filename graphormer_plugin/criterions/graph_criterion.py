@@ -238,6 +238,8 @@ class RegressionCriterion(GraphCriterion):
     ``--target-scale none`` leaves them as they are. ``mae`` and
     ``rmse`` are over the whole split in the target's unit, e.g. eV; with several
     targets the mean of ``mae_<target>``, each over the rows that have that target.
+    ``nrmse``, of several standardised targets, is the mean of ``rmse_<target>`` in units
+    of the target's standard deviation in training.
     Labels of nodes are ``[B, N]``, NaN where missing or padding.
     """
 
@@ -277,6 +279,15 @@ class RegressionCriterion(GraphCriterion):
         names, count = self.targets.names, sums["count"]
         log_mean_error("mae", names, sums["abs_error"], count)
         log_mean_error("rmse", names, sums["squared_error"], count, root=True)
+        if self.compares_targets:
+            squares = sums["squared_error"]
+            squares = squares / squares.new_tensor(self.targets.std).square()
+            log_mean_error("nrmse", (), squares, count, root=True)
+
+    @property
+    def compares_targets(self) -> bool:
+        """Whether ``nrmse`` is logged."""
+        return len(self.targets.names) > 1 and bool(self.targets.std)
 
     def known_metrics(self) -> dict[str, bool]:
         """See `GraphCriterion`."""
@@ -286,6 +297,7 @@ class RegressionCriterion(GraphCriterion):
             for error in ("mae", "rmse")
             for end in ("", *(f"_{name}" for name in names))
         ]
+        errors += ["nrmse"] * self.compares_targets
         return super().known_metrics() | dict.fromkeys(errors, False)
 
 

@@ -131,7 +131,7 @@ def log_mean_error(
 
     Args:
         name: of the metric, e.g. ``mae``.
-        columns: names of the targets, ``C`` of them.
+        columns: names of the targets, ``C`` of them; empty logs ``name`` alone.
         totals: sum of the error of each target, float64 ``[C]``, in its unit.
         counts: number of values in each sum, ``[C]``.
         root: the error of a target is the square root of its mean.

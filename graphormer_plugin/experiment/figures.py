@@ -12,7 +12,7 @@ from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.results import Run
-from graphormer_plugin.experiment.scores import MAIN, score, spread
+from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.heads.calibration import (
@@ -46,7 +46,10 @@ def figures(
     drawn = {
         name: (title, test_figure(table, runs)),
         "calibration": ("Calibration", spread_figure(table, runs)),
-        "curves": ("Learning curves", curves_figure(curves, MAIN[kind].name)),
+        "curves": (
+            "Learning curves",
+            curves_figure(curves, main_metric(table.targets).name),
+        ),
     }
     pictures = {}
     for name, (title, figure) in drawn.items():
@@ -79,7 +82,7 @@ def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
     for (name, pairs, values), axis in zip(plots, axes, strict=True):
-        axis.set_title(f"{name}: {metric} {spread(values, metric)}", fontsize=9)
+        axis.set_title(f"{name}: {metric} {spread_text(values, metric)}", fontsize=9)
         draw(axis, pairs, table.targets.unit)
     return figure
 

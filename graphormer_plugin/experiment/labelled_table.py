@@ -1,7 +1,7 @@
 """The molecules and labels of an experiment, read from its table."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.prediction_columns import class_word
 
 Split = Mapping[str, np.ndarray]
+FEWEST_NUMBERS = 20  # labels of a column of registry numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,34 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.smiles)
+
+    def without(self, names: Collection[str], reason: str) -> "Table":
+        """This table with some targets as further columns, and a warning; the same table
+        if there are none, or no other targets."""
+        kept = [at for at, name in enumerate(self.targets.names) if name not in names]
+        if len(kept) in (0, len(self.targets.names)):
+            return self
+        out = [at for at, name in enumerate(self.targets.names) if name in names]
+        cells = map(self.label_cells, range(len(self)))
+        return dataclasses.replace(
+            self,
+            labels=self.labels[:, kept],
+            targets=dataclasses.replace(
+                self.targets,
+                names=[self.targets.names[at] for at in kept],
+                class_names=(
+                    [self.targets.class_names[at] for at in kept]
+                    if self.targets.class_names
+                    else []
+                ),
+            ),
+            extra_names=[*self.extra_names, *(self.targets.names[at] for at in out)],
+            extras=[
+                [*extra, *(label[at] for at in out)]
+                for extra, label in zip(self.extras, cells, strict=True)
+            ],
+            warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
+        )
 
     def label_cells(self, row: int) -> list[str]:
         """The labels of a molecule as text, classes by their names."""
@@ -136,12 +165,13 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
                 f"--class-weights {settings.class_weights}: the targets are numbers"
             )
         given_weights(settings.class_weights, targets)
-    if len(equal_labels(labels, targets)) == len(targets.names):
+    equal = equal_labels(labels, targets)
+    if len(equal) == len(targets.names):
         raise DatasetError(
             f"{settings.table}: all labels of {listed(targets.names)} are equal, there "
             "is nothing to learn"
         )
-    return Table(
+    found = Table(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
@@ -156,6 +186,12 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         given_split=given_split,
         failures=failures,
         warned=read.warnings,
+    )
+    found = found.without(equal, "all labels are equal, or missing")
+    return found.without(
+        registry_numbers(found.labels, found.targets),
+        "different whole numbers in a row, as registry numbers are; train it alone if "
+        "it is measured",
     )
 
 
@@ -188,3 +224,15 @@ def equal_labels(labels: np.ndarray, targets: TargetSchema) -> list[str]:
         for name, column in zip(targets.names, labels.T, strict=True)
         if len(np.unique(column[~np.isnan(column)])) < 2
     ]
+
+
+def registry_numbers(labels: np.ndarray, targets: TargetSchema) -> list[str]:
+    """Names of the targets whose labels [n, T] are different whole numbers that lie close
+    together, such as 1000, 1001, ...; measured values have ties (our choice)."""
+    names = []
+    for name, column in zip(targets.names, labels.T, strict=True):
+        known = np.unique(column[~np.isnan(column)])
+        different = len(known) == (~np.isnan(column)).sum() >= FEWEST_NUMBERS
+        if different and (known % 1 == 0).all() and np.ptp(known) < 2 * len(known):
+            names.append(name)
+    return names

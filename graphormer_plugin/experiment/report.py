@@ -9,8 +9,7 @@ import numpy as np
 
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.plan import TITLES, Experiment
-from graphormer_plugin.experiment.results import Run
-from graphormer_plugin.experiment.scores import METRICS, spread
+from graphormer_plugin.experiment.results import Run, TestMetrics, metric_tables
 from graphormer_plugin.experiment.settings import HEAD, Settings
 from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.versions import versions
@@ -26,7 +25,7 @@ img { max-width: 100% } .warning { color: #a40 } code { background: #f4f4f4 }
 def report(
     experiment: Experiment,
     runs: Sequence[Run],
-    rows: Mapping[str, Mapping[str, Sequence[float]]],
+    rows: TestMetrics,
     warnings: Sequence[str],
     pictures: Mapping[str, bytes],
 ) -> str:
@@ -35,12 +34,12 @@ def report(
     Args:
         experiment: Its settings, molecules and options of trainings.
         runs: Its splits with the predictions.
-        rows: Test metrics, see `table_rows`.
+        rows: Test metrics, see `metrics_of_test`.
         warnings: About the data.
         pictures: PNG files by title.
     """
     settings, table = experiment.settings, experiment.table
-    kind, metrics = table.targets.kind, METRICS[table.targets.kind]
+    kind = table.targets.kind
     unit = f", {table.targets.unit}" if table.targets.unit else ""
     title = f"{settings.table}: {', '.join(table.targets.names)}"
     lines = [
@@ -48,12 +47,11 @@ def report(
         f"<p>{molecules_text(table)}, {text(kind)}{text(unit)}. Split: "
         f"{text(split_text(settings, experiment.splits))}.</p>",
         *(f'<p class="warning">Warning: {text(one)}.</p>' for one in warnings),
-        "<h2>Test molecules</h2>",
-        "<table>" + row("th", ["", *metrics]),
     ]
-    for model, values in rows.items():
-        lines.append(row("td", [model, *(spread(values[m], m) for m in metrics)]))
-    lines.append("</table>")
+    for heading, (header, *cells) in metric_tables(table, rows).items():
+        lines += [f"<h2>{heading}</h2>", "<table>", row("th", header)]
+        lines += [row("td", [getattr(x, "text", x) for x in line]) for line in cells]
+        lines.append("</table>")
     if len(runs) > 1:
         lines.append(
             f"<p>Mean ± standard deviation over {len(runs)} "

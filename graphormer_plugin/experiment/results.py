@@ -1,6 +1,7 @@
 """Predictions and metrics of an experiment, as files."""
 
 import contextlib
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,12 +10,29 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, read_arrays
+from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
-from graphormer_plugin.experiment.scores import scores
-from graphormer_plugin.experiment.split_tables import SPLITS, scored_labels
+from graphormer_plugin.experiment.scores import (
+    COUNT,
+    FALLING,
+    MAIN,
+    METRICS,
+    Cell,
+    main_metric,
+    metric_cells,
+    scores,
+    spread_text,
+    text_table,
+)
+from graphormer_plugin.experiment.split_tables import (
+    SPLITS,
+    scored_labels,
+    trained_labels,
+)
 from graphormer_plugin.heads.calibration import (
     SPREAD_SCORES,
     spread_scale,
@@ -29,8 +47,10 @@ from graphormer_plugin.inference.prediction_columns import (
 )
 
 RESULTS_FILE = "results.csv"
+TESTED, SPREAD = "Test molecules", "Spread of the predictions"  # titles of tables
+MOST_ENDPOINTS = 20  # with rows of their own in a text
 
-MEAN, FOREST = "mean", "random forest"
+MEAN, MAJORITY, FOREST = "mean", "majority", "random forest"
 
 
 @dataclass
@@ -83,24 +103,33 @@ class Result(NamedTuple):
     value: float
 
 
+def label_spread(table: Table, split: Split) -> np.ndarray:
+    """Standard deviation of the labels of each target in train [T]."""
+    labels = trained_labels(table, split)
+    return np.array(target_statistics(labels, np.arange(len(labels)))[1])
+
+
 def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
     """All metrics. References and spreads have metrics of the test rows only. Metrics of a
     head in the validation rows are of a head that has not seen them."""
     kind, names = table.targets.kind, table.targets.names
     for number, run in enumerate(runs, 1):
+        spread = label_spread(table, run.split)
         for model, predicted in run.predictions.items():
             is_chosen = "yes" if model == run.chosen else "no"
-            title = model if model != MEAN or kind == "regression" else "majority"
+            title = model if model != MEAN or kind == "regression" else MAJORITY
             for split in ("test",) if model in (MEAN, FOREST) else SPLITS:
                 labels = scored_labels(table, run.split, split)
                 values = predicted.values[run.split[split]]
-                found = scores(kind, values, labels)
+                counts = (~np.isnan(labels)).sum(0).tolist()
+                found = {COUNT: counts} | scores(table.targets, values, labels, spread)
                 std = run.std if model == run.chosen else predicted.std
                 if kind == "regression" and std is not None and split == "test":
                     found |= _spread_scores(labels - values, std[run.split[split]])
                 for metric, of_targets in found.items():
+                    total = math.fsum if metric == COUNT else mean_of_defined
                     for target, value in (
-                        ("", mean_of_defined(of_targets)),
+                        ("", total(of_targets)),
                         *(zip(names, of_targets) if len(names) > 1 else ()),
                     ):
                         yield Result(
@@ -118,20 +147,99 @@ def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]
     return {name: [of[name] for of in of_targets] for name in SPREAD_SCORES}
 
 
-def table_rows(
-    results: Sequence[Result], runs: Sequence[Run]
-) -> dict[str, dict[str, list[float]]]:
-    """Test metrics of each run by metric, by the name of the model: references, and the
-    chosen models in one row."""
-    chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
-    rows: dict[str, dict[str, list[float]]] = {}
+# Values of each run by metric, by the name of a model, by target, as in `Result`.
+TestMetrics = dict[str, dict[str, dict[str, list[float]]]]
+
+
+def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> TestMetrics:
+    """Metrics of the test molecules: of references, and of the chosen models, which are
+    one model. A single target has the name of the mean over several, which is empty."""
+    chosen = chosen_name(runs)
+    found: TestMetrics = {}
     for result in results:
-        is_reference = result.model in (MEAN, "majority", FOREST)
-        if result.split == "test" and not result.target:
-            if is_reference or result.chosen == "yes":
-                row = rows.setdefault(result.model if is_reference else chosen, {})
-                row.setdefault(result.metric, []).append(result.value)
-    return rows
+        is_reference = result.model in (MEAN, MAJORITY, FOREST)
+        if result.split == "test" and (is_reference or result.chosen == "yes"):
+            models = found.setdefault(result.target, {})
+            row = models.setdefault(result.model if is_reference else chosen, {})
+            row.setdefault(result.metric, []).append(result.value)
+    return found
+
+
+def chosen_name(runs: Sequence[Run]) -> str:
+    """Names of the models that were chosen."""
+    return " or ".join(dict.fromkeys(run.chosen for run in runs))
+
+
+def metric_tables(
+    table: Table, found: TestMetrics
+) -> dict[str, list[list[Cell | str]]]:
+    """Tables of `metrics_of_test` by title: a row per target and model, the means over
+    targets, and metrics of the spread where the model has one; headers first."""
+    kind, names = table.targets.kind, table.targets.names
+    metrics = [COUNT, *METRICS[kind]]
+    several = found.keys() - {""}
+    rows = {name: found[name] for name in names if name in several} or found
+    first = ["endpoint"] if several else []
+    tables: dict[str, list[list[Cell | str]]] = {TESTED: [[*first, "model", *metrics]]}
+    for name, models in rows.items():
+        for model, cells in metric_cells(models, metrics).items():
+            tables[TESTED].append([*[name for _ in first], model, *cells])
+    if several:
+        title = f"Mean over {len(several):,} endpoints"
+        metrics = [main_metric(table.targets).name]
+        metrics += [
+            name for name in METRICS[kind] if name not in ("rmse", "mae", *metrics)
+        ]
+        tables[title] = [["model", *metrics]]
+        for model, cells in metric_cells(found[""], metrics).items():
+            tables[title].append([model, *cells])
+    spreads = [
+        [name or model, *metric_cells({model: values}, SPREAD_SCORES)[model]]
+        for name, models in rows.items()
+        for model, values in models.items()
+        if SPREAD_SCORES[0] in values
+    ]
+    if spreads:
+        tables[SPREAD] = [[*(first or ["model"]), *SPREAD_SCORES], *spreads]
+    return tables
+
+
+def worse_than_references(table: Table, found: TestMetrics) -> list[str]:
+    """Where a reference is better than the model in the main metric or in ranking, a line
+    for each of both."""
+    lines = []
+    for metric in dict.fromkeys((MAIN[table.targets.kind].name, "spearman")):
+        for reference in (FOREST, MEAN, MAJORITY):
+            worse = []
+            for name in table.targets.names:
+                models = found.get(name, found[""])
+                if metric not in models.get(reference, ()):
+                    continue
+                *_, own = models
+                values = [mean_of_defined(models[x][metric]) for x in (own, reference)]
+                sign = -1 if metric in FALLING else 1
+                if sign * values[0] < sign * values[1]:
+                    texts = [spread_text([value], metric) for value in values]
+                    worse.append(f"{name} ({texts[0]}, {texts[1]})")
+            if worse:
+                lines.append(
+                    f"the model is worse than the {reference} in {metric}: {listed(worse)}"
+                )
+    return lines
+
+
+def summary_text(table: Table, found: TestMetrics) -> str:
+    """`metric_tables` and `worse_than_references` as text."""
+    tables = metric_tables(table, found)
+    parts = [
+        f"{title}{' (* best)' if title != SPREAD else ''}\n{text_table(rows)}"
+        for title, rows in tables.items()
+        if len(found) <= MOST_ENDPOINTS or title not in (TESTED, SPREAD)
+    ]
+    if len(parts) < len(tables):
+        parts.append(f"{RESULTS_FILE} has the metrics of each endpoint")
+    parts += ["\n".join(worse_than_references(table, found))]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def write_results(folder: Path, results: Sequence[Result]) -> None:

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,11 @@ from graphormer_plugin.data.files import atomic_write, file_lock, read_text, wri
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
-from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.labelled_table import Split, Table, read_table
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
 from graphormer_plugin.experiment.results import Run
-from graphormer_plugin.experiment.scores import METRICS, text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import HEAD, Settings, claim, refuse_links
 from graphormer_plugin.experiment.split_tables import (
@@ -32,12 +31,13 @@ from graphormer_plugin.experiment.split_tables import (
     SPLITS,
     make_splits,
     split_file,
+    trained_labels,
     warnings_of,
     write_molecules,
 )
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
-from graphormer_plugin.heads.calibration import SPREAD_SCORES
+from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
@@ -82,6 +82,7 @@ def run_experiment(
     table = read_table(settings, progress)
     settings = dataclasses.replace(settings, split=table.split)
     splits = make_splits(table, settings)
+    table = table.without(untrained(table, splits), "too few different labels in train")
     start = find_start(settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
@@ -126,6 +127,17 @@ def run_experiment(
         say("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
             say(f"\n{folder / REPORT_FILE}")
+
+
+def untrained(table: Table, splits: Sequence[Split]) -> list[str]:
+    """Names of the targets that would leave the others without a head."""
+    kind = table.targets.kind
+    unfit = {
+        at
+        for split in splits
+        for at in unfit_targets(trained_labels(table, split), kind)
+    }
+    return [table.targets.names[at] for at in sorted(unfit)]
 
 
 def is_finished(folder: Path) -> bool:
@@ -192,22 +204,18 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     all files."""
     folder, table = experiment.folder, experiment.table
     lines = list(results.all_results(table, runs))
-    rows, metrics = results.table_rows(lines, runs), METRICS[table.targets.kind]
+    tested = results.metrics_of_test(lines, runs)
     results.write_results(folder, lines)
     results.write_predictions(folder, table, runs)
     results.write_models(folder, table, runs)
-    summary = text_table(rows, metrics) + "\n"
-    with_spread = {name: row for name, row in rows.items() if SPREAD_SCORES[0] in row}
-    if with_spread:
-        summary += "\n" + text_table(with_spread, SPREAD_SCORES) + "\n"
-    write_text(folder / SUMMARY_FILE, summary)
+    write_text(folder / SUMMARY_FILE, results.summary_text(table, tested))
     pictures, written = {}, [*WRITTEN]
     for name, (title, picture) in figures(experiment, runs).items():
         pictures[title] = picture
         written.append(f"{name}.png")
         with atomic_write(folder / written[-1]) as file:
             file.write(picture)
-    page = report(experiment, runs, rows, warnings, pictures)
+    page = report(experiment, runs, tested, warnings, pictures)
     write_text(folder / REPORT_FILE, page)
     written += map(split_file, range(len(runs)))
     if table.failures:

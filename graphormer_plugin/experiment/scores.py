@@ -4,15 +4,14 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean, stdev
+from typing import NamedTuple
 
 import numpy as np
-from sklearn.metrics import log_loss, r2_score, recall_score
+from scipy.stats import spearmanr
+from sklearn import metrics as of_sklearn
 
-from graphormer_plugin.criterions.metrics import (
-    average_precision,
-    mean_of_defined,
-    roc_auc,
-)
+from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.data.schema import TargetSchema
 
 
 @dataclass(frozen=True)
@@ -40,32 +39,47 @@ class Metric:
         return value > other if self.rises else value < other
 
 
-MAIN = {
+MAIN = {  # of one target
     "regression": Metric("rmse", False),
     "binary": Metric("roc_auc", True),
     "multiclass": Metric("accuracy", True),
 }
+# Of several regressions, whose units differ: RMSE over the standard deviation in train.
+NRMSE = Metric("nrmse", False)
 METRICS = {
-    "regression": ("rmse", "mae", "r2"),
+    "regression": ("rmse", "mae", "r2", "spearman"),
     "binary": ("roc_auc", "ap", "accuracy"),
     "multiclass": ("accuracy", "balanced_accuracy", "log_loss"),
 }
+COUNT = "n"  # of the labels
 IN_UNIT = ("rmse", "mae")  # of the target
+FALLING = (*IN_UNIT, NRMSE.name, "log_loss")  # less is better
 SMALL = 0.01  # below it three decimals say too little
-TWO_LABELS = ("roc_auc", "ap", "r2")  # metrics that need two different labels
+TWO_LABELS = ("roc_auc", "ap", "r2", "spearman")  # metrics that need two labels
 # Of labels [n] and predictions [n], or probabilities of classes [n, classes].
 FUNCTIONS: Mapping[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "rmse": lambda y, p: np.sqrt(np.square(p - y).mean()),
-    "mae": lambda y, p: np.abs(p - y).mean(),
-    "r2": r2_score,
-    "roc_auc": lambda y, p: roc_auc(p[:, None], y[:, None]),
-    "ap": lambda y, p: average_precision(p[:, None], y[:, None]),
-    "accuracy": lambda y, p: np.mean((p > 0.5 if p.ndim == 1 else p.argmax(1)) == y),
-    "balanced_accuracy": lambda y, p: recall_score(
+    "rmse": of_sklearn.root_mean_squared_error,
+    "mae": of_sklearn.mean_absolute_error,
+    "r2": of_sklearn.r2_score,
+    "spearman": lambda y, p: spearmanr(y, p).statistic if np.ptp(p) else math.nan,
+    "roc_auc": of_sklearn.roc_auc_score,
+    "ap": of_sklearn.average_precision_score,
+    "accuracy": lambda y, p: of_sklearn.accuracy_score(
+        y, p > 0.5 if p.ndim == 1 else p.argmax(1)
+    ),
+    "balanced_accuracy": lambda y, p: of_sklearn.recall_score(
         y, p.argmax(1), labels=np.unique(y), average="macro"
     ),
-    "log_loss": lambda y, p: log_loss(y, p, labels=np.arange(p.shape[1])),
+    "log_loss": lambda y, p: of_sklearn.log_loss(y, p, labels=np.arange(p.shape[1])),
 }
+
+
+def main_metric(targets: TargetSchema) -> Metric:
+    """Metric that chooses epochs and models: of one target, or a mean over several in
+    which none counts more because its numbers are larger."""
+    if targets.kind == "regression" and len(targets.names) > 1:
+        return NRMSE
+    return MAIN[targets.kind]
 
 
 def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
@@ -80,7 +94,8 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     predicted, labels = predicted[known].astype(np.float64), labels[known]
     if predicted.ndim == 2:
         labels = labels.astype(int)
-    if len(np.unique(labels)) < (2 if name in TWO_LABELS else 1):
+    least = 2 if name in TWO_LABELS else 1
+    if len(np.unique(labels)) < least or not np.isfinite(predicted).all():
         return math.nan
     return float(FUNCTIONS[name](labels, predicted))
 
@@ -96,54 +111,86 @@ def pairs(
 
 
 def scores(
-    kind: str, predicted: np.ndarray, labels: np.ndarray
+    targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
 ) -> dict[str, list[float]]:
-    """Each metric of a kind of targets, for each target.
+    """Each metric of a kind of targets, for each target; of several regressions also
+    `NRMSE`.
 
     Args:
-        kind: Key of `METRICS`.
+        targets: The T targets.
         predicted: [n, T], of a multiclass target [n, classes].
         labels: [n, T].
+        spread: Standard deviation of each target in train [T].
     """
-    return {
-        name: [score(name, *pair) for pair in pairs(kind, predicted, labels)]
-        for name in METRICS[kind]
+    found = {
+        name: [score(name, *pair) for pair in pairs(targets.kind, predicted, labels)]
+        for name in METRICS[targets.kind]
     }
+    if main_metric(targets) is NRMSE:
+        found[NRMSE.name] = (np.array(found["rmse"]) / spread).tolist()
+    return found
 
 
-def main_score(kind: str, predicted: np.ndarray, labels: np.ndarray) -> float:
-    """The main metric, a mean over the targets with a value."""
-    name = MAIN[kind].name
-    return mean_of_defined(
-        [score(name, *pair) for pair in pairs(kind, predicted, labels)]
-    )
+def main_score(
+    targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
+) -> float:
+    """The main metric, a mean over the targets with a value; see `scores`."""
+    found = scores(targets, predicted, labels, spread)
+    return mean_of_defined(found[main_metric(targets).name])
 
 
-def spread(values: Sequence[float], metric: str) -> str:
+def spread_text(values: Sequence[float], metric: str) -> str:
     """``mean ± standard deviation`` of a metric; a single value alone."""
     values = [value for value in values if not math.isnan(value)]
     if not values:
         return "-"
+    if metric == COUNT:
+        return f"{mean(values):.0f}"
     digits = ".3g" if metric in IN_UNIT and max(values) < SMALL else ".3f"
     if len(values) == 1:
         return f"{values[0]:{digits}}"
     return f"{mean(values):{digits}} ± {stdev(values):{digits}}"
 
 
-def text_table(
+class Cell(NamedTuple):
+    """Text of a metric in a table, and whether it is the best of its column."""
+
+    text: str
+    is_best: bool = False
+
+
+def metric_cells(
     rows: Mapping[str, Mapping[str, Sequence[float]]], metrics: Sequence[str]
-) -> str:
-    """Models against metrics, aligned.
+) -> dict[str, list[Cell]]:
+    """Metrics of models that are compared, by model.
 
     Args:
         rows: Values of each run by metric, by model.
         metrics: Columns.
     """
-    cells = [["", *metrics]]
-    for model, values in rows.items():
-        cells.append([model, *(spread(values[name], name) for name in metrics)])
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
-        for row in cells
-    )
+    means = {
+        name: [mean_of_defined(values[name]) for values in rows.values()]
+        for name in metrics
+    }
+    best = {
+        name: (np.nanmin if name in FALLING else np.nanmax)(found)
+        for name, found in means.items()
+        if name != COUNT and np.isfinite(found).sum() > 1
+    }
+    return {
+        model: [
+            Cell(spread_text(of[name], name), bool(means[name][at] == best.get(name)))
+            for name in metrics
+        ]
+        for at, (model, of) in enumerate(rows.items())
+    }
+
+
+def text_table(rows: Sequence[Sequence[Cell | str]]) -> str:
+    """Rows as aligned text, the best cells with a star."""
+    cells = [
+        [f"{x.text}{'*' * x.is_best}" if isinstance(x, Cell) else x for x in row]
+        for row in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)

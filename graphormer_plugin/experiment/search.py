@@ -6,6 +6,7 @@ from types import ModuleType
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.plan import Experiment, Member
+from graphormer_plugin.experiment.scores import NRMSE
 from graphormer_plugin.experiment.settings import FINETUNE, SCRATCH, Training
 from graphormer_plugin.experiment.training import LOG_FILE, read_curves
 
@@ -78,7 +79,8 @@ def search(experiment: Experiment) -> Training:
 
     study = optuna.create_study(
         storage=f"sqlite:///{folder.resolve()}/trials.db",
-        study_name="trials",
+        # Earlier trials on several targets have values in their units.
+        study_name=metric.name if metric is NRMSE else "trials",
         load_if_exists=True,
         direction="maximize" if metric.rises else "minimize",
     )

@@ -13,7 +13,7 @@ from graphormer_plugin.data.files import write_text
 from graphormer_plugin.data.splits import folds, random_split, scaffold_split
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.table import SPLIT
-from graphormer_plugin.experiment.labelled_table import Split, Table, equal_labels
+from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import (
@@ -90,8 +90,6 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
             f"listed in {INVALID_FILE}"
         )
-    if names := equal_labels(table.labels, table.targets):
-        lines.append(f"all labels of {listed(names)} are equal, or missing")
     if table.targets.kind == "multiclass" and not any(table.targets.class_names):
         none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
         if none:

@@ -10,8 +10,8 @@ from graphormer_plugin import hub
 from graphormer_plugin.data.files import write_text
 from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
 from graphormer_plugin.experiment.references import forest_predictions
-from graphormer_plugin.experiment.results import Run, kept_arrays
-from graphormer_plugin.experiment.scores import MAIN, main_score, spread
+from graphormer_plugin.experiment.results import Run, kept_arrays, label_spread
+from graphormer_plugin.experiment.scores import main_metric, main_score, spread_text
 from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.starts import start_state
@@ -179,9 +179,10 @@ def choose(
         number: Of the run.
         members: Predictions of the models of each kind.
     """
-    kind, valid = experiment.table.targets.kind, run.split["valid"]
+    targets, valid = experiment.table.targets, run.split["valid"]
     labels = scored_labels(experiment.table, run.split, "valid")
-    metric = MAIN[kind]
+    spread = label_spread(experiment.table, run.split)
+    metric = main_metric(targets)
     candidates = {TITLES[model]: [model] for model in members}
     if len(members) > 1:
         candidates[" + ".join(candidates)] = list(members)
@@ -190,7 +191,7 @@ def choose(
         predictions = [one for model in models for one in members[model]]
         run.predictions[title] = combined(predictions, shares(models, members))
         values = run.predictions[title].values[valid]
-        scores[title] = main_score(kind, values, labels)
+        scores[title] = main_score(targets, values, labels, spread)
         if HEAD in models or HEAD not in members:
             if not best or metric.is_better(scores[title], scores[best]):
                 best = title
@@ -202,7 +203,9 @@ def choose(
         for member in range(len(members[model]))
     ]
     run.weights = shares(candidates[best], members)
-    texts = {title: spread([score], metric.name) for title, score in scores.items()}
+    texts = {
+        title: spread_text([score], metric.name) for title, score in scores.items()
+    }
     run.reason = f"{best}, valid {metric.name} {texts.pop(best)}"
     others = ", ".join(f"{title}: {score}" for title, score in texts.items())
     run.reason += f" ({others})" if others else ""

@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, open_to_write, read_text
 from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.scores import MAIN, Metric
+from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
@@ -120,7 +120,7 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
 
     The ROC-AUC of a validation split that lacks a class is undefined: then the loss.
     """
-    metric = MAIN[targets.kind]
+    metric = main_metric(targets)
     return metric if metric.is_defined(valid_labels) else Metric("loss", rises=False)
 
 

@@ -95,13 +95,15 @@ def test_files(folder):
         for member in (1, 2)
     ]
     tables = (model / "results.txt").read_text().split("\n\n")
-    table, spreads = (text.splitlines() for text in tables)
-    assert table[0].split() == ["rmse", "mae", "r2"]
-    assert spreads[0].split() == [*SPREAD_SCORES]
+    (title, *table), (_, *spreads), worse = (text.splitlines() for text in tables)
+    assert title == "Test molecules (* best)"
+    assert table[0].split() == ["model", "n", "rmse", "mae", "r2", "spearman"]
+    assert spreads[0].split() == ["model", *SPREAD_SCORES]
     assert [line.split("  ")[0] for line in spreads[1:]] == ["fine-tuned"]
     names = [line.split("  ")[0] for line in table[1:]]
     assert names == ["mean", "random forest", "fine-tuned"]
-    assert table[3].count("±") == 3
+    assert table[3].count("±") == 4 and table[3].split()[1] == "6"
+    assert worse[0].startswith("the model is worse than the random forest in rmse: gap")
     page = (model / "report.html").read_text()
     start = json.loads((model / "settings.json").read_text())
     assert f"{start['start']}, sha256 {start['start_sha256']}</td>" in page
@@ -351,8 +353,9 @@ def test_classes_from_scratch(quick, command, capsys):
     captured = capsys.readouterr()
     first = "24 molecules, SMILES in column smiles, targets a/b, c (binary)"
     assert first in captured.out
+    models = ["majority", "random forest", "from scratch"]
     table = [line.split("  ")[0] for line in captured.out.splitlines() if "0." in line]
-    assert table == ["majority", "random forest", "from scratch"]
+    assert table[:9] == ["a/b"] * 3 + ["c"] * 3 + models
     assert Path("model/roc.png").exists()
     found = rows("model/predictions_test.csv")
     cells = {line[name] for line in found for name in ("a/b", "c")}
@@ -463,6 +466,31 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
     assert "pH have their mean over the training" in Path("page.html").read_text()
     state = read_checkpoint(path).state["task_state"]["schema"]
     assert state["graph_features"][0] == "pH" and len(state["graph_features"]) > 200
+
+
+def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
+    checkpoint, command, capsys
+):
+    """All its labels in train are equal; it stays a column of the files."""
+    lines = [
+        f"{'C' * k}O,{k / 4},{1.5 if part == 'train' else k},{1000 - 10 * k},{part}"
+        for k, part in enumerate(["train"] * 24 + ["valid", "test"] * 3, 1)
+    ]
+    words = command("smiles,gap,flat,large,split", lines, *QUICK[:-2])
+    words += ["--target-columns", "gap,flat,large", "--start", checkpoint("grpe_tiny")]
+    assert main(words) == 0
+    captured = capsys.readouterr()
+    assert "targets gap, large (regression)" in captured.out
+    text = "warning: flat is left out: too few different labels in train\n"
+    assert text in captured.err
+    assert chosen(Path("model")) == ["replicate1/head1/checkpoint_best.pt"]
+    assert rows("model/predictions_test.csv")[0]["flat"] == "26.0"
+    (line,) = re.findall("^head .*", captured.out, re.MULTILINE)
+    assert (
+        float(line.split()[1].rstrip("*")) < 5
+    )  # nrmse; large has an rmse of hundreds
+    assert main(words) == 0
+    assert "is finished" in capsys.readouterr().out
 
 
 @pytest.mark.slow

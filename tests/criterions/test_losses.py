@@ -133,6 +133,16 @@ def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
     assert values["mae_a"] == 1.0 and values["mae_b"] == 4.0 and values["mae"] == 2.5
     assert values["rmse_a"] == math.sqrt(2.0) and values["rmse_b"] == 4.0
     assert values["rmse"] == pytest.approx((math.sqrt(2.0) + 4.0) / 2, abs=1e-15)
+    # In units of the deviations of training, 2 and 4, no target counts more.
+    assert values["nrmse"] == pytest.approx((math.sqrt(2.0) / 2 + 1) / 2, abs=1e-15)
+    for targets in (
+        VALUES.raw(),
+        TargetSchema(["a"], "", "regression", mean=[0.0], std=[2.0]),
+    ):
+        width = len(targets.names)
+        rows = [[row[:width] for row in part] for part in (output, target)]
+        criterion, *_, logs = run(MSELoss, targets, *rows)
+        assert "nrmse" not in {*reported(criterion, [logs]), *criterion.known_metrics()}
 
 
 def test_binary_logloss_is_the_mean_over_present_labels(rng):

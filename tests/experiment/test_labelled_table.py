@@ -287,3 +287,22 @@ def test_weights_and_fragments(words):
 def test_wrong_weights_of_classes(words, target, weights, message):
     with pytest.raises(ValueError, match=f"--class-weights {weights}: .*{message}"):
         words(target, class_weights=weights)
+
+
+def test_registry_numbers_are_no_endpoint(read):
+    """Different whole numbers in a row, in any order; measured values have ties."""
+    registry = [f"{1000 + 3 * k % 31}" for k in range(24)]
+    rows = [[f"{'C' * (k + 1)}O", number, k // 2] for k, number in enumerate(registry)]
+    asked = {"target_columns": ("reg", "y")}
+    found = read(rows, "smiles reg y", **asked)
+    assert found.targets.names == ["y"] and found.extra_names == ["reg"]
+    assert [cell for (cell,) in found.extras] == [f"{number}.0" for number in registry]
+    assert found.warned == [
+        "reg is left out: different whole numbers in a row, as registry numbers are; "
+        "train it alone if it is measured"
+    ]
+    alone = read(rows, "smiles reg y", target_columns=("reg",))
+    assert alone.targets.names == ["reg"] and not alone.warned
+    for other in ("0.5", rows[1][1], "5000"):
+        changed = [[smiles, other, y] for smiles, _, y in rows[:1]] + rows[1:]
+        assert read(changed, "smiles reg y", **asked).targets.names == ["reg", "y"]

@@ -18,7 +18,10 @@ from graphormer_plugin.experiment.results import (
     Run,
     all_results,
     calibration,
-    table_rows,
+    metric_tables,
+    metrics_of_test,
+    summary_text,
+    worse_than_references,
     write_predictions,
     write_results,
 )
@@ -112,7 +115,7 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     wrong = Prediction(np.stack([labels[:, 0], 1 - labels[:, 0]], 1))
     run = Run(SPLIT, {MEAN: unknown, FOREST: unknown, "model": wrong}, "model")
     lines = list(all_results(table, [run]))
-    found = table_rows(lines, [run])
+    found = metrics_of_test(lines, [run])[""]
     reference = {"regression": "mean", "binary": "majority"}[kind]
     metric = {"regression": "rmse", "binary": "accuracy"}[kind]
     assert [found[name][metric] for name in (reference, FOREST, "model")] == (
@@ -120,8 +123,76 @@ def test_no_model_is_scored_on_a_target_without_a_label_in_train(kind, tmp_path)
     )
     write_results(tmp_path, lines)
     lines = rows(tmp_path / "results.csv")
-    assert {line["value"] for line in lines if line["target"] == "z"} == {""}
+    assert {line["value"] for line in lines if line["target"] == "z"} == {"", "0"}
+    assert {x["metric"] for x in lines if x["target"] == "z" and x["value"]} == {"n"}
     assert {line["model"] for line in lines} == {reference, FOREST, "model"}
+
+
+@pytest.fixture
+def endpoints():
+    """Test metrics of two endpoints, one of which has numbers a thousand times as large;
+    the model is better than the forest on the small one."""
+    labels = np.stack([np.arange(60.0), 1000.0 * np.resize([3, 1, 2], 60)], 1)
+    table = Table(labels=labels, targets=TargetSchema(["y", "z"]))
+    std = np.ones((60, 2))
+    wave = np.resize([1.0, -1.0], 60)[:, None]
+    run = Run(
+        SPLIT,
+        {
+            MEAN: Prediction(np.full((60, 2), [9.5, 2000])),
+            FOREST: Prediction(labels + wave * [2, 100]),
+            "head": Prediction(labels + wave * [1, 400], std),
+        },
+        "head",
+    )
+    return table, metrics_of_test(list(all_results(table, [run])), [run])
+
+
+def test_a_row_for_each_endpoint_and_model(endpoints):
+    table, found = endpoints
+    tables = metric_tables(table, found)
+    first, mean, spreads = tables.values()
+    assert [*tables][1] == "Mean over 2 endpoints"
+    assert first[0] == ["endpoint", "model", "n", "rmse", "mae", "r2", "spearman"]
+    names = [(name, model) for name, model, *_ in first[1:]]
+    assert names == [(y, m) for y in "yz" for m in ("mean", "random forest", "head")]
+    best = [[cell.is_best for cell in cells] for _, _, *cells in first[1:]]
+    assert best[2][1:3] == [True, True] and best[4][1:4] == [True, True, True]
+    assert first[3][3].text == "1.000" and first[6][3].text == "400.000"
+    assert mean[0] == ["model", "nrmse", "r2", "spearman"]
+    spread = [np.arange(20).std(), 1000 * np.resize([3, 1, 2], 20).std()]
+    expected = np.mean(np.array([1, 400]) / spread)
+    assert float(mean[3][1].text) == pytest.approx(expected, abs=1e-3)
+    assert [row[0] for row in spreads] == ["endpoint", "y", "z"]
+    text = summary_text(table, found)
+    assert "\n\nMean over 2 endpoints (* best)\nmodel          nrmse " in text
+    assert "\nz         head           20  400.000 " in text
+
+
+def test_where_a_reference_is_better(endpoints):
+    table, found = endpoints
+    (line,) = worse_than_references(table, found)
+    assert line == (
+        "the model is worse than the random forest in rmse: z (400.000, 100.000)"
+    )
+    assert summary_text(table, found).endswith(f"\n\n{line}\n")
+    del found["z"], found["y"]  # as of a single target
+    table.targets = TargetSchema(["y"])
+    found[""]["head"]["spearman"] = [-0.5]
+    lines = worse_than_references(table, found)
+    assert lines[1] == (
+        "the model is worse than the random forest in spearman: y (-0.500, "
+        f"{found['']['random forest']['spearman'][0]:.3f})"
+    )
+
+
+def test_many_endpoints_have_a_file_of_their_own(endpoints):
+    table, found = endpoints
+    names = [f"y{number}" for number in range(40)]
+    table.targets = TargetSchema(names)
+    text = summary_text(table, {"": found[""]} | dict.fromkeys(names, found["y"]))
+    assert text.startswith("Mean over 40 endpoints") and "\ny7 " not in text
+    assert "results.csv has the metrics of each endpoint\n" in text
 
 
 def test_molecules_without_a_label():

@@ -5,12 +5,15 @@ import math
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.scores import (
     MAIN,
+    main_metric,
     main_score,
+    metric_cells,
     score,
     scores,
-    spread,
+    spread_text,
     text_table,
 )
 
@@ -25,6 +28,9 @@ def test_numbers():
     assert score("r2", predicted, labels) == pytest.approx(1 - 5 / (14 / 3))
     assert math.isnan(score("r2", predicted[:1], labels[:1]))
     assert math.isnan(score("mae", predicted[2:3], labels[2:3]))
+    assert score("spearman", predicted, labels) == pytest.approx(0.5)
+    assert math.isnan(score("spearman", np.ones(4), labels))
+    assert math.isnan(score("rmse", np.array([1.0, np.inf, 0, 0]), labels))
 
 
 def test_classes():
@@ -39,23 +45,26 @@ def test_classes():
 def test_several_classes():
     labels = np.array([[0.0], [0.0], [2.0], [NAN]])
     predicted = np.array([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1], [0.2, 0.2, 0.6], [1, 0, 0]])
-    assert scores("multiclass", predicted, labels) == {
+    targets = TargetSchema(["y"], kind="multiclass", num_classes=3)
+    assert scores(targets, predicted, labels, np.ones(1)) == {
         "accuracy": [pytest.approx(2 / 3)],
         "balanced_accuracy": [pytest.approx(3 / 4)],
         "log_loss": [pytest.approx(-np.log([0.5, 0.1, 0.6]).mean())],
     }
-    assert main_score("multiclass", predicted, labels) == pytest.approx(2 / 3)
+    found = main_score(targets, predicted, labels, np.ones(1))
+    assert found == pytest.approx(2 / 3)
     assert MAIN["multiclass"].is_defined(labels)
 
 
 def test_several_targets():
     labels = np.array([[0, 0], [1, 0], [0, NAN]], float)
     predicted = np.array([[0.1, 0.2], [0.8, 0.4], [0.9, 0.5]])
-    assert scores("binary", predicted, labels)["accuracy"] == [
+    targets = TargetSchema(["y", "z"], kind="binary")
+    assert scores(targets, predicted, labels, np.ones(2))["accuracy"] == [
         pytest.approx(2 / 3),
         1.0,
     ]
-    assert main_score("binary", predicted, labels) == pytest.approx(0.5)
+    assert main_score(targets, predicted, labels, np.ones(2)) == pytest.approx(0.5)
     assert MAIN["binary"].is_defined(labels)
     assert not MAIN["binary"].is_defined(labels[:, 1:])
 
@@ -65,14 +74,46 @@ def test_better():
     assert MAIN["binary"].is_better(0.1, NAN) and not MAIN["binary"].is_better(NAN, 0.1)
 
 
-def test_table():
-    assert spread([1.0, 2.0, NAN], "mae") == "1.500 ± 0.707"
-    assert spread([2.0], "mae") == "2.000" and spread([NAN], "mae") == "-"
-    assert spread([1e-9, 2e-9], "rmse") == "1.5e-09 ± 7.07e-10"
-    assert spread([0.00217], "mae") == "0.00217" and spread([0.002], "r2") == "0.002"
-    rows = {"mean": {"mae": [1.0]}, "forest": {"mae": [0.5, 0.5]}}
-    assert text_table(rows, ["mae"]).splitlines() == [
-        "        mae",
-        "mean    1.000",
-        "forest  0.500 ± 0.000",
+def test_large_numbers_do_not_decide():
+    """Errors count in units of the spread of their target."""
+    one, two = TargetSchema(["y"]), TargetSchema(["y", "z"])
+    labels = np.array([[0.0, 0], [2, 2000]])
+    spread = np.array([1.0, 1000])
+    good_y, good_z = labels + [0, 1000], labels + [1, 900]
+    assert [main_metric(one).name, main_metric(two).name] == ["rmse", "nrmse"]
+    assert main_score(two, good_y, labels, spread) == pytest.approx(0.5)
+    assert main_score(two, good_z, labels, spread) == pytest.approx(0.95)
+    assert main_score(one, good_z[:, 1:], labels[:, 1:], spread[1:]) == 900
+    assert scores(two, good_z, labels, spread)["nrmse"] == [1, pytest.approx(0.9)]
+    assert "nrmse" not in scores(one, good_z[:, 1:], labels[:, 1:], spread[1:])
+
+
+def test_values_with_their_spread():
+    assert spread_text([1.0, 2.0, NAN], "mae") == "1.500 ± 0.707"
+    assert spread_text([2.0], "mae") == "2.000" and spread_text([NAN], "mae") == "-"
+    assert spread_text([1e-9, 2e-9], "rmse") == "1.5e-09 ± 7.07e-10"
+    assert spread_text([0.00217], "mae") == "0.00217"
+    assert spread_text([0.002], "r2") == "0.002" and spread_text([3, 4], "n") == "4"
+
+
+def test_the_best_of_each_metric():
+    rows = {
+        "mean": {"n": [9], "mae": [1.0], "r2": [0.0], "spearman": [NAN]},
+        "forest": {"n": [9], "mae": [0.5, 0.5], "r2": [0.6], "spearman": [0.5]},
+        "head": {"n": [9], "mae": [0.4], "r2": [0.5], "spearman": [NAN]},
+    }
+    found = metric_cells(rows, ["n", "mae", "r2", "spearman"])
+    best = {model: [cell.is_best for cell in cells] for model, cells in found.items()}
+    assert best == {
+        "mean": [False] * 4,
+        "forest": [False, False, True, False],
+        "head": [False, True, False, False],
+    }
+    header = ["", "n", "mae", "r2", "spearman"]
+    table = text_table([header, *([model, *cells] for model, cells in found.items())])
+    assert table.splitlines() == [
+        "        n  mae            r2      spearman",
+        "mean    9  1.000          0.000   -",
+        "forest  9  0.500 ± 0.000  0.600*  0.500",
+        "head    9  0.400*         0.500   -",
     ]

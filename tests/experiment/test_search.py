@@ -9,7 +9,7 @@ import pytest
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment import search as searching
-from graphormer_plugin.experiment.scores import Metric
+from graphormer_plugin.experiment.scores import NRMSE, Metric
 from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS, Settings
 
 BASE = TRAININGS[FINETUNE]
@@ -27,8 +27,9 @@ def search(tmp_path):
             folder = tmp_path / line["save_dir"]
             folder.mkdir(parents=True, exist_ok=True)
             failed = isinstance(found, Exception)
+            name = f"valid_{search.metric.name if search.metric else 'rmse'}"
             lines = [
-                json.dumps({"epoch": 1, "valid_rmse": str(y), "valid_num_updates": x})
+                json.dumps({"epoch": 1, "valid_num_updates": x} | {name: str(y)})
                 for x, y in enumerate([0, 9] if failed else found)
             ]
             (folder / "train.log").write_text("\n".join(lines))
@@ -40,7 +41,7 @@ def search(tmp_path):
             settings=Settings("a.csv", str(tmp_path), trials=trials, **options),
             folder=tmp_path,
             start=start,
-            metric=lambda run: Metric("rmse", rises),
+            metric=lambda run: search.metric or Metric("rmse", rises),
             line=lambda member, options: {"trial": options},
             train=train,
             warn=search.warned.append,
@@ -49,7 +50,7 @@ def search(tmp_path):
         )
         return searching.search(experiment)
 
-    search.tried, search.warned = [], []
+    search.tried, search.warned, search.metric = [], [], None
     return search
 
 
@@ -101,6 +102,14 @@ def test_trials_that_fail_are_the_worst(search, tmp_path, rises):
         with pytest.raises(DatasetError, match="all 3 trials failed, see .*trial1/tra"):
             search(3, lambda number, _: logs[number], rises)
         assert len(search.tried) == 3
+
+
+def test_trials_in_the_units_of_several_targets_do_not_count(search):
+    """An earlier version left them."""
+    search(2, lambda number, _: [0.001])
+    search.tried.clear()
+    search.metric = NRMSE
+    assert search(2, best_without) in search.tried and len(search.tried) == 2
 
 
 def test_without_optuna(monkeypatch):

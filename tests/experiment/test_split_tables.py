@@ -54,7 +54,11 @@ def test_equal_labels_are_refused(read, label):
         read({"y": [label] * 6, "part": PARTS})
     both = {"target_columns": ("y", "z"), "target_kind": "regression"}
     found = read({"y": [label] * 6, "z": range(6), "part": PARTS}, **both)
-    assert warnings(*found)[0] == "all labels of y are equal, or missing"
+    text = "y is left out: all labels are equal, or missing"
+    assert warnings(*found)[0] == text
+    assert found[0].targets.names == ["z"] and found[0].labels.shape == (6, 1)
+    assert found[0].extra_names == ["y"]  # nothing is lost
+    assert [float(cell) for (cell,) in found[0].extras] == [float(label)] * 6
 
 
 BOTH, ONE, NONE = [0, 1, 0, 1, 0, 1], [0, 1, 0, 1, 1, 1], [0, 1, 0, 1, "", ""]

@@ -116,7 +116,7 @@ def test_a_metric_that_should_rise(data, tmp_path, train, fresh_fairseq):
         (
             ["roc_auc"],
             "--best-checkpoint-metric roc_auc: l1_loss has loss, mae, mae_length, "
-            "mae_carbons, rmse, rmse_length, rmse_carbons",
+            "mae_carbons, rmse, rmse_length, rmse_carbons, nrmse",
         ),
         (
             ["mae", "--maximize-best-checkpoint-metric"],
