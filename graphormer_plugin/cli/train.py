@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,8 +69,15 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     names = [one.name for one in dataclasses.fields(Settings) if one.name != "folder"]
     values = {name: getattr(arguments, name) for name in names}
     folder = arguments.out or stem(Path(arguments.table)) + "-model"
+    # Lines that are shown to others do not tell where on this machine they were written.
+    values["table"], folder = map(relative, (values["table"], folder))
     values["ratios"] = parse_ratios(values["ratios"]) if values["ratios"] else None
     return Settings(folder=folder, **values)
+
+
+def relative(path: str) -> str:
+    """An absolute path from the current folder; another stays."""
+    return os.path.relpath(path) if os.path.isabs(path) else path
 
 
 if __name__ == "__main__":

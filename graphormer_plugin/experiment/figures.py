@@ -1,12 +1,14 @@
-"""Figures of an experiment: parity, ROC and learning curves."""
+"""Figures of an experiment: parity, errors, ROC and learning curves."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.stats import norm
 from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
 
 from graphormer_plugin.experiment.labelled_table import Table
@@ -15,41 +17,79 @@ from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
+from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import (
     MOST_TARGETS,
     calibration_figure,
     panels,
 )
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+from graphormer_plugin.heads.prediction import IN_DOMAIN
 from graphormer_plugin.inference.prediction_columns import class_labels
 
-# File and title of the figure of the test molecules.
-TEST_FIGURES = {
-    "regression": ("parity", "Parity"),
-    "binary": ("roc", "ROC curves"),
-    "multiclass": ("confusion", "Confusion of classes"),
-}
+NINE_OF_TEN = norm.ppf(0.95)  # standard deviations below which 90 % of the errors are
+
+
+class Points(NamedTuple):
+    """The labelled test molecules of a run, for one target.
+
+    Attributes:
+        rows: Their numbers [n].
+        labels: Measured [n].
+        values: Predicted [n].
+        std: Their standard deviations [n], NaN without.
+        in_domain: Likeness to the training molecules [n], NaN where it is not known.
+        marks: Number of each row among the worst predicted molecules, for some rows.
+    """
+
+    rows: np.ndarray
+    labels: np.ndarray
+    values: np.ndarray
+    std: np.ndarray
+    in_domain: np.ndarray
+    marks: Mapping[int, int]
+
+
+def points(
+    table: Table, runs: Sequence[Run], target: int, worst: Sequence[Worst]
+) -> list[Points]:
+    """`Points` of each run, for the target with a number."""
+    found = []
+    for number, run in enumerate(runs):
+        labels = scored_labels(table, run.split, "test")[:, target]
+        rows = run.split["test"][~np.isnan(labels)]
+        values, _, in_domain = run.predicted
+        nothing = np.full(len(rows), np.nan)
+        marks = {
+            one.row: place
+            for place, one in enumerate(worst, 1)
+            if (one.run, one.target) == (number, target)
+        }
+        std = nothing if run.std is None else run.std[rows, target]
+        likeness = nothing if in_domain is None else in_domain[rows]
+        labels = labels[~np.isnan(labels)]
+        found.append(Points(rows, labels, values[rows, target], std, likeness, marks))
+    return found
 
 
 @rc_context(FIGURE_STYLE)
 def figures(
-    experiment: Experiment, runs: Sequence[Run]
+    experiment: Experiment, runs: Sequence[Run], worst: Sequence[Worst] = ()
 ) -> dict[str, tuple[str, bytes]]:
-    """Title and PNG file of each figure, by the name of its file."""
+    """Title and PNG file of each figure, by the name of its file; ``worst`` are numbered."""
     table, folder = experiment.table, experiment.folder
-    kind = table.targets.kind
-    name, title = TEST_FIGURES[kind]
     curves = {
         member.save_dir: read_curves(folder / member.save_dir / LOG_FILE)
         for member in experiment.trainings()
     }
+    metric = main_metric(table.targets).name
     drawn = {
-        name: (title, test_figure(table, runs)),
+        name: (title, panel_figure(table, runs, draw, worst))
+        for name, (title, draw) in PANELS[table.targets.kind].items()
+    } | {
+        "confusion": ("Confusion of classes", confusion_figure(table, runs)),
         "calibration": ("Calibration", spread_figure(table, runs)),
-        "curves": (
-            "Learning curves",
-            curves_figure(curves, main_metric(table.targets).name),
-        ),
+        "curves": ("Learning curves", curves_figure(curves, metric)),
     }
     pictures = {}
     for name, (title, figure) in drawn.items():
@@ -60,35 +100,35 @@ def figures(
     return pictures
 
 
-@rc_context(FIGURE_STYLE)
-def test_figure(table: Table, runs: Sequence[Run]) -> Figure:
-    """Predictions of the test molecules of all replicates: parity plots for numbers,
-    ROC curves for classes, a panel for each of the first targets that have a metric.
-    """
-    if table.targets.kind == "multiclass":
-        return confusion_figure(table, runs)
-    draw = roc if table.targets.kind == "binary" else parity
+def panel_figure(
+    table: Table,
+    runs: Sequence[Run],
+    draw: Callable[[Axes, Sequence[Points], str], bool],
+    worst: Sequence[Worst] = (),
+) -> Figure | None:
+    """Test molecules of all replicates, a panel for each of the first targets that have a
+    metric; None if ``draw``, of `PANELS`, has nothing to show in any."""
     metric = MAIN[table.targets.kind].name
     plots = []
     for target, name in enumerate(table.targets.names):
-        pairs = []
-        for run in runs:
-            labels = scored_labels(table, run.split, "test")[:, target]
-            known = ~np.isnan(labels)
-            values = run.predicted.values[run.split["test"][known], target]
-            pairs.append((values, labels[known]))
-        plots.append((name, pairs, [score(metric, *pair) for pair in pairs]))
+        found = points(table, runs, target, worst)
+        plots.append((name, found, [score(metric, x.values, x.labels) for x in found]))
     plots.sort(key=lambda plot: bool(np.isnan(plot[2]).all()))  # keeps their order
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
-    for (name, pairs, values), axis in zip(plots, axes, strict=True):
+    unit = f" ({table.targets.unit})" if table.targets.unit else ""
+    drawn = False
+    for (name, found, values), axis in zip(plots, axes, strict=True):
         axis.set_title(f"{name}: {metric} {spread_text(values, metric)}", fontsize=9)
-        draw(axis, pairs, table.targets.unit)
-    return figure
+        drawn |= draw(axis, found, unit)
+    return figure if drawn else None
 
 
-def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure:
-    """Number of molecules of each class that are predicted as each class."""
+def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
+    """Number of molecules of each class that are predicted as each class; None unless
+    the target is multiclass."""
+    if table.targets.kind != "multiclass":
+        return None
     names = class_labels(table.targets)
     counts = np.zeros((len(names), len(names)), int)
     for run in runs:
@@ -103,27 +143,79 @@ def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def parity(
-    axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str
-) -> None:
+def scatter(
+    axis: Axes,
+    found: Sequence[Points],
+    place: Callable[[Points], tuple[np.ndarray, np.ndarray]],
+) -> np.ndarray:
+    """Draw points at places, the worst with rings and numbers; returns all places
+    [2, n]."""
+    for one in found:
+        x, y = place(one)
+        axis.plot(x, y, ".", markersize=4, alpha=0.6)
+        for at in np.flatnonzero(np.isin(one.rows, [*one.marks])):
+            axis.plot(x[at], y[at], "o", markersize=8, mfc="none", mec="0.2", mew=0.8)
+            axis.annotate(
+                str(one.marks[int(one.rows[at])]),
+                (x[at], y[at]),
+                (5, 4),
+                textcoords="offset points",
+                fontsize=8,
+            )
+    return np.concatenate([np.stack(place(one)) for one in found], axis=1)
+
+
+def parity(axis: Axes, found: Sequence[Points], unit: str) -> bool:
     """Predicted against measured values."""
-    for predicted, labels in pairs:
-        axis.plot(labels, predicted, ".", markersize=4, alpha=0.6)
-    values = np.concatenate([part for pair in pairs for part in pair])
-    ends = [values.min(), values.max()] if len(values) else [0, 1]
+    places = scatter(axis, found, lambda one: (one.labels, one.values))
+    ends = [places.min(), places.max()] if places.size else [0, 1]
     axis.plot(ends, ends, color="0.5", linewidth=0.8)
-    unit = f" ({unit})" if unit else ""
     axis.set(xlabel=f"measured{unit}", ylabel=f"predicted{unit}", aspect="equal")
+    return True
 
 
-def roc(axis: Axes, pairs: Sequence[tuple[np.ndarray, np.ndarray]], unit: str) -> None:
+def residuals(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+    """Predicted - measured values against the likeness to the training molecules."""
+    places = scatter(axis, found, lambda one: (one.in_domain, one.values - one.labels))
+    axis.axhline(0, color="0.5", linewidth=0.8)
+    axis.set(xlabel=IN_DOMAIN, ylabel=f"predicted - measured{unit}")
+    return bool(np.isfinite(places).all(0).any())
+
+
+def errors(axis: Axes, found: Sequence[Points], unit: str) -> bool:
+    """Sizes of errors against predicted standard deviations, with a line below which nine
+    of ten should be."""
+    places = scatter(axis, found, lambda x: (x.std, np.abs(x.values - x.labels)))
+    if not np.isfinite(places).all(0).any():
+        return False
+    ends = np.array([0, np.nanmax(places[0])])
+    axis.plot(ends, NINE_OF_TEN * ends, color="0.5", linewidth=0.8, label="90 % below")
+    axis.legend(frameon=False, fontsize=8)
+    axis.set(xlabel=f"predicted spread{unit}", ylabel=f"size of the error{unit}")
+    return True
+
+
+def roc(axis: Axes, found: Sequence[Points], unit: str) -> bool:
     """True against false positive rate."""
-    for predicted, labels in pairs:
-        if len(np.unique(labels)) == 2:
-            false, true, _ = roc_curve(labels, predicted)
+    for one in found:
+        if len(np.unique(one.labels)) == 2:
+            false, true, _ = roc_curve(one.labels, one.values)
             axis.plot(false, true, linewidth=1)
     axis.plot([0, 1], [0, 1], color="0.5", linewidth=0.8)
     axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
+    return True
+
+
+# Title and function of figures with a panel per target, by the name of their file.
+PANELS: Mapping[str, Mapping[str, tuple[str, Callable[..., bool]]]] = {
+    "regression": {
+        "parity": ("Parity", parity),
+        "residuals": ("Residuals and likeness to the training molecules", residuals),
+        "errors": ("Errors and predicted spread", errors),
+    },
+    "binary": {"roc": ("ROC curves", roc)},
+    "multiclass": {},
+}
 
 
 def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:

@@ -1,70 +1,62 @@
-"""report.html: one file with table, figures, warnings and settings."""
+"""report.html: a page for a colleague, one file with tables, figures and structures."""
 
 import base64
-import html
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from graphormer_plugin.experiment.conclusions import conclusions
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.plan import TITLES, Experiment
-from graphormer_plugin.experiment.results import Run, TestMetrics, metric_tables
+from graphormer_plugin.experiment.results import (
+    MOST_ENDPOINTS,
+    MetricsOfTest,
+    Run,
+    metric_tables,
+    worse_than_references,
+)
+from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, Settings
 from graphormer_plugin.experiment.split_tables import SPLITS
+from graphormer_plugin.experiment.worst import Worst, neighbours, structure
+from graphormer_plugin.inference.prediction_columns import class_labels, class_word
 from graphormer_plugin.versions import versions
 
-STYLE = """
-body { font: 16px/1.5 sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
-table { border-collapse: collapse; margin: 1rem 0 }
-td, th { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #ddd }
-img { max-width: 100% } .warning { color: #a40 } code { background: #f4f4f4 }
-"""
+TEMPLATE = "report.html.jinja"
+PATHS = ("table", "folder", "start")  # settings, of which a page shows the name
 
 
 def report(
     experiment: Experiment,
     runs: Sequence[Run],
-    rows: TestMetrics,
+    found: MetricsOfTest,
     warnings: Sequence[str],
-    pictures: Mapping[str, bytes],
+    pictures: Iterable[tuple[str, bytes]],
+    worst: Sequence[Worst],
 ) -> str:
     """The page, without references to other files.
 
     Args:
         experiment: Its settings, molecules and options of trainings.
         runs: Its splits with the predictions.
-        rows: Test metrics, see `metrics_of_test`.
+        found: Test metrics, see `metrics_of_test`.
         warnings: About the data.
-        pictures: PNG files by title.
+        pictures: Titles and PNG files.
+        worst: The worst predicted test molecules.
     """
     settings, table = experiment.settings, experiment.table
-    kind = table.targets.kind
-    unit = f", {table.targets.unit}" if table.targets.unit else ""
-    title = f"{settings.table}: {', '.join(table.targets.names)}"
-    lines = [
-        f"<h1>{text(title)}</h1>",
-        f"<p>{molecules_text(table)}, {text(kind)}{text(unit)}. Split: "
-        f"{text(split_text(settings, experiment.splits))}.</p>",
-        *(f'<p class="warning">Warning: {text(one)}.</p>' for one in warnings),
-    ]
-    for heading, (header, *cells) in metric_tables(table, rows).items():
-        lines += [f"<h2>{heading}</h2>", "<table>", row("th", header)]
-        lines += [row("td", [getattr(x, "text", x) for x in line]) for line in cells]
-        lines.append("</table>")
-    if len(runs) > 1:
-        lines.append(
-            f"<p>Mean ± standard deviation over {len(runs)} "
-            f"{'folds' if settings.folds else 'replicates'}.</p>"
-        )
-    lines += [
-        f"<p>{settings.run_name(number).capitalize()}: {text(run.reason)}.</p>"
-        for number, run in enumerate(runs, 1)
-    ]
-    for name, picture in pictures.items():
-        data = base64.b64encode(picture).decode()
-        lines.append(f"<h2>{text(name)}</h2>")
-        lines.append(f'<img alt="{text(name)}" src="data:image/png;base64,{data}">')
+    environment = Environment(
+        loader=PackageLoader("graphormer_plugin.experiment", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
     options = {
         TITLES[model]: ", ".join(
             f"{name} {value:g}"
@@ -77,18 +69,62 @@ def report(
     given = {**given_settings(settings), **options, **versions()}
     if experiment.start is not None:
         given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"
-    lines += [
-        "<h2>Predict other molecules</h2>",
-        f"<p><code>graphormer-predict {text(shlex.quote(settings.folder))} new.csv "
-        "predictions.csv</code></p>",
-        "<h2>Settings</h2><table>",
-        *(row("td", pair) for pair in given.items()),
-        "</table>",
-    ]
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{text(title)}'
-        f"</title><style>{STYLE}</style>\n" + "\n".join(lines) + "\n</html>\n"
+    return environment.get_template(TEMPLATE).render(
+        title=f"{Path(settings.table).name}: {', '.join(table.targets.names)}",
+        targets=table.targets,
+        molecules=molecules_text(table),
+        split=split_text(settings, experiment.splits),
+        facts=conclusions(table, runs, found),
+        worse=worse_than_references(table, found),
+        warnings=warnings,
+        tables=metric_tables(table, found),
+        in_unit=IN_UNIT,
+        many=len(found) > MOST_ENDPOINTS,
+        repeated="folds" if settings.folds else "replicates",
+        runs=runs,
+        run_name=settings.run_name,
+        # A PNG file has its width in pixels in its header.
+        pictures=[
+            (name, base64.b64encode(png).decode(), int.from_bytes(png[16:20]))
+            for name, png in pictures
+        ],
+        structure=structure,
+        worst=[card(experiment, runs, one) for one in worst],
+        folder=shlex.quote(Path(os.path.abspath(settings.folder)).name),
+        given=given,
     )
+
+
+def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, Any]:
+    """A badly predicted molecule as the page shows it, with its neighbours in train."""
+    table, run, target = experiment.table, runs[one.run], one.target
+    targets, values = table.targets, run.predicted.values[one.row]
+    if targets.kind == "regression":
+        predicted = f"{values[target]:.3g}"
+        if run.std is not None:
+            predicted += f" ± {run.std[one.row, target]:.2g}"
+    elif targets.kind == "binary":
+        predicted = f"{class_word(targets, target, 1.0)} with {values[target]:.0%}"
+    else:
+        predicted = f"{class_labels(targets)[values.argmax()]} with {values.max():.0%}"
+    in_domain, prints = run.predicted.in_domain, experiment.features["fingerprint"]
+    return {
+        "smiles": table.smiles[one.row],
+        "label": shown_label(table, one.row, target),
+        "target": targets.names[target],
+        "predicted": predicted,
+        "in_domain": np.nan if in_domain is None else in_domain[one.row],
+        "neighbours": [
+            (table.smiles[row], shown_label(table, row, target), likeness)
+            for row, likeness in neighbours(table, run, prints, one)
+        ],
+    }
+
+
+def shown_label(table: Table, row: int, target: int) -> str:
+    """A label for people: three digits of a number."""
+    label, is_number = table.labels[row, target], table.targets.kind == "regression"
+    return f"{label:.3g}" if is_number else class_word(table.targets, target, label)
 
 
 def molecules_text(table: Table) -> str:
@@ -113,17 +149,8 @@ def split_text(settings: Settings, splits: Sequence[Split]) -> str:
 def given_settings(settings: Settings) -> dict[str, str]:
     """The settings as a user writes them, but for those that are left to the program."""
     given = {name: x for name, x in vars(settings).items() if x not in (None, "", ())}
+    given |= {name: Path(given[name]).name for name in PATHS if name in given}
     return {
         name: ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         for name, value in given.items()
     }
-
-
-def text(value: object) -> str:
-    """A value as text of a page."""
-    return html.escape(str(value))
-
-
-def row(tag: str, values: Sequence[object]) -> str:
-    """A row of a table, with cells of a tag."""
-    return "<tr>" + "".join(f"<{tag}>{text(v)}</{tag}>" for v in values) + "</tr>"

@@ -148,14 +148,14 @@ def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]
 
 
 # Values of each run by metric, by the name of a model, by target, as in `Result`.
-TestMetrics = dict[str, dict[str, dict[str, list[float]]]]
+MetricsOfTest = dict[str, dict[str, dict[str, list[float]]]]
 
 
-def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> TestMetrics:
+def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> MetricsOfTest:
     """Metrics of the test molecules: of references, and of the chosen models, which are
     one model. A single target has the name of the mean over several, which is empty."""
     chosen = chosen_name(runs)
-    found: TestMetrics = {}
+    found: MetricsOfTest = {}
     for result in results:
         is_reference = result.model in (MEAN, MAJORITY, FOREST)
         if result.split == "test" and (is_reference or result.chosen == "yes"):
@@ -171,7 +171,7 @@ def chosen_name(runs: Sequence[Run]) -> str:
 
 
 def metric_tables(
-    table: Table, found: TestMetrics
+    table: Table, found: MetricsOfTest
 ) -> dict[str, list[list[Cell | str]]]:
     """Tables of `metrics_of_test` by title: a row per target and model, the means over
     targets, and metrics of the spread where the model has one; headers first."""
@@ -204,7 +204,7 @@ def metric_tables(
     return tables
 
 
-def worse_than_references(table: Table, found: TestMetrics) -> list[str]:
+def worse_than_references(table: Table, found: MetricsOfTest) -> list[str]:
     """Where a reference is better than the model in the main metric or in ranking, a line
     for each of both."""
     lines = []
@@ -228,7 +228,7 @@ def worse_than_references(table: Table, found: TestMetrics) -> list[str]:
     return lines
 
 
-def summary_text(table: Table, found: TestMetrics) -> str:
+def summary_text(table: Table, found: MetricsOfTest) -> str:
     """`metric_tables` and `worse_than_references` as text."""
     tables = metric_tables(table, found)
     parts = [

@@ -37,6 +37,7 @@ from graphormer_plugin.experiment.split_tables import (
 )
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
+from graphormer_plugin.experiment.worst import worst_predicted
 from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import usable_device
@@ -209,13 +210,13 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     results.write_predictions(folder, table, runs)
     results.write_models(folder, table, runs)
     write_text(folder / SUMMARY_FILE, results.summary_text(table, tested))
-    pictures, written = {}, [*WRITTEN]
-    for name, (title, picture) in figures(experiment, runs).items():
-        pictures[title] = picture
-        written.append(f"{name}.png")
-        with atomic_write(folder / written[-1]) as file:
-            file.write(picture)
-    page = report(experiment, runs, tested, warnings, pictures)
+    worst = worst_predicted(table, runs)
+    pictures = figures(experiment, runs, worst)
+    written = [*WRITTEN, *(f"{name}.png" for name in pictures)]
+    for name, (_, png) in pictures.items():
+        with atomic_write(folder / f"{name}.png") as file:
+            file.write(png)
+    page = report(experiment, runs, tested, warnings, pictures.values(), worst)
     write_text(folder / REPORT_FILE, page)
     written += map(split_file, range(len(runs)))
     if table.failures:

@@ -42,7 +42,10 @@ def write_commands(experiment: Experiment) -> None:
     comments = []
     if HEAD in experiment.models:
         comments.append("Heads (head.npz) are fitted by graphormer-train itself.")
-    write_text(experiment.folder / COMMANDS_FILE, shell_lines(lines, comments))
+    write_text(
+        experiment.folder / COMMANDS_FILE,
+        shell_lines(lines, experiment.folder, comments),
+    )
 
 
 def forest(experiment: Experiment, run: int) -> Prediction:

@@ -30,6 +30,7 @@ BEST, LAST = "checkpoint_best.pt", "checkpoint_last.pt"
 COMMANDS_FILE = "commands.sh"
 # -P: it starts in the folder of the experiment, of which it imports no module.
 PROGRAM = [sys.executable, "-P", "-m", "fairseq_cli.train"]
+START_PATHS = ("finetune_from_model", "pretrained_dir")  # options of a `Start`
 ENVIRONMENT: Mapping[str, str] | None = None  # None: the environment of this process
 ERROR = re.compile(r"error: (.+)|^(?:\w+\.)*(\w*(?:Error|Exception): .+)")
 
@@ -57,8 +58,8 @@ class Start:
 
     @property
     def name(self) -> str:
-        """Name of the packaged or published model, else the path."""
-        return self.options.get("pretrained_model_name") or str(self.path)
+        """Name of the packaged or published model, else of the file."""
+        return self.options.get("pretrained_model_name") or self.path.name
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -125,14 +126,26 @@ def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
 
 
 def shell_lines(
-    lines: Sequence[Mapping[str, Any]], comments: Sequence[str] = ()
+    lines: Sequence[Mapping[str, Any]], folder: Path, comments: Sequence[str] = ()
 ) -> str:
-    """A script of fairseq-train lines, after comments."""
+    """A script of fairseq-train lines, after comments, without absolute paths.
+
+    Args:
+        lines: Options by name.
+        folder: Where the script lies.
+        comments: Lines of text.
+    """
     text = "# Type these lines in this folder, or in another with its table.\n"
     text += "".join(f"# {comment}\n" for comment in comments)
+    text += "PLUGIN=$(python -m graphormer_plugin --path)\n" * bool(lines)
     for options in lines:
-        text += "\nfairseq-train"
-        for word in words_of(options):
+        paths = {name: options[name] for name in START_PATHS if name in options}
+        paths = {
+            name: os.path.relpath(x, folder.resolve()) for name, x in paths.items()
+        }
+        text += '\nfairseq-train \\\n    --user-dir "$PLUGIN"'
+        rest = {name: x for name, x in options.items() if name != "user_dir"} | paths
+        for word in words_of(rest):
             text += " \\\n    " if word.startswith("--") else " "
             text += shlex.quote(word)
         text += "\n"

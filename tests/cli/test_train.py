@@ -106,12 +106,25 @@ def test_files(folder):
     assert worse[0].startswith("the model is worse than the random forest in rmse: gap")
     page = (model / "report.html").read_text()
     start = json.loads((model / "settings.json").read_text())
-    assert f"{start['start']}, sha256 {start['start_sha256']}</td>" in page
-    assert page.count("data:image/png;base64,") == 3 and "<script" not in page
+    name = Path(start["start"]).name
+    assert f"{name}, sha256 {start['start_sha256']}</td>" in page
+    assert page.count("data:image/png;base64,") == 5 and "<script" not in page
     assert not re.search(r'(src|href)="(?!data:)', page)
     assert len([*(model / "data/stores").glob("*/manifest.json")]) == 1
-    for name in ("parity.png", "calibration.png", "curves.png"):
-        assert (model / name).read_bytes()[:4] == b"\x89PNG"
+    for name in ("parity", "residuals", "errors", "calibration", "curves"):
+        assert (model / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_no_line_tells_where_it_was_written(folder, checkpoint, capsys):
+    """Of the files that are shown to others, and of the terminal."""
+    assert main(arguments(folder, checkpoint)) == 0
+    texts = [*capsys.readouterr()]
+    texts += [
+        (folder / "model" / n).read_text() for n in ("commands.sh", "report.html")
+    ]
+    places = [str(folder), str(Path(checkpoint("grpe_tiny")).parent), str(Path.home())]
+    assert not [place for text in texts for place in places if f'"{place}' in text]
+    assert not re.search(r"""(?:^|[\s"'=])/(?:tmp|home|root|usr)""", "\n".join(texts))
 
 
 def test_predictions(folder):
@@ -200,7 +213,10 @@ def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
     script = (folder / "model/commands.sh").read_text()
     lines = script.replace("\\\n", " ").split("\nfairseq-train ")[1:]
     assert len(lines) == 4 and "--finetune-from-model" in lines[3]
-    run = [*training.PROGRAM, *shlex.split(lines[3])]
+    words, plugin = shlex.split(lines[3]), Path(plan.graphormer_plugin.__file__).parent
+    start = words.index("--finetune-from-model") + 1
+    words[start] = str(folder / "model" / words[start])
+    run = [*training.PROGRAM, *(str(plugin) if x == "$PLUGIN" else x for x in words)]
     subprocess.run(run, cwd=tmp_path, env=quick, check=True, capture_output=True)
     last = "replicate2/finetune2/checkpoint_last.pt"
     assert_same_weights(tmp_path / last, folder / "model" / last)
@@ -534,7 +550,7 @@ def test_a_killed_command_goes_on(quick, command, monkeypatch):
         ("t.csv --extra-columns pH", "no column 'pH'"),
         ("t.csv --extra-columns ,", "--extra-columns ,: expected names"),
         ("t.csv --class-weights 1,2", "--class-weights 1,2: the targets are"),
-        ("t.csv --out /proc/x", "No such file or directory: '/proc/x'"),
+        ("t.csv --out /proc/x", "No such file or directory: '../"),
     ],
 )
 def test_errors_are_one_line(words, message, command, capsys):

@@ -106,13 +106,25 @@ def test_names_that_look_like_flags_or_lists(line, tmp_path):
     assert read_labels(open_table(path), options).source.target_names == names
 
 
-def test_script(line):
-    text = training.shell_lines([line(), line(settings={"device": "cpu"})])
-    assert text.count("\nfairseq-train \\\n    --user-dir /") == 2
+def test_script(line, tmp_path):
+    """Nothing says where it was written."""
+    lines = [line(), line(settings={"device": "cpu", "target_unit": "/h"})]
+    text = training.shell_lines(lines, tmp_path / "model", ["one"])
+    assert text.split("\n")[1:3] == [
+        "# one",
+        "PLUGIN=$(python -m graphormer_plugin --path)",
+    ]
+    assert text.count('\nfairseq-train \\\n    --user-dir "$PLUGIN" \\\n') == 2
     assert " \\\n    --target-columns 'y one,z' \\\n" in text
-    assert text.endswith(" \\\n    --cpu\n")
+    assert text.endswith(" \\\n    --cpu\n") and "--target-unit /h" in text
     words = shlex.split(text.split("fairseq-train")[-2].replace("\\\n", ""))
-    assert words == training.words_of(line())
+    start = words[words.index("--finetune-from-model") + 1]
+    assert not os.path.isabs(start)
+    assert os.path.normpath(tmp_path / "model" / start) == "/a b/start.pt"
+    known = {"$PLUGIN": str(lines[0]["user_dir"]), start: "/a b/start.pt"}
+    words = [known.get(word, word) for word in words]
+    assert words == training.words_of(lines[0])
+    assert "PLUGIN" not in training.shell_lines([], tmp_path)
 
 
 def test_the_metric_that_selects():

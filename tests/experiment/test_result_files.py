@@ -1,8 +1,5 @@
 """Files of predictions, and the calibration of their spread."""
 
-import html
-import re
-import shlex
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,8 +7,6 @@ import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import figures
-from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.report import molecules_text, report
 from graphormer_plugin.experiment.results import (
     FOREST,
     MEAN,
@@ -25,7 +20,6 @@ from graphormer_plugin.experiment.results import (
     write_predictions,
     write_results,
 )
-from graphormer_plugin.experiment.settings import Settings, Training
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale
 from support.tables import rows
 
@@ -193,36 +187,3 @@ def test_many_endpoints_have_a_file_of_their_own(endpoints):
     text = summary_text(table, {"": found[""]} | dict.fromkeys(names, found["y"]))
     assert text.startswith("Mean over 40 endpoints") and "\ny7 " not in text
     assert "results.csv has the metrics of each endpoint\n" in text
-
-
-def test_molecules_without_a_label():
-    labels = np.where(np.arange(60)[:, None] < 45, LABELS, np.nan)
-    assert molecules_text(TABLE) == "60 molecules"
-    some = Table(labels=np.concatenate([labels, labels], 1))
-    assert molecules_text(some) == "60 molecules (45 with a label)"
-
-
-def test_the_report():
-    runs = [run_of(f"model {number}", 0) for number in range(1, 12)]
-
-    def page(runs, **options):
-        asked = Settings("a.csv", "it's here", ratios=None, **options)
-        searched = Training(0.0012, 40, 10, frozen=0.25)
-        splits = [run.split for run in runs]
-        experiment = Experiment(asked, TABLE, splits, None, print, searched)
-        return report(experiment, runs, {}, [], {})
-
-    text = page(runs, model="finetune", max_atoms=9)
-    options = (
-        "lr 0.0012, epochs 40, patience 10, batch_size 32, frozen 0.25, lr_decay 1"
-    )
-    assert f"<td>fine-tuned</td><td>{options}</td>" in text
-    assert "<td>max_atoms</td><td>9</td>" in text
-    assert "<td>epochs</td>" not in text and "<td>target_unit</td>" not in text
-    (line,) = re.findall("<code>graphormer-predict (.*)</code>", text)
-    words = ["it's here", "new.csv", "predictions.csv"]
-    assert shlex.split(html.unescape(line)) == words
-    places = [text.index(f"Replicate {k}: model {k}.") for k in range(1, 12)]
-    assert places == sorted(places)
-    text = page(runs[:3], folds=3)
-    assert "Fold 3: model 3." in text and "Replicate" not in text

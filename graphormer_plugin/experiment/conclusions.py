@@ -1,0 +1,87 @@
+"""What a model is good for, in numbers of which the report's template makes sentences."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.experiment.labelled_table import Table
+from graphormer_plugin.experiment.plan import FEW_TESTED
+from graphormer_plugin.experiment.results import MetricsOfTest, Run
+from graphormer_plugin.experiment.scores import (
+    COUNT,
+    FALLING,
+    main_metric,
+    spread_text,
+)
+from graphormer_plugin.experiment.worst import relative_errors
+
+
+def conclusions(
+    table: Table, runs: Sequence[Run], found: MetricsOfTest
+) -> dict[str, Any]:
+    """How good a model is, what to expect of a prediction, and where it fails.
+
+    Args:
+        table: The molecules.
+        runs: With their predictions.
+        found: `metrics_of_test`.
+
+    Returns:
+        ``model``, its ``metric``, whether that ``falls`` for better models, and its value
+        ``own``, also as ``text``; ``references``, the name, value and text of each;
+        ``endpoints``, if two or more of them have `FEW_TESTED` labels, value and name,
+        the best first; of a single regression the quantiles of the errors, ``half`` and
+        ``most``; ``covered``, the share of the measured values in the intervals of 90 %;
+        ``ratio``, see `far_to_near`. NaN where it is unknown.
+    """
+    metric = main_metric(table.targets).name
+    falls = metric in FALLING
+    values = {model: of[metric] for model, of in found[""].items()}
+    *references, model = [
+        (name, mean_of_defined(of_runs), spread_text(of_runs, metric))
+        for name, of_runs in values.items()
+    ]
+    endpoints = [
+        (mean_of_defined(of[model[0]][metric]), name)
+        for name, of in found.items()
+        if name and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
+    ]
+    errors = np.concatenate([relative_errors(table, run) for run in runs])
+    half = most = np.nan
+    if metric == "rmse":
+        sizes = [
+            np.abs(run.predicted.values - table.labels)[run.split["test"]]
+            for run in runs
+        ]
+        half, most = np.nanquantile(np.concatenate(sizes), [0.5, 0.9])
+    return {
+        "model": model[0],
+        "metric": metric,
+        "falls": falls,
+        "own": model[1],
+        "text": model[2],
+        "references": references,
+        "endpoints": sorted(
+            (one for one in endpoints if one[0] == one[0]), reverse=not falls
+        ),
+        "half": half,
+        "most": most,
+        "covered": mean_of_defined(found[""][model[0]].get("coverage90", ())),
+        "ratio": far_to_near(runs, errors),
+    }
+
+
+def far_to_near(runs: Sequence[Run], errors: np.ndarray) -> float:
+    """Mean error of the half of the test molecules that is less like the training
+    molecules, over the mean of the other half; NaN if all are equally like them."""
+    if any(run.predicted.in_domain is None for run in runs):
+        return np.nan
+    likeness = [run.predicted.in_domain[run.split["test"]] for run in runs]
+    labelled = ~np.isnan(errors).all(1)
+    likeness, errors = np.concatenate(likeness)[labelled], errors[labelled]
+    far = likeness <= np.median(likeness) if len(likeness) else labelled
+    if far.all() or not np.nansum(errors[~far]):
+        return np.nan
+    return float(np.nanmean(errors[far]) / np.nanmean(errors[~far]))
