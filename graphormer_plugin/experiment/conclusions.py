@@ -38,15 +38,15 @@ def conclusions(
     """
     metric = main_metric(table.targets).name
     falls = metric in FALLING
-    values = {model: of[metric] for model, of in found[""].items()}
     *references, model = [
-        (name, mean_of_defined(of_runs), spread_text(of_runs, metric))
-        for name, of_runs in values.items()
+        (name, mean_of_defined(of[metric]), spread_text(of[metric], metric))
+        for name, of in found[""].items()
     ]
     endpoints = [
-        (mean_of_defined(of[model[0]][metric]), name)
+        (value, name)
         for name, of in found.items()
         if name and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
+        if (value := mean_of_defined(of[model[0]][metric])) == value
     ]
     errors = np.concatenate([relative_errors(table, run) for run in runs])
     half = most = np.nan
@@ -63,9 +63,7 @@ def conclusions(
         "own": model[1],
         "text": model[2],
         "references": references,
-        "endpoints": sorted(
-            (one for one in endpoints if one[0] == one[0]), reverse=not falls
-        ),
+        "endpoints": sorted(endpoints, reverse=not falls),
         "half": half,
         "most": most,
         "covered": mean_of_defined(found[""][model[0]].get("coverage90", ())),

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -72,28 +73,22 @@ class Table:
     def without(self, names: Collection[str], reason: str) -> "Table":
         """This table with some targets as further columns, and a warning; the same table
         if there are none, or no other targets."""
-        kept = [at for at, name in enumerate(self.targets.names) if name not in names]
-        if len(kept) in (0, len(self.targets.names)):
+        kept = [name not in names for name in self.targets.names]
+        if all(kept) or not any(kept):
             return self
-        out = [at for at, name in enumerate(self.targets.names) if name in names]
-        cells = map(self.label_cells, range(len(self)))
+        out = [not is_kept for is_kept in kept]
+        targets = dataclasses.replace(
+            self.targets,
+            names=[*compress(self.targets.names, kept)],
+            class_names=[*compress(self.targets.class_names, kept)],
+        )
+        cells = [compress(self.label_cells(row), out) for row in range(len(self))]
         return dataclasses.replace(
             self,
             labels=self.labels[:, kept],
-            targets=dataclasses.replace(
-                self.targets,
-                names=[self.targets.names[at] for at in kept],
-                class_names=(
-                    [self.targets.class_names[at] for at in kept]
-                    if self.targets.class_names
-                    else []
-                ),
-            ),
-            extra_names=[*self.extra_names, *(self.targets.names[at] for at in out)],
-            extras=[
-                [*extra, *(label[at] for at in out)]
-                for extra, label in zip(self.extras, cells, strict=True)
-            ],
+            targets=targets,
+            extra_names=[*self.extra_names, *compress(self.targets.names, out)],
+            extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
             warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
         )
 

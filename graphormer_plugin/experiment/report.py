@@ -50,13 +50,8 @@ def report(
         worst: The worst predicted test molecules.
     """
     settings, table = experiment.settings, experiment.table
-    environment = Environment(
-        loader=PackageLoader("graphormer_plugin.experiment", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    templates = PackageLoader("graphormer_plugin.experiment", ".")
+    pages = Environment(loader=templates, autoescape=True, undefined=StrictUndefined)
     options = {
         TITLES[model]: ", ".join(
             f"{name} {value:g}"
@@ -69,7 +64,7 @@ def report(
     given = {**given_settings(settings), **options, **versions()}
     if experiment.start is not None:
         given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"
-    return environment.get_template(TEMPLATE).render(
+    return pages.get_template(TEMPLATE).render(
         title=f"{Path(settings.table).name}: {', '.join(table.targets.names)}",
         targets=table.targets,
         molecules=molecules_text(table),

@@ -154,7 +154,7 @@ MetricsOfTest = dict[str, dict[str, dict[str, list[float]]]]
 def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> MetricsOfTest:
     """Metrics of the test molecules: of references, and of the chosen models, which are
     one model. A single target has the name of the mean over several, which is empty."""
-    chosen = chosen_name(runs)
+    chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
     found: MetricsOfTest = {}
     for result in results:
         is_reference = result.model in (MEAN, MAJORITY, FOREST)
@@ -163,11 +163,6 @@ def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> MetricsOf
             row = models.setdefault(result.model if is_reference else chosen, {})
             row.setdefault(result.metric, []).append(result.value)
     return found
-
-
-def chosen_name(runs: Sequence[Run]) -> str:
-    """Names of the models that were chosen."""
-    return " or ".join(dict.fromkeys(run.chosen for run in runs))
 
 
 def metric_tables(

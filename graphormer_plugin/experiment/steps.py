@@ -11,11 +11,23 @@ from graphormer_plugin.data.files import write_text
 from graphormer_plugin.experiment.plan import TITLES, Experiment, Member, fitted_rows
 from graphormer_plugin.experiment.references import forest_predictions
 from graphormer_plugin.experiment.results import Run, kept_arrays, label_spread
-from graphormer_plugin.experiment.scores import main_metric, main_score, spread_text
+from graphormer_plugin.experiment.scores import (
+    NRMSE,
+    main_metric,
+    main_score,
+    spread_text,
+)
 from graphormer_plugin.experiment.settings import HEAD
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.starts import start_state
-from graphormer_plugin.experiment.training import BEST, COMMANDS_FILE, LAST, shell_lines
+from graphormer_plugin.experiment.training import (
+    BEST,
+    COMMANDS_FILE,
+    LAST,
+    LOG_FILE,
+    read_curves,
+    shell_lines,
+)
 from graphormer_plugin.finetune.fit_head import (
     BLOCKS,
     fit_on_features,
@@ -96,6 +108,10 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
         path.unlink(missing_ok=True)
     if not (save_dir / BEST).exists():  # a training that goes on may not write it again
         (save_dir / LAST).unlink(missing_ok=True)
+    if main_metric(experiment.table.targets) is NRMSE and not path.exists():
+        # Earlier versions compared epochs in the units of the targets.
+        if (NRMSE.name, "valid") not in read_curves(save_dir / LOG_FILE):
+            (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
     return kept_prediction(
         experiment, path, lambda: predict(experiment, member)._asdict()

@@ -509,6 +509,28 @@ def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
     assert "is finished" in capsys.readouterr().out
 
 
+def test_an_unfinished_training_in_units_of_targets_starts_again(
+    quick, checkpoint, command
+):
+    """An earlier version compared its epochs by another metric; what is finished stays."""
+    lines = [f"{'C' * k}O,{k / 4},{1000 - 10 * k}" for k in range(1, 31)]
+    words = command("smiles,gap,large", lines, *SHORT, "--target-columns", "gap,large")
+    words += ["--start", checkpoint("grpe_tiny"), "--model", "finetune"]
+    assert main(words) == 0
+    log = Path("model/replicate1/finetune1/train.log")
+    earlier = log.read_text().replace("nrmse", "other")
+
+    def trained_again(removed):
+        log.write_text(earlier)
+        for name in removed:
+            Path("model", name).unlink()
+        assert main(words) == 0
+        return '"train_num_updates": "6"' in log.read_text()[len(earlier) :]
+
+    assert not trained_again(["report.html"])
+    assert trained_again(["report.html", "replicate1/finetune1/predictions.npz"])
+
+
 @pytest.mark.slow
 def test_a_killed_command_goes_on(quick, command, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""
