@@ -210,8 +210,8 @@ def roc(axis: Axes, found: Sequence[Points], unit: str) -> bool:
 PANELS: Mapping[str, Mapping[str, tuple[str, Callable[..., bool]]]] = {
     "regression": {
         "parity": ("Parity", parity),
-        "residuals": ("Residuals and likeness to the training molecules", residuals),
-        "errors": ("Errors and predicted spread", errors),
+        "residuals": ("Residuals against in_domain", residuals),
+        "errors": ("Errors against the spread", errors),
     },
     "binary": {"roc": ("ROC curves", roc)},
     "multiclass": {},

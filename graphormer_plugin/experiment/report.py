@@ -99,9 +99,9 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
         if run.std is not None:
             predicted += f" ± {run.std[one.row, target]:.2g}"
     elif targets.kind == "binary":
-        predicted = f"{class_word(targets, target, 1.0)} with {values[target]:.0%}"
+        predicted = f"{values[target]:.0%} for {class_word(targets, target, 1.0)}"
     else:
-        predicted = f"{class_labels(targets)[values.argmax()]} with {values.max():.0%}"
+        predicted = f"{values.max():.0%} for {class_labels(targets)[values.argmax()]}"
     in_domain, prints = run.predicted.in_domain, experiment.features["fingerprint"]
     return {
         "smiles": table.smiles[one.row],

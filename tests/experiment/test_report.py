@@ -187,8 +187,8 @@ def test_several_endpoints(page):
 @pytest.mark.parametrize(
     "kind, metric, predicted",
     [
-        ("binary", "a ROC-AUC of", "1 with "),
-        ("multiclass", "an accuracy of", "0 with 46%"),
+        ("binary", "a ROC-AUC of", "83% for 1"),
+        ("multiclass", "an accuracy of", "46% for 0"),
     ],
 )
 def test_classes(page, kind, metric, predicted):
