@@ -7,7 +7,7 @@ from pathlib import Path
 from graphormer_plugin.cli import CommandParser, check_name, command, say, warn
 from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.experiment.comparison import differences, draw, fold_metrics
-from graphormer_plugin.experiment.scores import text_table
+from graphormer_plugin.experiment.scores import spread_text, text_table
 
 
 def build_parser() -> CommandParser:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     found = differences(values)
     with atomic_write(arguments.output) as file:
         draw(metric, values, found, file)
-    rows = {name: {metric: values[name].tolist()} for name in values}
-    say(text_table(rows, [metric]) + "\n")
+    rows = [[name, spread_text(values[name].tolist(), metric)] for name in values]
+    say(text_table([["", metric], *rows]) + "\n")
     for (a, b), mean, half, p in found:
         interval = f"95 % interval {mean - half:+.3g} to {mean + half:+.3g}"
         say(f"{a} - {b}: {mean:+.3g} ({interval}), p {p:.2g}")

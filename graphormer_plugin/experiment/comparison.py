@@ -20,7 +20,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
 from graphormer_plugin.experiment.run import is_finished
-from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.scores import MAIN, NRMSE
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 
@@ -67,7 +67,7 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
         table = pd.read_csv(folder / RESULTS_FILE, keep_default_na=False)
         table = table[(table.split == "test") & (table.target == "")]
         files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
-        main = (m.name for m in MAIN.values() if m.name in {*table.metric})
+        main = (m.name for m in (NRMSE, *MAIN.values()) if m.name in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
         columns[str(folder)] = table[table.chosen == "yes"]["value"]

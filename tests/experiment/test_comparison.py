@@ -58,6 +58,15 @@ def test_chosen_models(folders):
     assert fold_metrics(folders, "mae")[0] == "mae"
 
 
+def test_several_targets_count_in_units_of_their_spread(folders):
+    """Of their RMSE, which the results have too, the largest numbers would decide."""
+    for folder in folders:
+        with (folder / "results.csv").open("a") as file:
+            file.writelines(f"{k},head,yes,test,,nrmse,{k}.25\n" for k in (1, 2, 3))
+    metric, values = fold_metrics(folders)
+    assert metric == "nrmse" and values["b"].tolist() == [1.25, 2.25, 3.25]
+
+
 def test_one_folder_and_its_forest(folders):
     _, values = fold_metrics(folders[1:])
     assert [*values] == ["b", "random forest"]
