@@ -179,11 +179,11 @@ class MoleculeEstimator:
 
     def save(self, folder: str | Path) -> None:
         """Write the models to a new folder, which ``graphormer-predict``, `hub.load` and
-        `load` read. It has no table of the training molecules; what their vectors and
-        counts in a head give away is in examples/python.
+        `load` read. It has no table of the training molecules; examples/predicting says
+        what their vectors and counts in a head give away.
 
         Raises:
-            FileExistsError: there is such a folder.
+            FileExistsError: there is a folder of that name.
         """
         check_is_fitted(self)
         Path(folder).mkdir(parents=True)
