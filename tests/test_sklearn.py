@@ -17,10 +17,10 @@ from sklearn.utils import estimator_checks
 from graphormer_plugin import hub
 from graphormer_plugin.cli import predict
 from graphormer_plugin.finetune.fit_head import fit_head
+from graphormer_plugin.inference.checkpoint import DEFAULT_START
 from graphormer_plugin.inference.loading import load
 from graphormer_plugin.sklearn import MoleculeClassifier, MoleculeRegressor
 
-START = "grpe_small_descriptors"
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1", "C#N")
 SMILES = [f"{'C' * (1 + i // len(ENDS))}{ENDS[i % len(ENDS)]}" for i in range(24)]
 Y = np.array([len(text) + 0.1 * (row % 3) for row, text in enumerate(SMILES)])
@@ -34,8 +34,8 @@ def fitted():
 
 
 def test_equals_the_head_of_the_library(fitted):
-    head = fit_head(START, SMILES, Y, names=["length"], unit="K")
-    predictor = load(START, head=None)
+    head = fit_head(DEFAULT_START, SMILES, Y, names=["length"], unit="K")
+    predictor = load(DEFAULT_START, head=None)
     raw = {"vectors": np.asarray(predictor.embed(NEW), np.float32)}
     raw |= {name: predictor.read(NEW).features(name) for name in head.molecule_blocks}
     expected = head.predict_features(raw)
@@ -72,7 +72,7 @@ def test_saved_folder(fitted, tmp_path):
         assert [*ours[name][:3]] == [*map(float, written[name][:3])]
         assert np.isnan(ours[name][30])
     vectors = hub.load(folder).embed(NEW)
-    np.testing.assert_allclose(vectors, load(START).embed(NEW), atol=1e-5)
+    np.testing.assert_allclose(vectors, load(DEFAULT_START).embed(NEW), atol=1e-5)
     with pytest.raises(FileExistsError, match="File exists"):
         fitted.save(folder)
     with pytest.raises(ValueError, match="predicts regression targets"):
