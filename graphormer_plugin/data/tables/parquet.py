@@ -78,7 +78,7 @@ class ParquetTable(Table):
         end = self.count() if end is None else end
         names = [self.schema.names[self.places[name]] for name in columns]
         for row, batch in self.batches(names or self.schema.names[:1], first, end):
-            with parquet_errors(self.path):  # texts may not be UTF-8
+            with named_damage(str(self.path), DatasetError):  # a text is not UTF-8
                 values, shared = batch.to_pydict(), {}
             for place in range(batch.num_rows):
                 cells = [cell(values[name][place]) for name in names]
