@@ -24,11 +24,12 @@ from platform import machine
 
 import numpy as np
 import record
-from rdkit import rdBase
+from rdkit import Chem, rdBase
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
 from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.data.checks import molecule_key
 from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
 from graphormer_plugin.data.descriptors import morgan_counts
@@ -68,8 +69,14 @@ def load(options: DatasetOptions) -> tuple[str, DatasetSource, str]:
         return options.name.removeprefix("ogbg-"), source, ""
     source = csv_dataset(options)
     if source.splits is None:
-        scaffolds = [murcko_scaffold(mol_of_any_smiles(s)) for s in source.smiles]
-        source = dataclasses.replace(source, splits=scaffold_split(scaffolds))
+        mols = [mol_of_any_smiles(text) for text in source.smiles]
+        splits = scaffold_split(
+            [*map(murcko_scaffold, mols)],
+            seed=options.seed,
+            labels=source.targets,
+            molecules=[molecule_key(Chem.MolToSmiles(mol)) for mol in mols],
+        )
+        source = dataclasses.replace(source, splits=splits)
     column = find_split(open_table(home_path(options.name)), options)
     split = f"column:{column}" if column else f"{options.split or 'random'} split"
     return source.label, source, split

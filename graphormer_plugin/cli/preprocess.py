@@ -26,7 +26,7 @@ def build_parser() -> argparse.ArgumentParser:
     add = result.add_argument
     for option in dataclasses.fields(DatasetConfig):
         add_flag(result, option, option.name.removeprefix("prepare_"))
-    add("--seed", type=int, default=1, help="seed of the random split (default: 1)")
+    add("--seed", type=int, default=1, help="seed of a drawn split (default: 1)")
     add(
         "--shard",
         default="1/1",

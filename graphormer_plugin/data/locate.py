@@ -50,7 +50,7 @@ def locate(
         used["split"] = ROWS  # the store has no splits, see `with_splits`
     content = dataset.content(options)
     by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)
-    if by_column or used.get("split", "") not in ("", "random"):
+    if by_column or used.get("split", "") not in ("", "random", "scaffold"):
         used.pop("seed", None)
     if options.max_atoms != MAX_ATOMS:
         used["max_atoms"] = options.max_atoms

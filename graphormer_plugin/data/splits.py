@@ -68,46 +68,76 @@ def random_split_of_rows(
     return {name: np.flatnonzero(part == number) for number, name in enumerate(names)}
 
 
+def molecule_order(molecules: Sequence[int] | None, labels: np.ndarray) -> np.ndarray:
+    """Rows with a label, in an order that does not depend on the order of the rows: by
+    molecule, then by labels. A split that is drawn from it is the same for a table that
+    was sorted by its labels.
+
+    Args:
+        molecules: `molecule_key` of each row; None counts as one molecule.
+        labels: Float [rows, T], NaN where missing.
+    """
+    rows = np.flatnonzero(~np.isnan(labels).all(1))
+    keys = np.zeros(len(labels)) if molecules is None else np.array(molecules, "u8")
+    return rows[np.lexsort((*labels[rows].T, keys[rows]))]
+
+
 def scaffold_split(
-    scaffolds: Sequence[str], ratios: Ratios = RATIOS, seed: int | None = None
+    scaffolds: Sequence[str],
+    ratios: Ratios = RATIOS,
+    seed: int | None = None,
+    labels: np.ndarray | None = None,
+    molecules: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Split by Bemis-Murcko scaffold, no scaffold in two splits.
 
-    Groups of equal scaffold, in their order, fill train up to its share, then valid
-    up to its own; the rest is test.
+    Groups of equal scaffold, in their order, fill train up to its share of the labels,
+    then valid up to its own; the rest is test. Of several targets, the mean over them
+    counts, weighted by the share of each target's labels that the group has.
 
     Without a seed, the groups are sorted by size and then by first molecule, both
     descending: MoleculeNet's and OGB's rule, which reproduces the official ogbg-molhiv
-    split. With a seed, groups with more than half as many molecules as valid or test
-    may have come first, and the others after them, both in random order (our choice: a
-    large group that comes late would make a large test set).
+    split. The last molecules of a table, of scaffolds that occur once, are then train,
+    and the first ones test. With a seed, groups with more than half as many molecules as
+    valid or test may have come first, and the others after them, both in random order
+    (our choice: a large group that comes late would make a large test set).
 
     Args:
         scaffolds: Of the molecules.
         ratios: Shares of train, valid and test; their sum is 1.
         seed: Of the order; 0 or more. Equal seeds give equal splits.
+        labels: Float [molecules, T], NaN where missing; None: each molecule has one.
+        molecules: Key of each molecule, see `molecule_order`, for ``labels``.
 
     Returns:
-        Molecule numbers by split, ascending.
+        Molecule numbers by split: ascending, or with labels in the `molecule_order`,
+        which leaves out molecules without a label.
     """
-    order = _scaffold_groups(scaffolds)
+    numbers, known = np.arange(len(scaffolds)), np.ones((len(scaffolds), 1), bool)
+    if labels is not None:
+        numbers = molecule_order(molecules, labels)
+        known = ~np.isnan(labels[numbers])
+    groups = _scaffold_groups([scaffolds[number] for number in numbers])
     if seed is not None:
         random = np.random.Generator(np.random.PCG64(seed))
-        order = [order[number] for number in random.permutation(len(order))]
-        large = min(ratios[1:]) * len(scaffolds) / 2
-        order.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
-    up_to_train, up_to_valid = ratios[0], ratios[0] + ratios[1]
+        groups = [groups[number] for number in random.permutation(len(groups))]
+        large = min(ratios[1:]) * len(numbers) / 2
+        groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
+    total = np.maximum(known.sum(0), 1)
+    up_to_train, up_to_valid = ratios[0] * total, (ratios[0] + ratios[1]) * total
     splits: dict[str, list[int]] = {"train": [], "valid": [], "test": []}
-    for group in order:
-        trained = len(splits["train"])
-        seen = trained + len(splits["valid"])
-        if trained + len(group) <= up_to_train * len(scaffolds):
-            splits["train"] += group
-        elif seen + len(group) <= up_to_valid * len(scaffolds):
-            splits["valid"] += group
+    trained = seen = np.zeros(len(total))
+    for group in groups:
+        count = known[group].sum(0)
+        weight = count / total**2
+        if weight @ (trained + count - up_to_train) <= 0:
+            name, trained, seen = "train", trained + count, seen + count
+        elif weight @ (seen + count - up_to_valid) <= 0:
+            name, seen = "valid", seen + count
         else:
-            splits["test"] += group
-    return {name: np.sort(np.array(g, np.int64)) for name, g in splits.items()}
+            name = "test"
+        splits[name] += group
+    return {n: numbers[np.sort(np.array(g, np.int64))] for n, g in splits.items()}
 
 
 def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:

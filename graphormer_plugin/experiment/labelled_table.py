@@ -27,6 +27,8 @@ from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.prediction_columns import class_word
 
 Split = Mapping[str, np.ndarray]
+SPLITS = ("train", "valid", "test")
+FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 FEWEST_NUMBERS = 20  # labels of a column of registry numbers
 
 

@@ -129,7 +129,9 @@ class Experiment:
         """Kinds of models to train in each run."""
         if self.settings.model != AUTO:
             return [self.settings.model]
-        many = max(len(split["train"]) for split in self.splits) >= MANY_MOLECULES
+        train = [trained_labels(self.table, split) for split in self.splits]
+        labels = max((~np.isnan(part)).sum(0).max() for part in train)
+        many = labels >= MANY_MOLECULES
         trains = many or self.settings.training_flags or any(self.unfit)
         return list(AUTO_TRAINED if trains else AUTO_MODELS)
 

@@ -11,6 +11,7 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphormer_plugin.experiment.conclusions import conclusions
+from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.plan import TITLES, Experiment
 from graphormer_plugin.experiment.results import (
@@ -69,6 +70,7 @@ def report(
         targets=table.targets,
         molecules=molecules_text(table),
         split=split_text(settings, experiment.splits),
+        labels=label_table(table, experiment.splits[0]),
         facts=conclusions(table, runs, found),
         worse=worse_than_references(table, found),
         warnings=warnings,

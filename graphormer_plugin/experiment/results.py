@@ -265,7 +265,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
-            rows = run.split[split]
+            rows = np.sort(run.split[split])  # as in the input
             values, std, in_domain = run.predicted
             nothing = np.full(values.shape, np.nan)
             std = run.std if std is not None else nothing if has_std else None

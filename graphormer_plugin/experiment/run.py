@@ -18,11 +18,13 @@ from graphormer_plugin.data.files import atomic_write, file_lock, read_text, wri
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
+from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import Split, Table, read_table
 from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
 from graphormer_plugin.experiment.results import Run
+from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import HEAD, Settings, claim, refuse_links
 from graphormer_plugin.experiment.split_tables import (
@@ -30,6 +32,7 @@ from graphormer_plugin.experiment.split_tables import (
     MOLECULES_FILE,
     SPLITS,
     make_splits,
+    recorded_splits,
     split_file,
     trained_labels,
     warnings_of,
@@ -55,6 +58,7 @@ WRITTEN = (  # in each
     SUMMARY_FILE,
     REPORT_FILE,
 )
+MOST_LISTED = 12  # targets in the terminal; the report has all
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
 PLACES = ("table", "folder", "device")  # settings that results do not depend on
 
@@ -82,12 +86,14 @@ def run_experiment(
         optuna_module()
     table = read_table(settings, progress)
     settings = dataclasses.replace(settings, split=table.split)
-    splits = make_splits(table, settings)
-    table = table.without(untrained(table, splits), "too few different labels in train")
     start = find_start(settings)
+    identity = identity_of(settings, start)
+    if folder.exists():
+        claim(folder, identity, write=False)
+    splits = recorded_splits(folder, table, settings) or make_splits(table, settings)
+    table = table.without(untrained(table, splits), "too few different labels in train")
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
-    identity = identity_of(settings, start)
     claim(folder, identity, write=False)  # or an error, before there is a lock file
     with (
         contextlib.nullcontext()  # also of somebody else, who may read it only
@@ -105,6 +111,7 @@ def run_experiment(
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
         say(f"split {split_text(settings, splits)}")
+        say(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
         if start is not None:
             say(f"start {start.name}, sha256 {start.sha256}")
         warnings = warnings_of(table, splits, settings) + experiment.warnings()

@@ -21,7 +21,7 @@ MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
 # many molecules which is better.
 AUTO_MODELS = (HEAD,)
 AUTO_TRAINED = (HEAD, FINETUNE)
-MANY_MOLECULES = 2000  # of a training split
+MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
@@ -85,9 +85,9 @@ class Settings(TableOptions, Places):
     )
     split: str = option(
         "",
-        "scaffold (Bemis-Murcko), random, or column:NAME, a column with train, valid and "
-        "test (default: the column called split if there is one and neither --folds nor "
-        "--ratios is given, else scaffold)",
+        "scaffold (Bemis-Murcko) or random, by --seed, or column:NAME, a column with "
+        "train, valid and test (default: the column called split if there is one and "
+        "neither --folds nor --ratios is given, else scaffold)",
         choices=("scaffold", "random", "column:NAME"),
         group="split",
     )
@@ -124,7 +124,7 @@ class Settings(TableOptions, Places):
         AUTO,
         "head: a Gaussian process on the frozen vectors of --start; finetune: train its "
         "weights; scratch: start from random weights; auto: head, and from "
-        f"{MANY_MOLECULES:,} training molecules on, or with options of a training such "
+        f"{MANY_MOLECULES:,} training labels of a target on, or with options of a training such "
         "as --epochs, the head or its mean with finetune, whichever is better in "
         "validation (default)",
         words=MODELS,

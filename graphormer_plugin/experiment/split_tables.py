@@ -9,11 +9,18 @@ import numpy as np
 
 from graphormer_plugin.data.checks import listed, warnings_about
 from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.data.files import write_text
-from graphormer_plugin.data.splits import folds, random_split, scaffold_split
+from graphormer_plugin.data.files import read_text, write_text
+from graphormer_plugin.data.splits import (
+    checked_splits,
+    folds,
+    molecule_order,
+    random_split,
+    scaffold_split,
+)
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.table import SPLIT
-from graphormer_plugin.experiment.labelled_table import Split, Table
+from graphormer_plugin.experiment.label_statistics import label_shift
+from graphormer_plugin.experiment.labelled_table import FITTED, SPLITS, Split, Table
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.inference.model_folder import (
@@ -23,38 +30,45 @@ from graphormer_plugin.inference.model_folder import (
 )
 
 INVALID_FILE = "invalid.csv"
-SPLITS = ("train", "valid", "test")
-FITTED = SPLITS[:2]  # heads and random forests are fitted to both
 
 
 def make_splits(table: Table, settings: Settings) -> list[Split]:
-    """The splits of the experiment, one for each of its runs.
+    """The splits of the experiment, one for each of its runs: of the molecules with a
+    label, in the `molecule_order` unless a column gives the split.
 
     Raises:
         DatasetError: A part of a split is empty.
     """
-    rows, seeds = len(table), range(settings.seed, settings.seed + settings.runs)
-    scaffolds = table.scaffolds if table.split == "scaffold" else None
+    seeds = range(settings.seed, settings.seed + settings.runs)
+    order = molecule_order(table.keys, table.labels)
+    by_scaffold = table.split == "scaffold"
     splits: list[Split]
     if table.given_split is not None:
-        splits = [table.given_split for _ in seeds]
+        given = table.given_split.items()
+        labelled = {name: rows[np.isin(rows, order)] for name, rows in given}
+        splits = [labelled for _ in seeds]
     elif settings.folds:
+        scaffolds = [table.scaffolds[row] for row in order] if by_scaffold else None
         try:
-            splits = [
+            drawn = [
                 split
                 for seed in seeds[: settings.replicates]
-                for split in folds(rows, settings.folds, seed, scaffolds)
+                for split in folds(len(order), settings.folds, seed, scaffolds)
             ]
         except DatasetError as error:
             raise DatasetError(
                 f"{settings.table}: {error}; give fewer --folds or --split random"
             ) from None
-    elif scaffolds is None:
-        splits = [random_split(rows, seed, settings.shares) for seed in seeds]
-    elif settings.runs == 1:
-        splits = [scaffold_split(scaffolds, settings.shares)]
+        splits = [{name: order[at] for name, at in split.items()} for split in drawn]
+    elif by_scaffold:
+        of_rows = {"labels": table.labels, "molecules": table.keys}
+        splits = [
+            scaffold_split(table.scaffolds, settings.shares, seed, **of_rows)
+            for seed in seeds
+        ]
     else:
-        splits = [scaffold_split(scaffolds, settings.shares, seed) for seed in seeds]
+        drawn = [random_split(len(order), seed, settings.shares) for seed in seeds]
+        splits = [{name: order[at] for name, at in split.items()} for split in drawn]
     some = "" if table.weights is None else " with a weight above 0"
     for split, name in itertools.product(splits, SPLITS):
         if not np.isnan(scored_labels(table, split, name)).all():
@@ -85,6 +99,11 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         lines.append(
             f"all replicates have the split of {table.split}: they differ in their seeds"
         )
+    if unlabelled := int(np.isnan(table.labels).all(1).sum()):
+        lines.append(
+            f"{counted(unlabelled, 'molecule')} without a label take no part; "
+            "graphormer-predict with the folder predicts them"
+        )
     if table.failures:
         lines.append(
             f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
@@ -98,7 +117,7 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         texts = warnings_about(
             table.targets, table.labels, split, table.keys, table.extra, FITTED
         )
-        for text in texts + undefined_metrics(table, split):
+        for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:
                 text = f"{settings.run_name(number)}: {text}"
             lines += [text] if text not in lines else []
@@ -150,6 +169,28 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
             text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
         lines.append(text)
     return lines
+
+
+def recorded_splits(
+    folder: Path, table: Table, settings: Settings
+) -> list[Split] | None:
+    """The splits that a folder of the experiment has; None if a file of them is missing.
+    Its models hold to them, also where another version would draw others.
+
+    Raises:
+        DatasetError: A file is damaged.
+    """
+    files = [folder / split_file(run) for run in range(settings.runs)]
+    if not all(file.exists() for file in files):
+        return None
+    splits = []
+    for file in files:
+        try:
+            split = checked_splits(json.loads(read_text(file)), len(table), "row")
+            splits.append({name: split[name] for name in SPLITS})
+        except (ValueError, AttributeError, KeyError, RecursionError):
+            raise DatasetError(f"{file} is damaged; remove it, and run again") from None
+    return splits
 
 
 def split_file(run: int) -> str:

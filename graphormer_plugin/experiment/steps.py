@@ -18,7 +18,7 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
 )
 from graphormer_plugin.experiment.settings import HEAD
-from graphormer_plugin.experiment.split_tables import scored_labels
+from graphormer_plugin.experiment.split_tables import scored_labels, trained_labels
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import (
     BEST,
@@ -122,7 +122,9 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     """Train a model, which ends at once if it is trained, and predict all molecules."""
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
     experiment.train(experiment.line(member))
-    smiles = [table.smiles[row] for row in experiment.splits[member.run]["train"]]
+    split = experiment.splits[member.run]
+    learned = ~np.isnan(trained_labels(table, split)).all(1)
+    smiles = [table.smiles[row] for row in split["train"][learned]]
     save_training_domain(best, smiles, experiment.device)
     predictor = hub.load(best).to(experiment.device)
     return predictor.estimate(experiment.molecules, extra=table.extra)

@@ -445,7 +445,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         for ph in (2, 9)
     ]
     words = command("smiles,gap,pH,id", lines, *SHORT, "--descriptors")
-    words += ["--target-columns", "gap", "--extra-columns", "pH"]
+    words += ["--target-columns", "gap", "--extra-columns", "pH", "--epochs", "5"]
     assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
     capsys.readouterr()
     new, output, vectors = Path("new.csv"), Path("out.csv"), Path("vectors.npy")
@@ -456,7 +456,7 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         low, high = (
             predictor.predict(["CCCO"], extra={"pH": [ph]})[0, 0] for ph in (2, 9)
         )
-        assert low < high
+        assert low < high, name
         with pytest.raises(ValueError, match="the model reads pH beside the molecules"):
             predictor.predict(["CCCO"])
         new.write_text("smiles,pH\nCCCO,9\nCCCBr,acid\nCCCO,\n")

@@ -176,10 +176,12 @@ def test_labels_that_are_missing(write):
     table, texts = read("ND", ">*")
     assert (table.targets.names, table.targets.kind) == (["y"], "regression")
     known = [1.5, np.nan, np.nan, 2.5, 1, 0]
-    assert np.array_equal(table.labels[:, 0], known, equal_nan=True) and texts == []
+    assert np.array_equal(table.labels[:, 0], known, equal_nan=True)
+    (text,) = texts
+    assert text.startswith("2 molecules without a label take no part; graphormer-pr")
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
     _, texts = read("ND", ">*", "nd*", "-999")
-    assert texts == ["--missing-labels '-999' fits no cell of y"]
+    assert texts[:-1] == ["--missing-labels '-999' fits no cell of y"]
 
 
 def test_words_of_a_missing_label(read):
@@ -217,7 +219,7 @@ def test_molecules_that_cannot_be_parsed(write):
     )
     table = read_table(asked)
     assert len(table) == len(table.extras) == 7
-    assert warnings_of(table, [], asked) == [
+    assert warnings_of(table, [], asked)[1:] == [
         "left out 2 rows that cannot be parsed, listed in invalid.csv"
     ]
 

@@ -9,11 +9,13 @@ import pytest
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     make_splits,
+    recorded_splits,
     scored_labels,
     warnings_of,
     write_molecules,
@@ -150,16 +152,17 @@ def test_a_split_column(write):
     (split,) = make_splits(table, asked)
     assert {name: rows.tolist() for name, rows in split.items()} == {
         "train": [0, 1, 3],
-        "valid": [4, 5],
+        "valid": [5],  # 4 has no label
         "test": [2, 6],
     }
     assert table.extra_names == ["name", "active"]
     shared = "1 of 2 rows of test are molecules that train or valid has too"
-    first, second = warnings_of(table, [split], asked)
+    unlabelled, first, second = warnings_of(table, [split], asked)
+    assert unlabelled.startswith("1 molecule without a label take no part; graphormer")
     assert first.startswith("1 molecule with several rows and contradicting labels")
     assert second.startswith(shared) and "duplicates" in second
     asked = dataclasses.replace(asked, extra_columns=("active",))
-    (only,) = warnings_of(read_table(asked), [split], asked)
+    _, only = warnings_of(read_table(asked), [split], asked)
     assert only.startswith(shared) and "duplicates" not in only
     # Heads and random forests are fitted to valid, too.
     fitted = {
@@ -167,7 +170,7 @@ def test_a_split_column(write):
         "valid": np.array([3]),
         "test": np.array([3, 2]),
     }
-    assert "2 of 2 rows of test are" in warnings_of(table, [fitted], asked)[1]
+    assert "2 of 2 rows of test are" in warnings_of(table, [fitted], asked)[2]
 
 
 def test_splits_by_seed_and_fold(read):
@@ -192,6 +195,58 @@ def test_splits_by_seed_and_fold(read):
         read(columns)
     with pytest.raises(DatasetError, match="csv: 1 scaffold cannot make 3 folds; give"):
         read(columns, folds=3)
+
+
+RINGS = [f"C1{'C' * n}C1" for n in range(1, 7)]
+CHAINS = ["", "C", "N", "O", "S", "CC", "CN", "CO", "CS", "CCC"]
+TABLE = [[f"{chain}{ring}", str(at)] for at, (ring, chain) in enumerate(
+    (ring, chain) for ring in RINGS for chain in CHAINS
+)]  # fmt: skip
+
+
+@pytest.mark.parametrize("how", [{}, {"split": "random"}, {"folds": 3}])
+def test_the_order_of_the_rows_does_not_matter(write, how):
+    """Whatever a table is sorted by, and however many rows have no label."""
+    tested = []
+    for rows in (TABLE, TABLE[::-1], [*TABLE, ["CCO", ""], ["C1CCC1O", ""]]):
+        asked = settings(write(rows, ["smiles", "y"]), target_columns=("y",), **how)
+        table = read_table(asked)
+        splits = make_splits(table, asked)
+        names = [[table.smiles[row] for row in split["test"]] for split in splits]
+        tested.append([*names, [table.smiles[row] for row in splits[0]["train"]]])
+    assert tested[0] == tested[1] == tested[2]
+    (later,) = make_splits(table, dataclasses.replace(asked, seed=2, folds=0))
+    assert [table.smiles[row] for row in later["test"]] != tested[0][0]
+
+
+def test_shares_are_of_the_labels_of_each_target():
+    """The second target has labels in every fourth molecule, the third in few scaffolds."""
+    rng = np.random.default_rng(1)
+    labels = rng.normal(size=(1000, 3))
+    scaffolds = rng.integers(0, 400, 1000)
+    labels[rng.random(1000) > 0.25, 1] = np.nan
+    labels[scaffolds > 60, 2] = np.nan
+    for seed in range(5):
+        split = scaffold_split([*map(str, scaffolds)], seed=seed, labels=labels)
+        counts = np.array([(~np.isnan(labels[rows])).sum(0) for rows in split.values()])
+        shares = counts / counts.sum(0)
+        assert shares[0] == pytest.approx([0.8] * 3, abs=0.06)
+        assert (shares[1:] > 0.04).all()
+
+
+def test_the_split_of_a_folder_is_kept(write, tmp_path):
+    asked = settings(write(TABLE, ["smiles", "y"]), replicates=2)
+    table = read_table(asked)
+    assert recorded_splits(tmp_path, table, asked) is None
+    splits = make_splits(table, asked)[::-1]
+    write_molecules(tmp_path, table, splits)
+    for found, split in zip(recorded_splits(tmp_path, table, asked), splits):
+        assert all(np.array_equal(found[name], split[name]) for name in split)
+    file = tmp_path / "replicate2/split.json"
+    for text in ("", "{}", '{"train": [0], "valid": [1], "test": [60]}', "[1]"):
+        file.write_text(text)
+        with pytest.raises(DatasetError, match="replicate2/split.json is damaged; rem"):
+            recorded_splits(tmp_path, table, asked)
 
 
 def test_the_file_for_fairseq(write, tmp_path):

@@ -238,8 +238,15 @@ def _build_from_smiles(
         if writer.num_graphs == 0:
             raise DatasetError(f"{label}: no molecule could be parsed")
 
+        kept = np.flatnonzero(graph_of_row >= 0)
         if by_scaffold:
-            splits = scaffold_split(extras["scaffold"])
+            labels = np.zeros((len(kept), 1)) if callable(target) else target[kept]
+            splits = scaffold_split(
+                extras["scaffold"],
+                seed=options.seed,
+                labels=labels,
+                molecules=extras.get("identity"),
+            )
         else:
             splits = splits_of_graphs(splits, graph_of_row, label)
         when = "after unparsable molecules were left out" if failures else ""
@@ -251,7 +258,6 @@ def _build_from_smiles(
         # A shard may have graphs of one split only.
         if options.shard.is_whole and not options.split_file:
             require_rows(splits, label, when)
-        kept = np.flatnonzero(graph_of_row >= 0)
         if callable(target):
             with one_line_of("the function targets"):
                 target = target(extras, splits)

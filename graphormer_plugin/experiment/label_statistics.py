@@ -1,0 +1,63 @@
+"""Labels of train, valid and test: their number, mean and spread, and whether they differ."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from scipy.stats import ks_2samp
+
+from graphormer_plugin.data.checks import listed
+from graphormer_plugin.experiment.labelled_table import FITTED, SPLITS, Split, Table
+from graphormer_plugin.inference.prediction_columns import class_labels
+
+# Labels of test lie elsewhere above this distance of their distribution function from the
+# function of the labels of train and valid, unless it is as likely by chance (our choice).
+FAR, CHANCE = 0.3, 1e-3
+
+
+def label_table(table: Table, split: Split) -> list[list[str]]:
+    """A header, and for each target the labels of train, valid and test: their number and
+    mean ± standard deviation, or the share of a class in percent. A multiclass target has a
+    line for each class."""
+    lines = [["labels", *SPLITS]]
+    for name, column in _columns(table):
+        parts = [column[split[part]] for part in SPLITS]
+        known = [part[~np.isnan(part)] for part in parts]
+        lines.append([name, *(_summary(part, table.targets.kind) for part in known)])
+    return lines
+
+
+def _columns(table: Table) -> Iterator[tuple[str, np.ndarray]]:
+    """Name and labels [n] of each target, or of each class of a multiclass target, where
+    1 is a molecule of the class."""
+    names, labels = table.targets.names, table.labels
+    if table.targets.kind == "multiclass":
+        names = [f"{names[0]} {label}" for label in class_labels(table.targets)]
+        labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))
+    return zip(names, labels.T, strict=True)
+
+
+def _summary(labels: np.ndarray, kind: str) -> str:
+    if not len(labels):
+        return "0"
+    if kind != "regression":
+        return f"{len(labels):,}: {100 * labels.mean():.3g} %"
+    return f"{len(labels):,}: {labels.mean():.3g} ± {labels.std():.3g}"
+
+
+def label_shift(table: Table, split: Split) -> list[str]:
+    """A warning about targets whose labels in test lie elsewhere than in train and valid;
+    Kolmogorov and Smirnov's test of two samples tells."""
+    fitted = np.concatenate([split[part] for part in FITTED])
+    names = []
+    for name, column in _columns(table):
+        pair = [
+            column[rows][~np.isnan(column[rows])] for rows in (fitted, split["test"])
+        ]
+        if all(map(len, pair)):
+            found = ks_2samp(*pair)
+            if found.statistic > FAR and found.pvalue < CHANCE:
+                names.append(name)
+    return [
+        f"labels of {listed(names)} lie elsewhere in test than in train and valid: metrics "
+        "of test are of molecules unlike those that were learned"
+    ] * bool(names)
