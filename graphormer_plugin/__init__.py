@@ -10,6 +10,9 @@ import registers tasks, architectures, losses and optimisers, which elsewhere
 import sys
 
 from graphormer_plugin.components import paused_collector
+from graphormer_plugin.versions import version
+
+__version__ = version(__name__)
 
 with paused_collector():
     import torch  # noqa: F401

@@ -20,9 +20,12 @@ DISTRIBUTIONS = {
 def versions() -> dict[str, str]:
     """Version of Python and of each package, or 'not installed'."""
     numbers = {"python": platform.python_version()}
-    for name, distributions in DISTRIBUTIONS.items():
-        numbers[name] = "not installed"
-        for distribution in distributions:
-            with contextlib.suppress(metadata.PackageNotFoundError):
-                numbers[name] = metadata.version(distribution)
-    return numbers
+    return numbers | {name: version(name) for name in DISTRIBUTIONS}
+
+
+def version(name: str) -> str:
+    """Version of a package by its import name, or 'not installed'."""
+    for distribution in DISTRIBUTIONS[name]:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            return metadata.version(distribution)
+    return "not installed"

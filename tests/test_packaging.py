@@ -16,6 +16,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import graphormer_plugin
 from graphormer_plugin.__main__ import components, main
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -226,3 +227,7 @@ def test_overview_lists_what_is_registered(capsys):
         ("datasets", "nci", "csv"),
     ]:
         assert name in ours[kind] and of_fairseq not in ours[kind]
+
+
+def test_the_version_is_that_of_the_project():
+    assert graphormer_plugin.__version__ == PROJECT["version"]

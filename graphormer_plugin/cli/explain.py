@@ -46,7 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
         "molecules",
         metavar="SMILES",
         nargs="+",
-        help="SMILES, or a .csv, .tsv, .sdf, .parquet, .smi or .txt file of them; "
+        help="SMILES, or a .csv, .tsv, .sdf, .xlsx, .parquet, .smi or .txt file of them; "
         f"at most {MAX_MOLECULES} molecules",
     )
     add(

@@ -79,8 +79,8 @@ def build_parser() -> argparse.ArgumentParser:
         "input",
         metavar="INPUT.csv",
         type=not_empty,
-        help="table of molecules: .csv, .tsv, .sdf or .smi, also with .gz, or .parquet, or a "
-        "folder of .parquet files",
+        help="table of molecules: .csv, .tsv, .sdf or .smi, also with .gz, .xlsx or "
+        ".parquet, or a folder of .parquet files",
     )
     add(
         "output",

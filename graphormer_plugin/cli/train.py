@@ -32,12 +32,13 @@ def build_parser() -> argparse.ArgumentParser:
         "a random forest, and write everything to a folder. A run that was stopped goes "
         "on when the same command is typed again.",
     )
-    formats = ".csv, .tsv, .sdf (also with .gz) or .parquet"
+    formats = ".csv, .tsv, .sdf (also with .gz), .xlsx or .parquet"
     parser.add_argument("table", metavar="TABLE", type=not_empty, help=formats)
     place = "where to write (default: the table's name and -model)"
     parser.add_argument("--out", metavar="FOLDER", type=not_empty, help=place)
     groups = {}
-    for one in dataclasses.fields(Settings)[2:]:  # without table and folder
+    flags = [one for one in dataclasses.fields(Settings)[2:] if one.metadata["flag"]]
+    for one in flags:  # without table and folder
         name = one.metadata.get("group", "table")
         if name not in groups:
             groups[name] = parser.add_argument_group(name)
@@ -66,8 +67,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     Raises:
         ValueError: A value is out of range, or two contradict each other.
     """
-    names = [one.name for one in dataclasses.fields(Settings) if one.name != "folder"]
-    values = {name: getattr(arguments, name) for name in names}
+    names = {one.name for one in dataclasses.fields(Settings)} - {"folder"}
+    values = {name: x for name, x in vars(arguments).items() if name in names}
     folder = arguments.out or stem(Path(arguments.table)) + "-model"
     # Lines that are shown to others do not tell where on this machine they were written.
     values["table"], folder = map(relative, (values["table"], folder))

@@ -24,8 +24,8 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.smiles import (
-    mol_of_largest_fragment,
-    mol_of_smiles,
+    OGB_MOLS,
+    ogb_featuriser,
 )
 
 logger = logging.getLogger(__name__)
@@ -63,9 +63,8 @@ def graph_features(
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if options.descriptors:
         names += feature_names()
-        parse = mol_of_smiles
-        if options.largest_fragment:
-            parse = mol_of_largest_fragment
+        how = options.largest_fragment, options.canonical_smiles
+        parse = OGB_MOLS[ogb_featuriser(*how)]
         texts = [source.smiles[row] for row in kept]
         described = _descriptors(texts, parse, options, label, parts)
         values = np.concatenate([as_float32(values), described], 1)

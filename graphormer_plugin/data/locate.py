@@ -98,7 +98,7 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
         names = ", ".join(sorted(DATASETS))
         raise DatasetError(
             f"unknown dataset {options.name!r}, expected the path of a .csv, .tsv, "
-            f".sdf or .parquet file, or one of: {names}"
+            f".sdf, .xlsx or .parquet file, or one of: {names}"
         )
     dataset = DATASETS[options.name]
     sources = dataset.sources

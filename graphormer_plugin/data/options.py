@@ -139,6 +139,11 @@ class TableOptions(CheckedOptions):
         "keep the largest organic fragment of each molecule, without salts and "
         "solvents; predictions with the checkpoint do the same",
     )
+    canonical_smiles: bool = option(
+        False,
+        "read each molecule from its canonical SMILES, so that its spelling does not "
+        "matter; predictions with the checkpoint do the same",
+    )
     extra_columns: Sequence[str] = option(
         (),
         "columns of numbers, comma-separated, that the model reads beside the "
@@ -199,8 +204,8 @@ def _flag(help: str, **marks: Any) -> Any:
 class _SourceFlags:
     dataset_name: Optional[str] = _flag(
         "name of a registered dataset, e.g. nci, or path of a .csv, .tsv, .sdf (also with "
-        ".gz) or .parquet file, of a prepared store or of a folder of stores; or several "
-        "of these, separated by commas",
+        ".gz), .xlsx or .parquet file, of a prepared store or of a folder of stores; or "
+        "several of these, separated by commas",
         required=True,  # on the command line of graphormer-preprocess
     )
     dataset_source: Optional[str] = _flag(

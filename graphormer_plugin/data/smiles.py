@@ -2,6 +2,7 @@
 
 import functools
 import importlib.util
+import itertools
 import types
 from pathlib import Path
 from typing import Any
@@ -112,7 +113,7 @@ def parse_smiles(
     smiles: str,
     scaffold: bool = False,
     identity: bool = False,
-    largest_fragment: bool = False,
+    **how: bool,
 ) -> MoleculeGraph:
     """Graph of a SMILES with OGB's features; see `graph_of_mol`.
 
@@ -120,14 +121,12 @@ def parse_smiles(
         smiles: A molecule; several fragments make a disconnected graph.
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Also put `molecule_key` into ``extras["identity"]``.
-        largest_fragment: Keep only the fragment of `choose_fragment`.
+        **how: See `ogb_mol`.
 
     Raises:
         ValueError: RDKit refuses it.
     """
-    mol = mol_of_smiles(smiles)
-    if largest_fragment:
-        mol = choose_fragment(mol)
+    mol = ogb_mol(smiles, **how)
     extras: dict[str, Any] = {}
     if scaffold:
         extras["scaffold"] = murcko_scaffold(mol)
@@ -169,14 +168,49 @@ def mol_of_any_smiles(smiles: str) -> Any:
     return mol
 
 
-def parse_largest_fragment(smiles: str) -> MoleculeGraph:
-    """`parse_smiles` of the largest fragment."""
-    return parse_smiles(smiles, largest_fragment=True)
+def ogb_featuriser(largest_fragment: bool, canonical: bool) -> str:
+    """Key of `OGB_MOLS` for the options of `ogb_mol`."""
+    return "ogb" + "_canonical" * canonical + "_largest_fragment" * largest_fragment
 
 
-def mol_of_largest_fragment(smiles: str) -> Any:
-    """`mol_of_smiles` of the largest fragment, see `choose_fragment`."""
-    return choose_fragment(mol_of_smiles(smiles))
+def ogb_mol(
+    smiles: str, largest_fragment: bool = False, canonical: bool = False
+) -> Any:
+    """`mol_of_smiles` as a featuriser reads it.
+
+    Args:
+        smiles: A molecule.
+        largest_fragment: Keep only the fragment of `choose_fragment`.
+        canonical: Read the molecule again, see `from_canonical`.
+
+    Raises:
+        ValueError: RDKit refuses it.
+    """
+    mol = mol_of_smiles(smiles)
+    if largest_fragment:
+        mol = choose_fragment(mol)
+    return from_canonical(mol) if canonical else mol
+
+
+def from_canonical(mol: Any) -> Any:
+    """The molecule of a molecule's canonical SMILES, or the molecule itself where RDKit
+    refuses that SMILES or leaves out atoms.
+
+    OGB's chirality is of the neighbours of an atom in their order, which depends on the
+    spelling.
+    """
+    again = Chem.MolFromSmiles(Chem.MolToSmiles(mol))
+    same = again is not None and again.GetNumAtoms() == mol.GetNumAtoms()
+    return again if same else mol
+
+
+# `ogb_mol` by the name of the featuriser, which checkpoints carry.
+OGB_MOLS = {
+    ogb_featuriser(*how): functools.partial(
+        ogb_mol, largest_fragment=how[0], canonical=how[1]
+    )
+    for how in itertools.product((False, True), repeat=2)
+}
 
 
 def choose_fragment(mol: Any) -> Any:
@@ -194,14 +228,9 @@ def choose_fragment(mol: Any) -> Any:
     return parent
 
 
-def smiles_parser(scaffold: bool = False, largest_fragment: bool = False) -> Parser:
+def smiles_parser(scaffold: bool = False, **how: bool) -> Parser:
     """The default parser, which workers can receive; see `parse_smiles`."""
-    return functools.partial(
-        parse_smiles,
-        scaffold=scaffold,
-        identity=True,
-        largest_fragment=largest_fragment,
-    )
+    return functools.partial(parse_smiles, scaffold=scaffold, identity=True, **how)
 
 
 def mol_of_smiles(smiles: str) -> Any:

@@ -119,7 +119,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     scaffolds: list[str] = []
     keys: list[int] = []
     failures: list[tuple[int, str, str]] = []
-    parser = smiles_parser(True, settings.largest_fragment)
+    parser = smiles_parser(True, largest_fragment=settings.largest_fragment)
     for piece in featurise(
         source.smiles,
         LimitedParser(parser, settings.max_atoms),

@@ -26,7 +26,13 @@ from graphormer_plugin.experiment.report import molecules_text, report, split_te
 from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module, search
-from graphormer_plugin.experiment.settings import HEAD, Settings, claim, refuse_links
+from graphormer_plugin.experiment.settings import (
+    HEAD,
+    Settings,
+    as_begun,
+    claim,
+    refuse_links,
+)
 from graphormer_plugin.experiment.split_tables import (
     INVALID_FILE,
     MOLECULES_FILE,
@@ -84,6 +90,7 @@ def run_experiment(
     usable_device(settings.device)  # or an error, before anything is computed
     if settings.trials:
         optuna_module()
+    settings = as_begun(settings)
     table = read_table(settings, progress)
     settings = dataclasses.replace(settings, split=table.split)
     start = find_start(settings)

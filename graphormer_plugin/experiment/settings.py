@@ -12,6 +12,7 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
+from graphormer_plugin.data.smiles import ogb_featuriser
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
@@ -25,6 +26,7 @@ MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
+SPELLED = {"canonical_smiles": False}  # of folders of versions without this setting
 # Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 
@@ -92,6 +94,7 @@ class Settings(TableOptions, Places):
         group="split",
     )
     seed: int = option(1, "of splits and models (default: 1)", least=0, group="split")
+    canonical_smiles: bool = option(True, "", flag=False)
     target_kind: str = option(
         "",
         "what the targets are: regression, binary or multiclass (default: binary if all "
@@ -207,7 +210,7 @@ class Settings(TableOptions, Places):
     @property
     def featuriser(self) -> str:
         """Key of `FEATURISERS` that reads the molecules."""
-        return "ogb_largest_fragment" if self.largest_fragment else "ogb"
+        return ogb_featuriser(self.largest_fragment, self.canonical_smiles)
 
     @property
     def shares(self) -> Ratios:
@@ -272,6 +275,7 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
         return
     # Older versions did not write options that they did not have.
     defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
+    defaults |= SPELLED
     now = defaults | dict(identity)
     with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
         before = defaults | json.loads(read_text(path))
@@ -285,6 +289,14 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
                 f"{folder} holds another experiment: {difference}; name a new folder "
                 "with --out"
             )
+
+
+def as_begun(settings: Settings) -> Settings:
+    """The settings, with SMILES as they are given in a folder that an earlier version has
+    begun."""
+    path = Path(settings.folder) / SETTINGS_FILE
+    is_old = path.exists() and '"canonical_smiles"' not in read_text(path)
+    return dataclasses.replace(settings, **SPELLED) if is_old else settings
 
 
 def refuse_links(folder: Path) -> None:

@@ -17,6 +17,7 @@ from graphormer_plugin.data.splits import (
     random_split,
     scaffold_split,
 )
+from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.table import SPLIT
 from graphormer_plugin.experiment.label_statistics import label_shift
@@ -103,6 +104,12 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         lines.append(
             f"{counted(unlabelled, 'molecule')} without a label take no part; "
             "graphormer-predict with the folder predicts them"
+        )
+    salts = [text for text in table.smiles if "." in text.split()[0]]
+    if salts and not settings.largest_fragment:
+        lines.append(
+            f"{counted(len(salts), 'molecule')} of several fragments, such as "
+            f"{shown(salts[0])}; --largest-fragment leaves out salts and solvents"
         )
     if table.failures:
         lines.append(

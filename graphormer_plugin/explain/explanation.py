@@ -141,7 +141,7 @@ class Explainer:
             std = prediction.std
             spread = "" if std is None else f" ± {std[0, output]:.2g}"
             text = f"{self.name}: {outcome:.4g}{spread} {unit}".rstrip()
-        mol = molecules.nodes(0)
+        mol = molecules.mol(0)
         rdDepictor.Compute2DCoords(mol)  # once for all panels
         parts = contributions(predictor, molecules, output)
         is_number = targets.kind == "regression"

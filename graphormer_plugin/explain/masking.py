@@ -48,7 +48,7 @@ def contributions(
         molecules: a single molecule, see `Predictor.read`.
         output: column of `Predictor.predict`.
     """
-    mol = molecules.nodes(0)
+    mol = molecules.mol(0)
     parts = [(kind, atoms) for kind, split in PARTS.items() for atoms in split(mol)]
     rests = [without(mol, atoms) for _, atoms in parts]
     # Equal rests are predicted once. A rest may be several fragments, which all count.

@@ -24,12 +24,13 @@ from graphormer_plugin.data.graph_columns import check_features
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.data.smiles import (
+    OGB_MOLS,
     choose_fragment,
     feature_dims,
+    from_canonical,
     graph_of_mol,
     mol_of_any_smiles,
-    mol_of_largest_fragment,
-    mol_of_smiles,
+    ogb_mol,
 )
 from graphormer_plugin.heads.kernels import as_mol, raw_features, rounded
 
@@ -73,8 +74,10 @@ class Molecules:
         if len(self.sources) < len(self):
             raise ValueError("the model reads descriptors: give SMILES of the graphs")
         parsed: Sequence[Chem.Mol | None] = self.parsed
-        if self.featuriser.endswith("largest_fragment") or not parsed:
+        if self.featuriser == "ogb_largest_fragment" or not parsed:
             parsed = [None] * len(self)
+        if None not in parsed:
+            return list(parsed)
         return [
             mol or mol_of_any_smiles(text)
             for mol, text in zip(parsed, self.texts, strict=True)
@@ -101,14 +104,36 @@ class Molecules:
         with captured_rdkit_log():
             return read([_canonical(item) for item in self.sources], self.featuriser)
 
-    def nodes(self, number: int) -> Chem.Mol:
-        """Copy of the molecule whose atoms are the nodes of a graph, in their order."""
-        mol = self.parsed[number] if self.parsed else None
-        if mol is None:
-            mol = mol_of_smiles(self.sources[number])
-            if self.featuriser.endswith("largest_fragment"):
-                mol = choose_fragment(mol)
-        return Chem.Mol(mol)
+    def mol(self, number: int) -> Chem.Mol:
+        """The molecule of a graph, its atoms in the order of the source."""
+        largest = self.featuriser.endswith("largest_fragment")
+        mol = self.sources[number]
+        if isinstance(mol, str):
+            return ogb_mol(mol, largest)
+        return choose_fragment(Chem.RemoveHs(mol)) if largest else Chem.RemoveHs(mol)
+
+    def in_order(
+        self, of_nodes: Sequence[NDArray], axes: Sequence[int], first: int = 0
+    ):
+        """Arrays whose ``axes`` are the nodes of each graph, from ``first`` on, in the
+        order of the atoms of the source; see `ogb_mol` with ``canonical``."""
+        if "canonical" not in self.featuriser or len(self.sources) < len(self):
+            return of_nodes
+        results = []
+        for number, values in enumerate(of_nodes):
+            if hasattr(self.sources[number], "edge_index"):  # as it was given
+                results.append(values)
+                continue
+            atoms = written_order(self.mol(number))
+            if not isinstance(self.sources[number], str):  # it was written twice
+                text = Chem.MolToSmiles(self.mol(number))
+                atoms = atoms[written_order(ogb_mol(text))]
+            places = np.argsort(atoms) + first
+            places = np.concatenate([np.arange(first), places])
+            for axis in axes:
+                values = values.take(places, axis)
+            results.append(values)
+        return results
 
     def features(self, block: str) -> NDArray:
         """`raw_features` of a block that reads molecules, computed once."""
@@ -128,9 +153,15 @@ def _with_molecule(read: Callable[[str], Chem.Mol], smiles: str) -> MoleculeGrap
 
 # Featurisers that leave RDKit's molecule as it was read.
 _KEEPING = {
-    "ogb": functools.partial(_with_molecule, mol_of_smiles),
-    "ogb_largest_fragment": functools.partial(_with_molecule, mol_of_largest_fragment),
+    name: functools.partial(_with_molecule, mol) for name, mol in OGB_MOLS.items()
 }
+
+
+def written_order(mol: Chem.Mol) -> NDArray:
+    """Atoms of a molecule in the order of `from_canonical`."""
+    if from_canonical(mol) is mol:
+        return np.arange(mol.GetNumAtoms())
+    return np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"], int)
 
 
 def parser_of(featuriser: str, max_atoms: int | None = None) -> Parser:
@@ -221,7 +252,8 @@ def graph_of_molecule(
 ) -> MoleculeGraph:
     """Graph of an RDKit molecule, as of its SMILES, with the atoms in its own order.
 
-    Leaves out hydrogens that a SMILES does not write, and positions.
+    Leaves out hydrogens that a SMILES does not write, and positions. A canonical
+    featuriser has its own order.
 
     Args:
         mol: the molecule; is not changed.
@@ -241,6 +273,8 @@ def graph_of_molecule(
         mol = choose_fragment(mol)
     smiles = Chem.MolToSmiles(mol)
     graph = parse(smiles, parser, messages)
+    if "canonical" in featuriser:
+        return graph
     atoms = np.array(mol.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"])
     x = np.empty_like(graph.x)
     x[atoms] = graph.x
@@ -262,6 +296,7 @@ def check_vocabulary(graph: Any, featuriser: str, messages: list[str]) -> None:
     Raises:
         ValueError: it has other codes, or does not name them.
     """
+    featuriser = featuriser.replace("_canonical", "")
     vocabulary, smiles = (getattr(graph, n, None) for n in ("vocabulary", "smiles"))
     if featuriser in ("", vocabulary):
         return
@@ -298,8 +333,9 @@ def smiles_of(inputs: Sequence[Any], featuriser: str) -> list[str]:
         if not isinstance(text, str):
             raise ValueError(f"input {number} does not say which molecule it is")
         texts.append(text)
-    if featuriser.endswith("largest_fragment"):
-        return [Chem.MolToSmiles(mol_of_largest_fragment(text)) for text in texts]
+    if featuriser not in ("", "ogb", "zinc"):
+        largest = featuriser.endswith("largest_fragment")
+        return [Chem.MolToSmiles(ogb_mol(text, largest)) for text in texts]
     return texts
 
 

@@ -423,7 +423,9 @@ class Predictor:
             return self._vectors(batch, layers, nodes, fingerprint).numpy(force=True)
 
         graphs = self._graphs(inputs)
-        return graphs.collect(_arrays, self.vector_width(layers), batch_size, nodes)
+        width = self.vector_width(layers)
+        vectors = graphs.collect(_arrays, width, batch_size, nodes)
+        return inputs.in_order(vectors, [0]) if nodes else vectors
 
     def own_layers(self, of_layers: bool = False) -> int:
         """Number of layers that `embed` takes by default; ``of_layers``: for vectors of
@@ -454,11 +456,12 @@ class Predictor:
         Raises:
             ValueError: as `predict`, or a model without attention.
         """
-        graphs = self._single()._graphs(self.read(inputs))
-        return [
+        molecules = self.read(inputs)
+        maps = [
             attention_maps(self.model, batch).double().numpy(force=True)
-            for batch in graphs.each()
+            for batch in self._single()._graphs(molecules).each()
         ]
+        return molecules.in_order(maps, [2, 3], int(self.model.virtual_node))
 
     def gradient_times_input(self, inputs: Inputs, output: int = 0) -> list[np.ndarray]:
         """Gradient x input of an output for each atom of each molecule.
@@ -482,11 +485,17 @@ class Predictor:
                 "graphormer-train --model finetune"
             )
         scale = self.targets.std[output] if self.targets.std else 1.0
-        return [
-            scale
-            * gradient_times_input(self.model, batch, output).double().numpy(force=True)
-            for batch in self._single()._graphs(self.read(inputs)).each()
-        ]
+        molecules = self.read(inputs)
+        return molecules.in_order(
+            [
+                scale
+                * gradient_times_input(self.model, batch, output)
+                .double()
+                .numpy(force=True)
+                for batch in self._single()._graphs(molecules).each()
+            ],
+            [0],
+        )
 
     def _values(self, graphs: ModelGraphs, batch_size: int) -> PerGraph:
         return graphs.collect(

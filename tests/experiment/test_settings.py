@@ -11,6 +11,7 @@ from graphormer_plugin.experiment.settings import (
     SETTINGS_FILE,
     TRAININGS,
     Settings,
+    as_begun,
     claim,
     parse_ratios,
 )
@@ -99,6 +100,19 @@ def test_a_folder_that_cannot_be_claimed(tmp_path, damaged):
     (tmp_path / "settings.json").write_bytes(damaged)
     with pytest.raises(DatasetError, match="settings.json is damaged"):
         claim(tmp_path, SAME)
+
+
+def test_a_folder_of_an_earlier_version(tmp_path):
+    """Its models read SMILES as they are given, and so do those that it still lacks."""
+    asked = Settings("a.csv", str(tmp_path))
+    assert as_begun(asked) == asked and asked.featuriser == "ogb_canonical"
+    identity = {"seed": 1, "split": "scaffold"}
+    claim(tmp_path, identity)
+    begun = as_begun(asked)
+    assert begun.featuriser == "ogb" and begun.seed == 1
+    claim(tmp_path, identity | {"canonical_smiles": begun.canonical_smiles})
+    with pytest.raises(DatasetError, match="canonical_smiles was false, now true"):
+        claim(tmp_path, identity | {"canonical_smiles": True})
 
 
 def test_settings_that_are_a_pipe(tmp_path):

@@ -234,6 +234,18 @@ def test_shares_are_of_the_labels_of_each_target():
         assert (shares[1:] > 0.04).all()
 
 
+def test_salts_are_counted(write):
+    rows = [[f"{text}.Cl" if at % 3 else text, y] for at, (text, y) in enumerate(TABLE)]
+    asked = settings(write(rows, ["smiles", "y"]))
+    (text,) = warnings_of(read_table(asked), [], asked)
+    assert text == (
+        "40 molecules of several fragments, such as 'CC1CC1.Cl'; --largest-fragment "
+        "leaves out salts and solvents"
+    )
+    asked = dataclasses.replace(asked, largest_fragment=True)
+    assert warnings_of(read_table(asked), [], asked) == []
+
+
 def test_the_split_of_a_folder_is_kept(write, tmp_path):
     asked = settings(write(TABLE, ["smiles", "y"]), replicates=2)
     table = read_table(asked)

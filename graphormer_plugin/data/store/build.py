@@ -197,7 +197,11 @@ def _build_from_smiles(
     by_scaffold = source.splits is None and options.split == "scaffold"
     parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
     if parser is None:
-        parser = smiles.smiles_parser(by_scaffold, options.largest_fragment)
+        parser = smiles.smiles_parser(
+            by_scaffold,
+            largest_fragment=options.largest_fragment,
+            canonical=options.canonical_smiles,
+        )
         node_dims, bond_dims = smiles.feature_dims()
     splits, target, weights = _checked_input(source, label, options, by_scaffold)
     failures: list[tuple[int, str, str]] = []
@@ -263,7 +267,9 @@ def _build_from_smiles(
                 target = target(extras, splits)
         else:
             target = target[kept]
-        default = "ogb_largest_fragment" if options.largest_fragment else "ogb"
+        default = smiles.ogb_featuriser(
+            options.largest_fragment, options.canonical_smiles
+        )
         writer.finish(
             splits=splits,
             target=target,

@@ -12,7 +12,7 @@ import numpy as np
 from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.schema import beyond_float32
 
-MISSING = frozenset({"", "nan", "na", "n/a", "null", "none"})
+MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 

@@ -1,4 +1,4 @@
-"""Tables of molecules: CSV, TSV, SDF, Parquet and .smi to read; predictions to write."""
+"""Tables of molecules: CSV, TSV, SDF, Excel, Parquet and .smi to read; predictions to write."""
 
 import codecs
 import csv
@@ -16,6 +16,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
+from graphormer_plugin.data.tables.excel import ExcelTable
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
 from graphormer_plugin.data.tables.table import CsvTable, Table, check_row, open_text
 
@@ -27,10 +28,10 @@ ITEM = re.compile(r">(?:.*?<(.+)>|\s+(DT\d+)\b)")
 
 READABLE = (
     *(".csv", ".csv.gz", ".tsv", ".tsv.gz", ".sdf", ".sdf.gz"),
-    *(".smi", ".smi.gz", ".parquet"),
+    *(".smi", ".smi.gz", ".parquet", ".xlsx", ".xlsm"),
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
-SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")  # tables, but not for us to read
+SPREADSHEETS = (".xls", ".ods")  # tables, but not for us to read
 
 
 def _windows_1252(error: UnicodeError) -> tuple[str, int]:
@@ -75,12 +76,14 @@ def open_table(path: Path) -> Table:
         raise DatasetError("-: standard input is not read; save the table in a file")
     if name.endswith(SPREADSHEETS):
         raise DatasetError(
-            f"{path}: a spreadsheet; save the table as CSV in UTF-8 (in Excel: CSV UTF-8)"
+            f"{path}: not a format that is read; save the table as .xlsx or CSV"
         )
     if name.endswith((".sdf", ".sdf.gz")):
         return SdfTable(path)
     if name.endswith((".smi", ".smi.gz")):
         return SmilesTable(path)
+    if name.endswith((".xlsx", ".xlsm")):
+        return ExcelTable(path)
     if name.endswith(".parquet") or path.is_dir():
         return ParquetTable(path)
     return CsvTable(path)

@@ -27,11 +27,13 @@ ROWS = [
 BROKEN = Chem.MolToMolBlock(Chem.MolFromSmiles("CO")).replace(" O ", " Xx")
 
 
-@pytest.mark.parametrize("name", ["table.xlsx", "TABLE.XLS", "table.ods"])
+@pytest.mark.parametrize("name", ["TABLE.XLS", "table.ods"])
 def test_a_spreadsheet_is_refused_by_its_name(tmp_path, name):
     (tmp_path / name).write_bytes(b"PK\3\4\xff")
     for read in (open_table, lambda path: get_store(options(path))):
-        with pytest.raises(DatasetError, match="spreadsheet; save the table as CSV"):
+        with pytest.raises(
+            DatasetError, match="not a format .* save the table as .xlsx or"
+        ):
             read(tmp_path / name)
 
 

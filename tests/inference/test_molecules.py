@@ -1,0 +1,78 @@
+"""One spelling of a molecule: featurisers that read it from its canonical SMILES."""
+
+import numpy as np
+import pytest
+from rdkit import Chem
+from test_predictor import predictor
+
+from graphormer_plugin.data.smiles import OGB_MOLS
+from graphormer_plugin.inference.molecules import read
+
+PEPTIDE = "C[C@H](N)C(=O)N[C@@H](Cc1ccccc1)C(=O)O"
+MIRRORED = "C[C@@H](N)C(=O)N[C@H](Cc1ccccc1)C(=O)O"
+MOL = Chem.MolFromSmiles(PEPTIDE)
+SPELLINGS = [
+    Chem.MolToSmiles(MOL, rootedAtAtom=at, canonical=False, kekuleSmiles=at % 2 > 0)
+    for at in range(9)
+]
+
+
+@pytest.mark.parametrize("arch", ["grpe_tiny", "graphormer_slim"])
+def test_spellings_of_a_molecule(arch):
+    """Nine spellings have one number; the mirror image another, by its chirality."""
+    assert len({*SPELLINGS}) == 9 and len({*map(Chem.CanonSmiles, SPELLINGS)}) == 1
+    model = predictor(arch, featuriser="ogb_canonical")
+    values = model.predict([*SPELLINGS, PEPTIDE, MOL])
+    assert np.ptp(values) < 1e-12  # a matrix product rounds its last rows differently
+    assert abs(model.predict([MIRRORED])[0] - values[0]) > 1e-4
+    as_given = predictor(arch).predict(SPELLINGS)
+    assert np.ptp(as_given) > 1e-4  # models of earlier versions
+
+
+@pytest.mark.parametrize("name", OGB_MOLS)
+def test_descriptors_are_of_the_graph(name):
+    """And do not depend on the spelling where the graph does not."""
+    salts = [f"{text}.Cl" for text in SPELLINGS[:3]]
+    molecules = read(salts, name)
+    sizes = {mol.GetNumAtoms() for mol in molecules.described}
+    assert sizes == {MOL.GetNumAtoms() + ("largest" not in name)}
+    if "canonical" in name:
+        assert np.ptp(molecules.descriptors, axis=0).max() == 0
+        assert len({*molecules.texts}) == 1
+        again = read(salts, name)
+        again.parsed = ()  # as in another process
+        assert np.array_equal(again.descriptors, molecules.descriptors)
+
+
+@pytest.mark.parametrize("salt", ["", ".Cl"])
+def test_values_of_atoms_have_the_order_of_the_source(salt):
+    """Whatever order the model reads them in."""
+    name = "ogb_canonical" + "_largest_fragment" * bool(salt)
+    model = predictor(featuriser=name)
+    texts = [text + salt for text in SPELLINGS]
+    inputs = [*texts, Chem.RenumberAtoms(MOL, [*range(17)][::-1][:17])]
+    assert MOL.GetNumAtoms() == 17
+    first, *others = model.embed(inputs, nodes=True)
+    attention = model.attention(inputs)
+    gradient = model.gradient_times_input(inputs)
+    mols = [Chem.MolFromSmiles(text) for text in SPELLINGS] + [inputs[-1]]
+    for at, other in enumerate(others, 1):
+        # Atoms of the first spelling, in their order, are these of another.
+        match = list(mols[at].GetSubstructMatch(mols[0], useChirality=True))
+        carbonyl = [mols[at].GetAtomWithIdx(int(n)).GetSymbol() for n in match]
+        assert carbonyl == [atom.GetSymbol() for atom in mols[0].GetAtoms()]
+        ring = {atom.GetIdx() for atom in mols[0].GetAtoms() if atom.GetIsAromatic()}
+        kept = [n for n in range(17) if n not in ring]  # the ring is symmetric
+        places = np.array(match)[kept]
+        assert other[places] == pytest.approx(first[kept])
+        assert gradient[at][places] == pytest.approx(gradient[0][kept])
+        maps = attention[at][:, :, places + 1][..., places + 1]
+        found = attention[0][:, :, np.array(kept) + 1][..., np.array(kept) + 1]
+        assert maps == pytest.approx(found)
+
+
+def test_a_molecule_whose_canonical_smiles_is_refused(monkeypatch):
+    model = predictor(featuriser="ogb_canonical")
+    expected = predictor().embed(["CCO"], nodes=True)[0]
+    monkeypatch.setattr(Chem, "MolToSmiles", lambda mol: "C(")
+    assert model.embed(["CCO"], nodes=True)[0] == pytest.approx(expected)
