@@ -183,6 +183,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = table.count()
     if count == 0:
         raise ValueError(f"{table.path}: {table.no_rows}")
+    for note in table.notes:
+        warn(f"{table.path}: {note}")
     begin, end = shard.rows(count)
     total = end - begin
     run = table_run(arguments, models, table, column)

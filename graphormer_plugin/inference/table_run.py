@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.tables.cells import number_in
+from graphormer_plugin.data.tables.cells import number_in, point
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
 from graphormer_plugin.heads.prediction import Prediction, mean_and_variance
@@ -137,6 +137,7 @@ class TableRun:
                 f"{', '.join(extra_columns)} beside the molecules"
             )
         self.place = table.header.index(smiles_column)
+        self.read_number = point if table.decimal_comma else str
         self.extra_places = [table.header.index(name) for name in extra_columns]
         self.reader = predictor.reader(max_atoms)
         none = np.empty((0, predictor.targets.num_outputs))
@@ -246,7 +247,9 @@ class TableRun:
         extra = np.full((len(rows.cells), len(self.extra_places)), np.nan)
         for row, cells in enumerate(rows.cells):
             try:
-                extra[row] = [number_in(cells[at]) for at in self.extra_places]
+                extra[row] = [
+                    number_in(self.read_number(cells[at])) for at in self.extra_places
+                ]
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra

@@ -474,6 +474,14 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         assert float(first["gap"]) == pytest.approx(high, rel=1e-4)
         assert (second["gap"], second["reason"]) == ("", "'acid' is not a number")
         assert low < float(third["gap"]) < high  # a typical pH
+        new.write_bytes("smiles;pH;Größe\nCCCO;9,0;1\n;;\n".encode("latin-1"))
+        assert predict.main([path, str(new), f"{name}.csv"]) == 0
+        (line,) = rows(Path(f"{name}.csv"))
+        assert float(line["gap"]) == pytest.approx(high, rel=1e-4)
+        assert line["Größe"] == "1"
+        error = capsys.readouterr().err
+        assert "new.csv: cells are separated by semicolons" in error
+        assert "new.csv: text that is not UTF-8 is read as Windows-1252" in error
         new.write_text("smiles\nCCCO\n")
         assert predict.main([path, str(new), "no.csv"]) == 2
         error = capsys.readouterr().err

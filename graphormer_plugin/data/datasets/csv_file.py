@@ -16,6 +16,7 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
 from graphormer_plugin.data.tables.cells import (
     Column,
+    looks_numeric,
     matches,
 )
 from graphormer_plugin.data.tables.formats import open_table, stem
@@ -176,7 +177,7 @@ def read_labels(
     keep = [at for at, name in enumerate(others) if name not in names]
     return Labels(
         source,
-        warnings[: bool(counting)] + unmatched * whole,
+        [*table.notes] + warnings[: bool(counting)] + unmatched * whole,
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
     )
@@ -189,8 +190,10 @@ def _columns_of_whole(
     columns = [Column(name, patterns) for name in names]
     for _, _, cells in table.rows(names):
         for column, cell in zip(columns, cells, strict=True):
-            if column.is_numeric:
+            if all(map(looks_numeric, column.words)):
                 column.add(cell)
+    for column in columns:
+        column.read_commas(table.decimal_comma)
     return {column.name: column for column in columns}
 
 

@@ -13,6 +13,8 @@ from graphormer_plugin.data.errors import counted
 from graphormer_plugin.data.schema import beyond_float32
 
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
+COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 
@@ -66,6 +68,16 @@ def number_in(cell: str) -> float:
     return number
 
 
+def looks_numeric(cell: str) -> bool:
+    """Whether somebody may mean a number: 1,5 or 1,000.5 or 1_000."""
+    return is_number(re.sub("[,_]", "", cell)) or is_number(point(cell))
+
+
+def point(cell: str) -> str:
+    """A cell with a decimal point in place of a decimal comma."""
+    return cell.replace(",", ".") if COMMA.fullmatch(cell.strip()) else cell
+
+
 def shown(text: str, limit: int = 80) -> str:
     """A cell in a message."""
     return repr(text) if len(text) <= limit else f"{text[:limit]!r}..."
@@ -103,10 +115,27 @@ class Column:
                 self.words.setdefault(cell.strip(), []).append(len(self.values))
         self.values.append(value)
 
+    def read_commas(self, decimal: bool) -> str:
+        """Read words such as 1,5 as numbers, unless other cells have a decimal point, or
+        all such words may be thousands (1,234) and commas are not known to be ``decimal``.
+
+        Returns:
+            A line about it; empty if there are no such words.
+        """
+        commas = [word for word in self.words if COMMA.fullmatch(word)]
+        sure = decimal or not all(map(THOUSANDS.fullmatch, commas))
+        numbers = np.array(self.values)
+        if not commas or not sure or (numbers % 1 > 0).any():
+            return ""
+        for word in commas:
+            for row in self.words.pop(word):
+                self.values[row] = number_in(point(word))
+        return f"column {self.name!r}: {commas[0]} is read as {point(commas[0])}"
+
     @property
     def has_numbers(self) -> bool:
-        """Whether a cell is a number, be it too large for float32."""
-        return not np.isnan(self.values).all() or any(map(is_number, self.words))
+        """Whether a cell is a number, or meant as a number."""
+        return not np.isnan(self.values).all() or any(map(looks_numeric, self.words))
 
     @property
     def is_numeric(self) -> bool:
@@ -122,10 +151,12 @@ class Column:
         words = ", ".join(shown(word, 20) for _, word in most)
         dots = ", ..." * (len(counts) > 4)
         total = counted(sum(count for count, _ in counts), "such cell")
-        return (
-            f" ({total}: {words}{dots}); correct them, or name missing ones with "
-            "--missing-labels, such as 'ND,>*'"
+        advice = (
+            "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
         )
+        if any(looks_numeric(word) for _, word in most):
+            advice = "write numbers as 1234.5, without commas"
+        return f" ({total}: {words}{dots}); {advice}"
 
     @property
     def numbers_rows(self) -> bool:

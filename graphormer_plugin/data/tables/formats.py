@@ -1,6 +1,5 @@
 """Tables of molecules: CSV, TSV, SDF, Excel, Parquet and .smi to read; predictions to write."""
 
-import codecs
 import csv
 import itertools
 import os
@@ -32,17 +31,6 @@ READABLE = (
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 SPREADSHEETS = (".xls", ".ods")  # tables, but not for us to read
-
-
-def _windows_1252(error: UnicodeError) -> tuple[str, int]:
-    """Handler of bytes that are not UTF-8."""
-    assert isinstance(error, UnicodeDecodeError)
-    return error.object[error.start : error.end].decode("cp1252", "replace"), error.end
-
-
-# Formats that state no encoding have the old one of Windows where they are not UTF-8.
-WINDOWS_1252 = f"{__name__}.cp1252"
-codecs.register_error(WINDOWS_1252, _windows_1252)
 
 
 def is_table(name: str) -> bool:
@@ -136,7 +124,7 @@ class SdfTable(Table):
         record: list[str] = []
         number = start = 1
         size = 0
-        with open_text(self.path, WINDOWS_1252) as lines:
+        with open_text(self.path, self.notes) as lines:
             for number, line in enumerate(lines, 1):
                 if line.startswith(END_OF_RECORD):
                     yield start, record
@@ -178,7 +166,7 @@ class SmilesTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, str, str]]:
         """Yields (line, SMILES, name) of all lines that are not blank."""
-        with open_text(self.path, WINDOWS_1252) as lines:
+        with open_text(self.path, self.notes) as lines:
             for line, text in enumerate(lines, 1):
                 cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)
                 smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])

@@ -7,7 +7,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.tables.cells import Column, is_number, number_in, shown
+from graphormer_plugin.data.tables.cells import Column, number_in, shown
 from graphormer_plugin.data.tables.class_names import class_order
 from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.table import Table
@@ -71,6 +71,9 @@ class Rows:
                     raise self.error(row - self.first, roles.split, text)
             if others:
                 self.cells.append(cells[len(names) :])
+        for column in columns:
+            if note := column.read_commas(table.decimal_comma):
+                table.notes[note] = None
         if not self.smiles:
             text = (
                 table.no_rows
@@ -117,10 +120,7 @@ class Rows:
             DatasetError: see `class_order`.
         """
         column = self.columns[name]
-        # Somebody may mean a number with 1,5 or 1_000.
-        plain = (word.replace(",", ".").replace("_", "") for word in column.words)
-        numeric = column.has_numbers or any(map(is_number, plain))
-        if kind == "regression" or numeric or not column.words:
+        if kind == "regression" or column.has_numbers or not column.words:
             return self.numbers(name, column.advice()), []
         try:
             names = class_order(column.words, kind, asked)

@@ -5,6 +5,7 @@ import csv
 import functools
 import gzip
 import itertools
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,8 @@ SPLIT = "split"  # in any case; is a target only where it is named
 # Limits that honest tables keep far below; they bound the memory that a file can take.
 LONGEST_ROW = 1 << 24  # characters; Python's own limit of 131,072 cuts a mol block
 csv.field_size_limit(max(csv.field_size_limit(), LONGEST_ROW))  # of all readers
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not UTF-8, for Python
 # Columns with the name of a molecule, in any case; the first that there is counts.
 NAMES = (
     "name title compound compound_name molecule molecule_name drug drug_name id "
@@ -40,6 +43,7 @@ class Table:
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
     no_rows = "there are no rows below the header"
     no_labels = ""  # what is in a file without labels, and what to do
+    decimal_comma = False  # whether a comma in a number can only be the decimal one
 
     def __init__(self, path: Path, header: Sequence[str]) -> None:
         self.path = path
@@ -49,6 +53,11 @@ class Table:
             counts = Counter(self.header)
             twice = shown(min(name for name in counts if counts[name] > 1))
             raise self.error(f"column {twice} appears twice in the header; rename it")
+
+    @functools.cached_property
+    def notes(self) -> dict[str, None]:
+        """How it is read where that is not the usual way, in lines."""
+        return {}
 
     def error(self, text: str) -> DatasetError:
         """An error that names the file."""
@@ -90,7 +99,7 @@ class Table:
         lower = [name.lower() for name in self.header]
         for fits in (
             [name == "smiles" for name in lower],
-            ["smiles" in name and not {";", "\t"} & {*name} for name in lower],
+            ["smiles" in name for name in lower],
         ):
             if sum(fits) == 1:
                 return self.header[fits.index(True)]
@@ -108,10 +117,7 @@ class Table:
         return [lower[name] for name in NAMES if name in lower][:1]
 
     def _has(self) -> str:
-        hint = ""
-        if len(self.header) == 1 and {";", "\t"} & {*self.header[0]}:
-            hint = " (cells must be separated by commas)"
-        return f"the header has {listed_columns(self.header)}{hint}"
+        return f"the header has {listed_columns(self.header)}"
 
 
 class CsvTable(Table):
@@ -119,10 +125,12 @@ class CsvTable(Table):
 
     pandas fills short rows with NaN and renames repeated columns without a word, and
     its errors do not give row and line; a training set should not be mended silently.
+    A row without any cell is no row, as a blank line.
 
     Args:
         path: File; gzipped if it ends in ``.gz``, with tabs if it ends in ``.tsv`` before
-            that, else with commas.
+            that, else with commas; or with another of `SEPARATORS` if the header would
+            be a single cell.
 
     Raises:
         DatasetError: It cannot be read, is empty, or names a column twice.
@@ -131,16 +139,32 @@ class CsvTable(Table):
     def __init__(self, path: Path) -> None:
         self.path = path
         tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
-        self.delimiter = "\t" if tabs else ","
+        usual = "\t" if tabs else ","
+        with open_text(path, {}) as lines:
+            first = next(filter(str.strip, lines), "")
+        self.delimiter = next(
+            (
+                delimiter
+                for delimiter in (usual, *SEPARATORS)
+                if len(next(csv.reader([first], delimiter=delimiter), [])) > 1
+            ),
+            usual,
+        )
         _, header = next(self._lines(), (0, None))
         if header is None:
             raise self.error("the file is empty")
+        if self.delimiter != usual:
+            text = f"cells are separated by {SEPARATORS[self.delimiter]}"
+            self.notes[text] = None
+        self.decimal_comma = self.delimiter == ";"
         super().__init__(path, header)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
         places = [self.places[name] for name in columns]
         lines = itertools.islice(self._lines(), 1, None)
+        if len(self.header) > 1:
+            lines = ((at, cells) for at, cells in lines if any(map(str.strip, cells)))
         for row, (line, cells) in enumerate(lines):
             if len(cells) != len(self.header):
                 raise self.error(
@@ -151,7 +175,7 @@ class CsvTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line, cells) of all lines that are not blank."""
-        with open_text(self.path) as lines:
+        with open_text(self.path, self.notes) as lines:
             reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
             try:
                 for cells in reader:
@@ -163,12 +187,13 @@ class CsvTable(Table):
 
 
 @contextlib.contextmanager
-def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
-    """Lines of a text file in UTF-8, gzipped if it ends in ``.gz``.
+def open_text(path: Path, notes: dict[str, None]) -> Iterator[Iterator[str]]:
+    """Lines of a text file in UTF-8, gzipped if it ends in ``.gz``; bytes that are not
+    UTF-8 are read as Windows-1252, which has the letters of Latin-1.
 
     Args:
         path: Of the file.
-        errors: How bytes that are not UTF-8 are decoded, see `codecs`.
+        notes: Gets a line if there are such bytes.
 
     Raises:
         DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
@@ -180,25 +205,27 @@ def open_text(path: Path, errors: str = "strict") -> Iterator[Iterator[str]]:
         if zipped:
             state = path.stat()
             _check_gzip(path, state.st_size, state.st_mtime_ns)
-        try:
-            with opener(
-                path, "rt", encoding="utf-8-sig", errors=errors, newline=""
-            ) as file:
-                yield _lines(path, file)
-        except UnicodeDecodeError:
-            with opener(path, "rb") as file:
-                wrong = (text.decode(errors="ignore").encode() != text for text in file)
-                line = next(n for n, is_wrong in enumerate(wrong, 1) if is_wrong)
-            raise _not_utf8(path, line) from None
+        how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+        with opener(path, "rt", **how) as file:
+            yield _lines(path, file, notes)
 
 
-def _lines(path: Path, file: IO[str]) -> Iterator[str]:
+def _lines(path: Path, file: IO[str], notes: dict[str, None]) -> Iterator[str]:
     lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
     for number, line in enumerate(lines, 1):
         check_row(path, "line", number, len(line))
-        if "\0" in line:  # UTF-16 that was decoded with another handler of errors
-            raise _not_utf8(path, number)
+        if "\0" in line:  # UTF-16
+            raise DatasetError(
+                f"{path}: line {number} is not UTF-8 text; save it in UTF-8"
+            )
+        if not line.isascii() and ESCAPED.search(line):
+            notes["text that is not UTF-8 is read as Windows-1252"] = None
+            line = ESCAPED.sub(_windows_1252, line)
         yield line
+
+
+def _windows_1252(escaped: re.Match[str]) -> str:
+    return bytes([ord(escaped[0]) & 0xFF]).decode("cp1252", "replace")
 
 
 def check_row(path: Path, kind: str, number: int, size: int) -> None:
@@ -207,10 +234,6 @@ def check_row(path: Path, kind: str, number: int, size: int) -> None:
         raise DatasetError(
             f"{path}: {kind} {number} has more than {LONGEST_ROW:,} characters"
         )
-
-
-def _not_utf8(path: Path, line: int) -> DatasetError:
-    return DatasetError(f"{path}: line {line} is not UTF-8 text; save it in UTF-8")
 
 
 @functools.lru_cache(maxsize=64)

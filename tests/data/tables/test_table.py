@@ -1,0 +1,95 @@
+"""CSV files as programs write them: separators, decimal commas, encodings, empty rows."""
+
+import pytest
+
+from graphormer_plugin.data.datasets.csv_file import read_labels
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.tables.cells import point
+from graphormer_plugin.data.tables.formats import open_table
+
+LABELS = ["1,5", "-0,25", "2", "1,5e1", ""]
+NUMBERS = [1.5, -0.25, 2, 15]
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Function: labels of a file of SMILES and cells, its kind and its warnings."""
+
+    def read(lines, name="table.csv", encoding="utf-8", **asked):
+        path = tmp_path / name
+        path.write_bytes("\n".join(lines).encode(encoding))
+        options = DatasetOptions(str(path), target_columns=("y",), **asked)
+        found = read_labels(open_table(path), options, explore=True, find_kind=True)
+        return found.source.targets[:, 0].tolist(), found.source.kind, found.warnings
+
+    return read
+
+
+def lines(cells, separator=";", name="y"):
+    rows = [f"{'C' * at}O{separator}{cell}" for at, cell in enumerate(cells)]
+    return [f"smiles{separator}{name}", *rows]
+
+
+@pytest.mark.parametrize(
+    "separator, word", [(";", "semicolons"), ("\t", "tabs"), (",", "")]
+)
+def test_separators_and_decimal_commas(read, separator, word):
+    cells = [f'"{cell}"' if separator == "," else cell for cell in LABELS]
+    values, kind, warnings = read(lines(cells, separator))
+    assert values[:4] == NUMBERS and values[4] != values[4] and kind == "regression"
+    expected = [f"cells are separated by {word}"] if word else []
+    assert warnings == [*expected, "column 'y': 1,5 is read as 1.5"]
+
+
+def test_quoted_headers_and_other_names(read):
+    values, _, (note,) = read(['"smiles";"y"', '"CO";"1"', '"C";"2"', '"CN";"3"'])
+    assert values == [1, 2, 3] and note == "cells are separated by semicolons"
+    values, _, (note,) = read(lines(["1", "2", "3"], ","), "table.tsv")
+    assert values == [1, 2, 3] and note == "cells are separated by commas"
+    assert read(lines(["1", "2", "3"], "\t"), "table.tsv")[2] == []
+
+
+@pytest.mark.parametrize(
+    "separator, cells",
+    [
+        ("\t", ["1,234", "12,500", "3"]),  # thousands, perhaps
+        (";", ["1,5", "2.5", "3"]),  # both
+        (";", ["1.234,5", "2,5", "3"]),
+        ("\t", ["1,234.5", "2,000.1", "3"]),
+    ],
+)
+def test_numbers_that_are_not_clear(read, separator, cells):
+    """The advice is no other kind of targets, nor to call them missing."""
+    with pytest.raises(DatasetError) as error:
+        read(lines(cells * 3, separator))
+    assert "write numbers as 1234.5, without commas" in str(error.value)
+    assert "multiclass" not in str(error.value) and "missing" not in str(error.value)
+
+
+def test_three_decimals_of_a_semicolon(read):
+    assert read(lines(["1,234", "12,500", "3"]))[0] == [1.234, 12.5, 3]
+    assert [point(cell) for cell in ("7,4", "1,2,3", "a,b")] == ["7.4", "1,2,3", "a,b"]
+
+
+def test_other_encodings(read):
+    text = lines(["1", "2", "3"], ",", "y,Löslichkeit")
+    text = [text[0], *(f"{line},µM" for line in text[1:])]
+    assert read(text)[2] == []
+    for encoding in ("latin-1", "cp1252"):
+        values, _, (note,) = read(text, encoding=encoding)
+        assert values == [1, 2, 3]
+        assert note == "text that is not UTF-8 is read as Windows-1252"
+    with pytest.raises(
+        DatasetError, match="line 1 is not UTF-8 text; save it in UTF-8"
+    ):
+        read(text, encoding="utf-16")
+
+
+def test_rows_of_nothing(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("smiles,y\nCO,1\n,\n  \n , \nC,2\n\n,\n")
+    rows = [*open_table(path).rows(["smiles", "y"])]
+    assert rows == [(0, 2, ["CO", "1"]), (1, 6, ["C", "2"])]
+    path.write_text('smiles\nCO\n""\nC\n')  # as pandas writes a missing SMILES
+    assert open_table(path).count() == 3
