@@ -328,6 +328,7 @@ def run_key(
     parts += [models.spread_scale, models.spread_floor]
     if models.weights:
         parts.append(models.weights)
+    parts += models.log_targets
     for path in models.checkpoints:
         beside = [head_file(path, arguments.head), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])

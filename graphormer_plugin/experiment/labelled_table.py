@@ -23,7 +23,9 @@ from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
+from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
 from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.heads.prediction import LOG
 from graphormer_plugin.inference.prediction_columns import class_word
 
 Split = Mapping[str, np.ndarray]
@@ -50,6 +52,7 @@ class Table:
         keys: `molecule_key` of each molecule.
         split: ``scaffold``, ``random`` or ``column:NAME``.
         given_split: The split of a column of the input, or None.
+        logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
         failures: (row, SMILES, reason) of the rows that were left out.
         warned: Warnings of `read_labels`.
     """
@@ -66,6 +69,7 @@ class Table:
     keys: Sequence[int] = ()
     split: str = "random"
     given_split: Split | None = None
+    logs: Sequence[int] = ()
     failures: Sequence[tuple[int, str, str]] = ()
     warned: Sequence[str] = ()
 
@@ -84,22 +88,38 @@ class Table:
             names=[*compress(self.targets.names, kept)],
             class_names=[*compress(self.targets.class_names, kept)],
         )
-        cells = [compress(self.label_cells(row), out) for row in range(len(self))]
+        cells = [compress(self.label_cells(row, True), out) for row in range(len(self))]
+        logs = [name for at, name in enumerate(self.targets.names) if at in self.logs]
         return dataclasses.replace(
             self,
             labels=self.labels[:, kept],
             targets=targets,
-            extra_names=[*self.extra_names, *compress(self.targets.names, out)],
+            logs=[at for at, name in enumerate(targets.names) if name in logs],
+            extra_names=[*self.extra_names, *compress(self.in_unit.names, out)],
             extras=[[*a, *b] for a, b in zip(self.extras, cells, strict=True)],
             warned=[*self.warned, f"{listed(names)} is left out: {reason}"],
         )
 
-    def label_cells(self, row: int) -> list[str]:
-        """The labels of a molecule as text, classes by their names."""
-        return [
+    def label_cells(self, row: int, in_unit: bool = False) -> list[str]:
+        """The labels of a molecule as text, classes by their names; ``in_unit``: not as
+        logarithms."""
+        cells = [
             "" if x != x else class_word(self.targets, target, x)
             for target, x in enumerate(self.labels[row].tolist())
         ]
+        for target in self.logs if in_unit else ():
+            label = self.labels[row, target]
+            cells[target] = "" if label != label else f"{10**label:.10g}"
+        return cells
+
+    @property
+    def in_unit(self) -> TargetSchema:
+        """The targets, of which none is a logarithm."""
+        names = [
+            name.removeprefix(LOG) if target in self.logs else name
+            for target, name in enumerate(self.targets.names)
+        ]
+        return dataclasses.replace(self.targets, names=names)
 
 
 def read_table(settings: Settings, progress: bool = True) -> Table:
@@ -156,6 +176,24 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         check_numbers(labels)
         count_of_classes = int(np.nanmax(labels, initial=0)) + 1
         targets = dataclasses.replace(targets, num_classes=count_of_classes)
+    warned, logs = list(read.warnings), []
+    if kind == "regression":
+        logs = log_columns(settings.log_targets, targets.names, labels)
+        advised = [
+            name
+            for at, name in enumerate(targets.names)
+            if not settings.log_targets and spans_decades(labels[:, at])
+        ]
+        if advised:
+            warned.append(
+                f"labels of {listed(advised)} are positive and span more than two "
+                "decades; --log-targets auto learns their logarithms"
+            )
+        labels[:, logs] = np.log10(labels[:, logs])
+        names = [LOG * (at in logs) + name for at, name in enumerate(targets.names)]
+        targets = dataclasses.replace(targets, names=names)
+    elif settings.log_targets:
+        raise DatasetError("--log-targets is for targets that are numbers")
     if settings.class_weights:
         if kind == "regression":
             raise DatasetError(
@@ -181,8 +219,9 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         keys=keys,
         split=options.split,
         given_split=given_split,
+        logs=logs,
         failures=failures,
-        warned=read.warnings,
+        warned=warned,
     )
     found = found.without(equal, "all labels are equal, or missing")
     return found.without(

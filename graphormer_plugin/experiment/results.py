@@ -24,6 +24,7 @@ from graphormer_plugin.experiment.scores import (
     Cell,
     main_metric,
     metric_cells,
+    score,
     scores,
     spread_text,
     text_table,
@@ -38,7 +39,7 @@ from graphormer_plugin.heads.calibration import (
     spread_scale,
     spread_scores,
 )
-from graphormer_plugin.heads.prediction import Prediction, SpreadScale
+from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.prediction_columns import (
     COMPARED,
@@ -113,6 +114,7 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
     """All metrics. References and spreads have metrics of the test rows only. Metrics of a
     head in the validation rows are of a head that has not seen them."""
     kind, names = table.targets.kind, table.targets.names
+    several = len(names) > 1 or table.logs
     for number, run in enumerate(runs, 1):
         spread = label_spread(table, run.split)
         for model, predicted in run.predictions.items():
@@ -126,11 +128,20 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
                 std = run.std if model == run.chosen else predicted.std
                 if kind == "regression" and std is not None and split == "test":
                     found |= _spread_scores(labels - values, std[run.split[split]])
+                for target in table.logs:  # in the unit, too
+                    pair = 10 ** values[:, target], 10 ** labels[:, target]
+                    name = table.in_unit.names[target]
+                    of_target = {COUNT: counts[target]}
+                    of_target |= {one: score(one, *pair) for one in METRICS[kind]}
+                    for metric, value in of_target.items():
+                        yield Result(
+                            number, title, is_chosen, split, name, metric, value
+                        )
                 for metric, of_targets in found.items():
                     total = math.fsum if metric == COUNT else mean_of_defined
                     for target, value in (
                         ("", total(of_targets)),
-                        *(zip(names, of_targets) if len(names) > 1 else ()),
+                        *(zip(names, of_targets) if several else ()),
                     ):
                         yield Result(
                             number, title, is_chosen, split, target, metric, value
@@ -170,7 +181,9 @@ def metric_tables(
 ) -> dict[str, list[list[Cell | str]]]:
     """Tables of `metrics_of_test` by title: a row per target and model, the means over
     targets, and metrics of the spread where the model has one; headers first."""
-    kind, names = table.targets.kind, table.targets.names
+    kind, names = table.targets.kind, list(table.targets.names)
+    means = len(names) > 1
+    names += [table.in_unit.names[target] for target in table.logs]
     metrics = [COUNT, *METRICS[kind]]
     several = found.keys() - {""}
     rows = {name: found[name] for name in names if name in several} or found
@@ -179,8 +192,8 @@ def metric_tables(
     for name, models in rows.items():
         for model, cells in metric_cells(models, metrics).items():
             tables[TESTED].append([*[name for _ in first], model, *cells])
-    if several:
-        title = f"Mean over {len(several):,} endpoints"
+    if means:
+        title = f"Mean over {len(table.targets.names):,} endpoints"
         metrics = [main_metric(table.targets).name]
         metrics += [
             name for name in METRICS[kind] if name not in ("rmse", "mae", *metrics)
@@ -261,28 +274,30 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         runs: With their predictions.
     """
     has_std = any(run.predicted.std is not None for run in runs)
-    given = [table.smiles_column, *table.extra_names, *table.targets.names]
+    targets, logs = table.in_unit, table.logs
+    given = [table.smiles_column, *table.extra_names, *targets.names]
     for split in SPLITS:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = np.sort(run.split[split])  # as in the input
-            values, std, in_domain = run.predicted
+            values, std, in_domain = from_log(run.predicted._replace(std=run.std), logs)
             nothing = np.full(values.shape, np.nan)
-            std = run.std if std is not None else nothing if has_std else None
+            std = std if std is not None else nothing if has_std else None
             in_domain = nothing[:, 0] if in_domain is None else in_domain
             columns = prediction_columns(
-                table.targets,
+                targets,
                 values[rows],
                 None if std is None else std[rows],
                 in_domain[rows],
                 layout=COMPARED,
+                logs=logs,
             )
             if split == "test":
-                of_forest = run.predictions[FOREST].values[rows]
-                forest = prediction_columns(table.targets, of_forest)
+                of_forest = from_log(run.predictions[FOREST], logs).values[rows]
+                forest = prediction_columns(targets, of_forest)
                 columns += [
                     column._replace(name=f"{name}_forest")
-                    for name, column in zip(table.targets.names, forest)
+                    for name, column in zip(targets.names, forest)
                 ]
             if not lines:
                 names = ["replicate", *(column.name for column in columns)]
@@ -290,7 +305,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
                 lines.append([number_column, *given, *names])
             for row, *cells in zip(rows, *(column.cells for column in columns)):
                 first = [number, table.smiles[row], *table.extras[row]]
-                lines.append([*first, *table.label_cells(row), *cells])
+                lines.append([*first, *table.label_cells(row, True), *cells])
         write_csv(folder / f"predictions_{split}.csv", lines)
 
 
@@ -321,6 +336,7 @@ def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         {name: x for name, x in zip(names, scale.factor.tolist()) if x != 1},
         {name: x for name, x in zip(names, scale.floor.tolist()) if x},
         [weight for run in runs for weight in run.weights],
+        [names[target] for target in table.logs],
     )
 
 

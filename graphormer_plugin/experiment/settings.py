@@ -102,6 +102,11 @@ class Settings(TableOptions, Places):
         "than two)",
         choices=TARGET_KINDS,
     )
+    log_targets: Sequence[str] = option(
+        (),
+        "targets that are learned as decadic logarithms, or auto for those with positive, "
+        "skewed labels of more than two decades; predictions of the folder have the unit",
+    )
     class_weights: str = option("", CLASS_WEIGHTS, metavar="A,B,...")
     descriptors: bool = option(
         False,

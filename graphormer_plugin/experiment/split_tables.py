@@ -208,9 +208,10 @@ def split_file(run: int) -> str:
 def write_molecules(folder: Path, table: Table, splits: Sequence[Split]) -> None:
     """Write the table that fairseq-train reads, SMILES, targets and other columns, and
     beside the models of each run the rows of its split."""
+    header = [SMILES_COLUMN, *table.targets.names]
     extra = dict(zip(table.extra_names, zip(*table.extras)))
-    extra.pop(SMILES_COLUMN, None)
-    header = [SMILES_COLUMN, *table.targets.names, *extra]
+    extra = {name: cells for name, cells in extra.items() if name not in header}
+    header += extra
     labels = map(table.label_cells, range(len(table)))
     cells = zip(table.smiles, labels, *extra.values(), strict=True)
     rows = ([smiles, *label, *others] for smiles, label, *others in cells)

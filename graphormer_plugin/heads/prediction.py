@@ -28,6 +28,31 @@ class Prediction(NamedTuple):
     in_domain: NDArray[np.float64] | None = None
 
 
+LOG = "log10 "  # of the name of a target that is learned as a logarithm
+QUANTILE = 1.6448536269514722  # of the normal distribution: 90 % lie within +- this
+
+
+def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
+    """Predictions of the ``columns`` that are decadic logarithms, in the unit: the median,
+    and as spread the width of the 90 % interval over the width for a spread of 1."""
+    values, std = prediction.values.copy(), prediction.std
+    with np.errstate(over="ignore"):  # inf is no prediction
+        values[:, columns] = 10 ** values[:, columns]
+        if std is not None:
+            std = std.copy()
+            width = np.sinh(QUANTILE * np.log(10) * std[:, columns]) / QUANTILE
+            std[:, columns] = values[:, columns] * width
+    return prediction._replace(values=values, std=std)
+
+
+def log_interval(
+    values: NDArray[np.float64], std: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of the 90 % interval of `from_log`, which is symmetric in the logarithm."""
+    ratio = np.exp(np.arcsinh(QUANTILE * std / values))
+    return values / ratio, values * ratio
+
+
 class SpreadScale(NamedTuple):
     """Calibration of a spread: sqrt((factor * std)^2 + floor^2).
 

@@ -57,7 +57,7 @@ def load(
         import_user_data(user_data_dir)
     members = [load_member(path, head, domain) for path in models.checkpoints]
     scale = models.scale(members[0].targets)
-    return Predictor.together(members, scale, models.weights)
+    return Predictor.together(members, scale, models.weights, models.log_targets)
 
 
 def load_member(

@@ -33,12 +33,14 @@ class ModelFolder:
         spread_scale: factor of the spread by the name of the target, see `SpreadScale`;
             1 where none is given.
         spread_floor: its floor; 0 where none is given.
+        log_targets: targets of the models that are decadic logarithms, see `from_log`.
     """
 
     checkpoints: list[Path]
     weights: list[float] | None = None
     spread_scale: dict[str, float] = field(default_factory=dict)
     spread_floor: dict[str, float] = field(default_factory=dict)
+    log_targets: list[str] = field(default_factory=list)
 
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
         """Calibration of each output [C]; None where there is none."""
@@ -76,6 +78,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         )
         if weights is not None:
             weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
+        logs = [str(name) for name in content.get("log_targets", ())]
         positive, floor = [*(weights or [1]), *scales.values()], [0, *floors.values()]
         if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
             raise ValueError(
@@ -83,7 +86,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
                 "infinite"
             )
     paths = [Path(folder, name) for name in names]
-    return ModelFolder(paths, weights, scales, floors)
+    return ModelFolder(paths, weights, scales, floors, logs)
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
@@ -107,6 +110,7 @@ def write_folder(
     spread_scale: Mapping[str, float] | None = None,
     spread_floor: Mapping[str, float] | None = None,
     weights: Sequence[float] | None = None,
+    log_targets: Sequence[str] = (),
 ) -> None:
     """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
     content: dict[str, Any] = {"models": list(checkpoints)}
@@ -116,6 +120,8 @@ def write_folder(
         content["spread_scale"] = dict(spread_scale)
     if spread_floor:
         content["spread_floor"] = dict(spread_floor)
+    if log_targets:
+        content["log_targets"] = list(log_targets)
     with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")

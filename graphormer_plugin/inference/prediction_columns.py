@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import IN_DOMAIN
+from graphormer_plugin.heads.prediction import IN_DOMAIN, log_interval
 
 
 class Column(NamedTuple):
@@ -42,13 +42,20 @@ class Layout(NamedTuple):
 PREDICTED = Layout(
     "",
     "_probability_",
-    [("value", "std"), ("probability",), ("in_domain",), ("class",)],
+    [("value", "std"), ("low", "high"), ("probability",), ("in_domain",), ("class",)],
 )
 # graphormer-train: the measured value stands beside it, as ``<target>``.
 COMPARED = Layout(
     "_predicted",
     "_probability_",
-    [("value",), ("class",), ("probability",), ("std",), ("in_domain",)],
+    [
+        ("value",),
+        ("class",),
+        ("probability",),
+        ("std",),
+        ("low", "high"),
+        ("in_domain",),
+    ],
 )
 # fairseq-validate: the measured value is ``<target>_target``. Files that were written and
 # programs that read them have these names, and ``<target>_0`` for a class.
@@ -62,6 +69,7 @@ def prediction_columns(
     in_domain: NDArray | None = None,
     labels: NDArray | None = None,
     layout: Layout = PREDICTED,
+    logs: Sequence[int] = (),
 ) -> list[Column]:
     """Columns of predictions.
 
@@ -77,6 +85,7 @@ def prediction_columns(
         in_domain: likeness to the training molecules [n], see `Domain`.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
         layout: of the file.
+        logs: targets whose 90 % interval is in two more columns, see `log_interval`.
     """
     names = targets.names
     columns: dict[str, list[Column]] = {}  # of each target, by kind
@@ -108,6 +117,11 @@ def prediction_columns(
             Column(f"{name}_std", number_cells(column))
             for name, column in zip(names, std.T, strict=True)
         ]
+        for at in logs if std is not None else ():
+            ends = log_interval(values[:, at], std[:, at])
+            for kind, end in zip(("low", "high"), ends, strict=True):
+                column = Column(f"{names[at]}_{kind}90", number_cells(end))
+                columns.setdefault(kind, []).append(column)
     if labels is not None:
         columns["label"] = [
             Column(f"{name}_target", label_cells(column, targets, target))

@@ -17,10 +17,12 @@ from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
+    LOG,
     Prediction,
     SpreadScale,
     combined,
     describe,
+    from_log,
     values_of,
 )
 from graphormer_plugin.inference.attribution import attention_maps, gradient_times_input
@@ -72,6 +74,7 @@ class Predictor:
         members: predictors with a single model each.
         weights: how much each member counts; None where all count the same.
         scale: calibration of the spread of several members; None: as it is.
+        logs: numbers of the targets of which the members predict the logarithm.
     """
 
     def __init__(
@@ -106,6 +109,7 @@ class Predictor:
         self.members = [self]
         self.weights: Sequence[float] | None = None
         self.scale: SpreadScale | None = None
+        self.logs: list[int] = []
 
     @classmethod
     def together(
@@ -113,6 +117,7 @@ class Predictor:
         members: Sequence["Predictor"],
         scale: SpreadScale | None = None,
         weights: Sequence[float] | None = None,
+        log_targets: Sequence[str] = (),
     ) -> "Predictor":
         """Members that predict together, see `combined`; for the other
         arguments see the attributes.
@@ -125,6 +130,12 @@ class Predictor:
             check_agreement(members[0], other)
         result.members = list(members)
         result.scale, result.weights = scale, weights
+        names = result.targets.names
+        if wrong := [name for name in log_targets if name not in names]:
+            raise ValueError(f"log_targets {wrong}, expected some of {names}")
+        result.logs = sorted(names.index(name) for name in log_targets)
+        plain = [n.removeprefix(LOG) if n in log_targets else n for n in names]
+        result.targets = replace(result.targets, names=plain)
         result.max_atoms = min(member.max_atoms for member in members)
         return result
 
@@ -259,9 +270,9 @@ class Predictor:
             for member in self.members
         ]
         result = each[0] if len(each) == 1 else combined(each, self.weights)
-        if result.std is None or self.scale is None:
-            return result
-        return result._replace(std=self.scale(result.std))
+        if result.std is not None and self.scale is not None:
+            result = result._replace(std=self.scale(result.std))
+        return from_log(result, self.logs) if self.logs else result
 
     def _estimate(
         self, molecules: Molecules, batch_size: int, numbers: np.ndarray, domain: bool
@@ -336,6 +347,11 @@ class Predictor:
         """
         if self.targets.level != "graph":
             raise ValueError("only predictions of graphs can be sampled")
+        if self.logs:  # of the folder of one model
+            (one,) = self._single().members
+            values = one.sample(inputs, count, seed, extra)
+            values[..., self.logs] = 10 ** values[..., self.logs]
+            return values
         molecules = self._single().read(inputs).canonical
         graphs = self._graphs(molecules)
         numbers = extra_values(self.extra_columns, extra, len(molecules))

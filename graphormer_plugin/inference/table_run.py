@@ -13,7 +13,11 @@ from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in, point
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
-from graphormer_plugin.heads.prediction import Prediction, mean_and_variance
+from graphormer_plugin.heads.prediction import (
+    Prediction,
+    from_log,
+    mean_and_variance,
+)
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import (
     Molecules,
@@ -146,6 +150,7 @@ class TableRun:
             none,
             none if predictor.has_spread or mc_dropout else None,
             none[:, 0] if predictor.domains else None,
+            logs=predictor.logs,
         )
         names = [*(column.name for column in columns), REASON]
         self.names = free_names(names, table.header)
@@ -213,7 +218,9 @@ class TableRun:
                     reasons.setdefault(row_of[at], "the prediction is not finite")
                 kept = [at for at, row in enumerate(row_of) if row not in reasons]
                 values = (None if part is None else part[kept] for part in prediction)
-                columns = prediction_columns(self.predictor.targets, *values)
+                columns = prediction_columns(
+                    self.predictor.targets, *values, logs=self.predictor.logs
+                )
                 cells = zip(*(column.cells for column in columns), strict=True)
                 predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))
                 if prediction.in_domain is not None:
@@ -273,7 +280,8 @@ class TableRun:
             weights = np.repeat(weights, self.mc_dropout)
         mean, variance = mean_and_variance(np.concatenate(samples), weights)
         # The calibration of the members' spread does not hold for samples.
-        return Prediction(mean, np.sqrt(variance), in_domain)
+        result = Prediction(mean, np.sqrt(variance), in_domain)
+        return from_log(result, predictor.logs) if predictor.logs else result
 
     def _width(self) -> int:
         return self.predictor.vector_width(self.vectors.layers)

@@ -539,6 +539,44 @@ def test_an_unfinished_training_in_units_of_targets_starts_again(
     assert trained_again(["report.html", "replicate1/finetune1/predictions.npz"])
 
 
+def test_logarithms(command, checkpoint, capsys):
+    """The folder predicts in the unit, with an interval; a model of it the logarithm."""
+    lines = [f"{'C' * k}O,{10 ** (k / 10):.6g},{k % 7}" for k in range(1, 31)]
+    words = command("smiles,dose,other", lines, *QUICK, "--model", "head")
+    words += ["--target-columns", "dose,other", "--log-targets", "dose"]
+    assert main([*words, "--start", checkpoint("grpe_tiny")]) == 0
+    (name,) = chosen(Path("model"))
+    logs = hub.load(f"model/{name}").estimate(["CCCCN"])
+    found = hub.load("model")
+    assert found.targets.names == ["dose", "other"]
+    values, std, _ = found.estimate(["CCCCN"])
+    assert values[0] == pytest.approx([10 ** logs.values[0, 0], logs.values[0, 1]])
+    Path("new.csv").write_text("smiles\nCCCCN\n")
+    assert predict.main(["model", "new.csv", "out.csv", "--quiet"]) == 0
+    (line,) = rows(Path("out.csv"))
+    assert [*line][1:7] == (
+        "dose dose_std other other_std dose_low90 dose_high90".split()
+    )
+    ends = 10 ** (logs.values[0, 0] + 1.644854 * logs.std[0, 0] * np.array([-1, 1]))
+    interval = [float(line[f"dose_{end}90"]) for end in ("low", "high")]
+    assert interval == pytest.approx(ends, rel=1e-4)
+    tested = rows(Path("model/predictions_test.csv"))
+    assert {line["dose"] for line in tested} <= {text.split(",")[1] for text in lines}
+    pairs = np.array([[line["dose"], line["dose_predicted"]] for line in tested], float)
+    results = {
+        line["metric"]: float(line["value"])
+        for line in rows(Path("model/results.csv"))
+        if (line["model"], line["split"]) == ("head", "test")
+        and line["target"] == "dose"
+    }
+    assert results["mae"] == pytest.approx(np.abs(np.diff(pairs)).mean(), rel=1e-4)
+    folder = json.loads(Path("model/models.json").read_text())
+    assert folder["log_targets"] == ["log10 dose"]
+    Path("model/models.json").write_text(json.dumps(folder | {"log_targets": ["y"]}))
+    assert predict.main(["model", "new.csv", "no.csv"]) == 2
+    assert "log_targets ['y'], expected some of" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_killed_command_goes_on(quick, command, monkeypatch):
     """Its training ends with it, and continues from the last checkpoint."""

@@ -29,11 +29,16 @@ SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
 
 class Table(SimpleNamespace):
     weights = None
+    logs: list[int] = []
 
     def __len__(self):
         return len(self.labels)
 
-    def label_cells(self, row):
+    @property
+    def in_unit(self):
+        return self.targets
+
+    def label_cells(self, row, in_unit):
         return [f"{value:g}" for value in self.labels[row]]
 
 

@@ -1,0 +1,50 @@
+"""Which targets are learned as logarithms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import skew
+
+from graphormer_plugin.data.checks import listed
+from graphormer_plugin.data.errors import DatasetError, counted
+
+AUTO_LOGS = "auto"
+DECADES, SKEWED = 2, 1.0  # of labels whose logarithm is advised; our choice
+
+
+def log_columns(
+    asked: Sequence[str], names: Sequence[str], labels: np.ndarray
+) -> list[int]:
+    """Numbers of the targets of ``--log-targets``.
+
+    Args:
+        asked: Names, or ``auto`` for `spans_decades`.
+        names: Of all targets.
+        labels: Float [n, T], NaN where missing.
+
+    Raises:
+        DatasetError: There is no such target, or a label has no logarithm.
+    """
+    if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
+        return [at for at, y in enumerate(labels.T) if spans_decades(y)]
+    if unknown := [name for name in asked if name not in names]:
+        raise DatasetError(
+            f"--log-targets {unknown[0]}: no such target, expected {AUTO_LOGS} or some "
+            f"of {listed(names, 12)}"
+        )
+    for name in asked:
+        if count := int((labels[:, names.index(name)] <= 0).sum()):
+            raise DatasetError(
+                f"--log-targets {name}: {counted(count, 'label')} of 0 or less without a "
+                "logarithm; correct them, or leave out the target"
+            )
+    return sorted({names.index(name) for name in asked})
+
+
+def spans_decades(labels: np.ndarray) -> bool:
+    """Whether labels [n] are positive, skewed and of more than two decades, so that their
+    logarithm is the better target."""
+    y = labels[~np.isnan(labels)]
+    if len(y) < 2 or y.min() <= 0 or y.max() < 10**DECADES * y.min():
+        return False
+    return bool(skew(y) > SKEWED and abs(skew(np.log(y))) < skew(y))

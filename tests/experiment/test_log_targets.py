@@ -1,0 +1,99 @@
+"""Targets that are learned as logarithms."""
+
+import numpy as np
+import pytest
+
+from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
+from graphormer_plugin.experiment.split_tables import warnings_of, write_molecules
+from graphormer_plugin.heads.prediction import Prediction, from_log, log_interval
+from support.labelled_molecules import settings
+from support.tables import rows
+
+NAMES = ["logD", "clearance", "auto"]
+RNG = np.random.default_rng(0)
+NORMAL = RNG.normal(2, 1, 200)
+LABELS = np.stack([NORMAL, 10**NORMAL, 10 ** RNG.normal(-6, 0.7, 200)], 1)
+
+
+def test_labels_of_several_decades():
+    assert [spans_decades(column) for column in LABELS.T] == [False, True, True]
+    for none in (
+        [np.nan, np.nan],
+        [np.nan, 3],
+        -LABELS[:, 1],
+        np.append(LABELS[:, 1], 0),
+        np.linspace(1, 1000, 50),  # as many decades, but even
+        100 - LABELS[:, 1].clip(0, 99.9),
+        10 ** (NORMAL / 5),
+    ):
+        assert not spans_decades(np.array(none))
+
+
+def test_asked_targets():
+    assert log_columns((), NAMES, LABELS) == []
+    assert log_columns(("auto",), NAMES[:2], LABELS) == [1, 2]
+    assert log_columns(("auto",), NAMES, LABELS) == [2]  # a name
+    assert log_columns(("auto", "clearance"), NAMES, LABELS) == [1, 2]
+    with pytest.raises(DatasetError, match="--log-targets x: no such target, expected"):
+        log_columns(("x",), NAMES, LABELS)
+    count = (LABELS[:, 0] <= 0).sum()
+    with pytest.raises(DatasetError, match=f"logD: {count} labels of 0 or less"):
+        log_columns(("logD",), NAMES, LABELS)
+
+
+def test_back_in_the_unit():
+    """The interval has 90 % of what is measured, and half of the rest on each side."""
+    logs, std = np.array([[1.0, 2], [0, -3]]), np.array([[0.5, 3], [0.1, 0]])
+    found = from_log(Prediction(logs, std, np.ones(2)), [0])
+    assert found.values[:, 0].tolist() == [10, 1]
+    assert np.array_equal(found.values[:, 1], logs[:, 1])
+    assert np.array_equal(found.std[:, 1], std[:, 1])
+    low, high = log_interval(found.values[:, 0], found.std[:, 0])
+    measured = 10 ** (1 + 0.5 * np.random.default_rng(1).normal(size=20_000))
+    assert (measured < low[0]).mean() == pytest.approx(0.05, abs=0.006)
+    assert (measured > high[0]).mean() == pytest.approx(0.05, abs=0.006)
+    assert found.std[0, 0] == pytest.approx((high - low)[0] / 2 / 1.644854)
+    assert from_log(Prediction(logs), [1]).std is None
+    assert logs[0].tolist() == [1, 2]
+
+
+def table(write, **options):
+    lines = [
+        [f"{'C' * (at + 1)}O", f"{y:.4g}", at] for at, y in enumerate(LABELS[:40, 1])
+    ]
+    lines[3][1] = ""
+    asked = settings(
+        write(lines, ["smiles", "clearance", "log10 clearance"]),
+        target_columns=("clearance",),
+        **options,
+    )
+    return read_table(asked), asked
+
+
+def test_the_table_of_the_models(write, tmp_path):
+    found, asked = table(write, log_targets=("clearance",))
+    assert found.targets.names == ["log10 clearance"] and found.logs == [0]
+    assert found.in_unit.names == ["clearance"]
+    assert found.labels[0, 0] == pytest.approx(NORMAL[0], abs=1e-3)
+    assert found.label_cells(0, True) == [f"{LABELS[0, 1]:.4g}"]
+    assert found.label_cells(3, True) == found.label_cells(3) == [""]
+    write_molecules(tmp_path, found, [])
+    first, *_ = rows(tmp_path / "molecules.csv")
+    assert [*first] == ["smiles", "log10 clearance"]
+    assert float(first["log10 clearance"]) == found.labels[0, 0]
+
+
+def test_a_hint(write):
+    found, asked = table(write)
+    assert found.targets.names == ["clearance"] and found.logs == []
+    hint = "labels of clearance are positive and span more than two decades; --log-targ"
+    assert warnings_of(found, [], asked)[0].startswith(hint)
+    assert (
+        read_table(settings(asked.table, target_columns=("log10 clearance",))).logs
+        == []
+    )
+    with pytest.raises(DatasetError, match="is for targets that are numbers"):
+        kinds = {"target_kind": "multiclass", "log_targets": ("auto",)}
+        read_table(settings(asked.table, target_columns=("log10 clearance",), **kinds))
