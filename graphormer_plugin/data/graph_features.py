@@ -25,7 +25,6 @@ from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.smiles import (
     OGB_MOLS,
-    ogb_featuriser,
 )
 
 logger = logging.getLogger(__name__)
@@ -63,8 +62,7 @@ def graph_features(
     names, values = list(source.graph_features), given_values(source, rows)[kept]
     if options.descriptors:
         names += feature_names()
-        how = options.largest_fragment, options.canonical_smiles
-        parse = OGB_MOLS[ogb_featuriser(*how)]
+        parse = OGB_MOLS[options.featuriser]
         texts = [source.smiles[row] for row in kept]
         described = _descriptors(texts, parse, options, label, parts)
         values = np.concatenate([as_float32(values), described], 1)

@@ -172,6 +172,12 @@ class TableOptions(CheckedOptions):
     )
 
     @property
+    def featuriser(self) -> str:
+        """Key of `OGB_MOLS` that reads the molecules."""
+        canonical = "_canonical" * self.canonical_smiles
+        return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
+
+    @property
     def split_file(self) -> str:
         """FILE of ``--split rows:FILE``; empty for other splits."""
         return self.split.removeprefix(ROWS) if self.split.startswith(ROWS) else ""

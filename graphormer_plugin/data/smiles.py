@@ -2,7 +2,6 @@
 
 import functools
 import importlib.util
-import itertools
 import types
 from pathlib import Path
 from typing import Any
@@ -168,11 +167,6 @@ def mol_of_any_smiles(smiles: str) -> Any:
     return mol
 
 
-def ogb_featuriser(largest_fragment: bool, canonical: bool) -> str:
-    """Key of `OGB_MOLS` for the options of `ogb_mol`."""
-    return "ogb" + "_canonical" * canonical + "_largest_fragment" * largest_fragment
-
-
 def ogb_mol(
     smiles: str, largest_fragment: bool = False, canonical: bool = False
 ) -> Any:
@@ -205,11 +199,14 @@ def from_canonical(mol: Any) -> Any:
 
 
 # `ogb_mol` by the name of the featuriser, which checkpoints carry.
+_LARGEST, _CANONICAL = {"largest_fragment": True}, {"canonical": True}
 OGB_MOLS = {
-    ogb_featuriser(*how): functools.partial(
-        ogb_mol, largest_fragment=how[0], canonical=how[1]
-    )
-    for how in itertools.product((False, True), repeat=2)
+    "ogb": functools.partial(ogb_mol),
+    "ogb_largest_fragment": functools.partial(ogb_mol, **_LARGEST),
+    "ogb_canonical": functools.partial(ogb_mol, **_CANONICAL),
+    "ogb_canonical_largest_fragment": functools.partial(
+        ogb_mol, **_LARGEST, **_CANONICAL
+    ),
 }
 
 

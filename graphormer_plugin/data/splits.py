@@ -168,7 +168,9 @@ def folds(
         groups = _scaffold_groups(scaffolds)
     if len(groups) < count:
         what = counted(len(groups), "row" if scaffolds is None else "scaffold")
-        raise DatasetError(f"{what} cannot make {count} folds")
+        raise DatasetError(
+            f"{what} cannot make {count} folds; give fewer --folds or --split random"
+        )
     random = np.random.Generator(np.random.PCG64(seed))
     groups = [groups[number] for number in random.permutation(len(groups))]
     members: list[list[int]] = [[] for _ in range(count)]

@@ -12,7 +12,6 @@ from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
-from graphormer_plugin.data.smiles import ogb_featuriser
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
@@ -211,11 +210,6 @@ class Settings(TableOptions, Places):
         defaults = {**dict.fromkeys(TRAINING_OPTIONS), "ensemble": 1, "trials": 0}
         defaults["descriptors"] = False
         return [flag_of(n) for n in defaults if getattr(self, n) != defaults[n]]
-
-    @property
-    def featuriser(self) -> str:
-        """Key of `FEATURISERS` that reads the molecules."""
-        return ogb_featuriser(self.largest_fragment, self.canonical_smiles)
 
     @property
     def shares(self) -> Ratios:

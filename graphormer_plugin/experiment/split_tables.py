@@ -50,16 +50,11 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
         splits = [labelled for _ in seeds]
     elif settings.folds:
         scaffolds = [table.scaffolds[row] for row in order] if by_scaffold else None
-        try:
-            drawn = [
-                split
-                for seed in seeds[: settings.replicates]
-                for split in folds(len(order), settings.folds, seed, scaffolds)
-            ]
-        except DatasetError as error:
-            raise DatasetError(
-                f"{settings.table}: {error}; give fewer --folds or --split random"
-            ) from None
+        drawn = [
+            split
+            for seed in seeds[: settings.replicates]
+            for split in folds(len(order), settings.folds, seed, scaffolds)
+        ]
         splits = [{name: order[at] for name, at in split.items()} for split in drawn]
     elif by_scaffold:
         of_rows = {"labels": table.labels, "molecules": table.keys}
@@ -185,19 +180,15 @@ def recorded_splits(
     Its models hold to them, also where another version would draw others.
 
     Raises:
-        DatasetError: A file is damaged.
+        ValueError: A file is damaged.
     """
     files = [folder / split_file(run) for run in range(settings.runs)]
     if not all(file.exists() for file in files):
         return None
-    splits = []
-    for file in files:
-        try:
-            split = checked_splits(json.loads(read_text(file)), len(table), "row")
-            splits.append({name: split[name] for name in SPLITS})
-        except (ValueError, AttributeError, KeyError, RecursionError):
-            raise DatasetError(f"{file} is damaged; remove it, and run again") from None
-    return splits
+    found = [
+        checked_splits(json.loads(read_text(file)), len(table), "row") for file in files
+    ]
+    return [{name: split[name] for name in SPLITS} for split in found]
 
 
 def split_file(run: int) -> str:

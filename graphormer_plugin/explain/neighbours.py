@@ -14,6 +14,7 @@ from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.explain.drawing import Molecule
+from graphormer_plugin.heads.prediction import LOG
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
     SMILES_COLUMN,
@@ -48,10 +49,14 @@ class TrainingMolecules:
         found: list[list[str]] = []
         for path, of_table in sorted(rows.items()):
             table = open_table(path)
-            columns = [SMILES_COLUMN, table.require(target)]
+            is_log = LOG + target in table.places and target not in table.places
+            columns = [SMILES_COLUMN, table.require(LOG * is_log + target)]
             columns += table.find_name(SMILES_COLUMN)
             cells = table.rows(columns)
-            found += [c for row, _, c in cells if row in of_table and c[1]]
+            kept = [c for row, _, c in cells if row in of_table and c[1]]
+            for of_row in kept if is_log else ():
+                of_row[1] = f"{10 ** float(of_row[1]):.7g}"
+            found += kept
         texts = smiles_of([cells[0] for cells in found], featuriser)
         self.mols = [mol_of_any_smiles(text) for text in texts]
         self.labels = np.array([cells[1] for cells in found])

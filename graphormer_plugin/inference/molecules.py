@@ -125,9 +125,6 @@ class Molecules:
                 results.append(values)
                 continue
             atoms = written_order(self.mol(number))
-            if not isinstance(self.sources[number], str):  # it was written twice
-                text = Chem.MolToSmiles(self.mol(number))
-                atoms = atoms[written_order(ogb_mol(text))]
             places = np.argsort(atoms) + first
             places = np.concatenate([np.arange(first), places])
             for axis in axes:
@@ -264,7 +261,7 @@ def graph_of_molecule(
         ValueError: RDKit or the featuriser refuses it.
     """
     messages.clear()
-    parser = parser_of(featuriser)
+    parser = parser_of(featuriser.replace("_canonical", ""))  # its SMILES is
     try:
         mol = Chem.RemoveHs(mol)  # which also checks valences and finds aromatic rings
     except ValueError as error:

@@ -56,9 +56,14 @@ class Table:
     labels: np.ndarray
     targets: TargetSchema
     weights = None
+    logs = ()
     extra_names = ()
     given_split = None
     smiles = SMILES
+
+    @property
+    def in_unit(self):
+        return self.targets
 
     def __len__(self):
         return len(self.labels)

@@ -197,11 +197,8 @@ def _build_from_smiles(
     by_scaffold = source.splits is None and options.split == "scaffold"
     parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
     if parser is None:
-        parser = smiles.smiles_parser(
-            by_scaffold,
-            largest_fragment=options.largest_fragment,
-            canonical=options.canonical_smiles,
-        )
+        how = smiles.OGB_MOLS[options.featuriser].keywords
+        parser = smiles.smiles_parser(by_scaffold, **how)
         node_dims, bond_dims = smiles.feature_dims()
     splits, target, weights = _checked_input(source, label, options, by_scaffold)
     failures: list[tuple[int, str, str]] = []
@@ -267,9 +264,6 @@ def _build_from_smiles(
                 target = target(extras, splits)
         else:
             target = target[kept]
-        default = smiles.ogb_featuriser(
-            options.largest_fragment, options.canonical_smiles
-        )
         writer.finish(
             splits=splits,
             target=target,
@@ -277,7 +271,8 @@ def _build_from_smiles(
             rows=rows,
             molecules=extras.get("identity"),
             weights=None if weights is None else weights[kept],
-            featuriser=source.featuriser or ("" if source.parser else default),
+            featuriser=source.featuriser
+            or ("" if source.parser else options.featuriser),
             **graph_features(source, options, kept, rows, label, parts),
             **_description(source, label, options, target.shape[1]),
             **identity,

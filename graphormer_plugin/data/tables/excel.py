@@ -1,12 +1,12 @@
 """Excel workbooks of molecules, read with pandas and openpyxl."""
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.tables.table import Table, check_expansion, readable
+from graphormer_plugin.data.files import open_archive
+from graphormer_plugin.data.tables.table import Table, readable
 
 
 class ExcelTable(Table):
@@ -43,18 +43,8 @@ class ExcelTable(Table):
                 f"{self.path}: .xlsx needs openpyxl: pip install "
                 "'graphormer-plugin[excel]', or save the table as CSV"
             ) from None
-        with readable(self.path):
-            try:
-                with zipfile.ZipFile(self.path) as file:
-                    size = sum(entry.file_size for entry in file.infolist())
-                check_expansion(self.path, size)
-                return pandas.read_excel(
-                    self.path, header=None, dtype=str, na_filter=False
-                )
-            except (DatasetError, OSError):
-                raise
-            except Exception as error:  # of any kind: openpyxl has no type for them
-                raise self.error(f"not a workbook that can be read: {error}") from None
+        with readable(self.path), open_archive(self.path, compressed=True):
+            return pandas.read_excel(self.path, header=None, dtype=str, na_filter=False)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`; lines are the rows of the sheet."""

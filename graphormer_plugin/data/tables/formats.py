@@ -30,7 +30,6 @@ READABLE = (
     *(".smi", ".smi.gz", ".parquet", ".xlsx", ".xlsm"),
 )
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
-SPREADSHEETS = (".xls", ".ods")  # tables, but not for us to read
 
 
 def is_table(name: str) -> bool:
@@ -40,7 +39,7 @@ def is_table(name: str) -> bool:
     """
     folder = home_path(name)
     # A SMILES may be too long for a path, which Path.is_dir raises.
-    return name.lower().endswith(READABLE + SPREADSHEETS) or (
+    return name.lower().endswith(READABLE) or (
         name != "" and os.path.isdir(folder) and any(folder.glob("*.parquet"))
     )
 
@@ -62,10 +61,6 @@ def open_table(path: Path) -> Table:
     name = path.name.lower()
     if name == "-" and not path.exists():
         raise DatasetError("-: standard input is not read; save the table in a file")
-    if name.endswith(SPREADSHEETS):
-        raise DatasetError(
-            f"{path}: not a format that is read; save the table as .xlsx or CSV"
-        )
     if name.endswith((".sdf", ".sdf.gz")):
         return SdfTable(path)
     if name.endswith((".smi", ".smi.gz")):

@@ -50,7 +50,7 @@ def invalid_error(count: int, path: Path) -> DatasetError:
     plural = "s" if count > 1 else ""
     file = invalid_file(path)
     try:
-        with open_text(file) as text:
+        with open_text(file, {}) as text:
             lines = itertools.islice(csv.DictReader(text), 5)
             rows = ", ".join(line["row"] for line in lines)
         dots = ", ..." if count > 5 else ""

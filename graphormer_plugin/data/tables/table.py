@@ -6,6 +6,7 @@ import functools
 import gzip
 import itertools
 import re
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -214,10 +215,9 @@ def _lines(path: Path, file: IO[str], notes: dict[str, None]) -> Iterator[str]:
     lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
     for number, line in enumerate(lines, 1):
         check_row(path, "line", number, len(line))
-        if "\0" in line:  # UTF-16
-            raise DatasetError(
-                f"{path}: line {number} is not UTF-8 text; save it in UTF-8"
-            )
+        if "\0" in line:  # UTF-16, or an .xls
+            text = f"{path}: line {number} is not UTF-8 text"
+            raise DatasetError(f"{text}; save it as CSV in UTF-8, or as .xlsx")
         if not line.isascii() and ESCAPED.search(line):
             notes["text that is not UTF-8 is read as Windows-1252"] = None
             line = ESCAPED.sub(_windows_1252, line)
@@ -252,7 +252,7 @@ def readable(path: Path) -> Iterator[None]:
     try:
         open_to_read(path).close()
         yield
-    except (OSError, EOFError, zlib.error) as error:  # the last two of a .gz
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         reason = getattr(error, "strerror", None) or f"damaged or incomplete: {error}"
         raise DatasetError(f"{path}: {reason}") from None
 

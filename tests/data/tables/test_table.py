@@ -80,9 +80,7 @@ def test_other_encodings(read):
         values, _, (note,) = read(text, encoding=encoding)
         assert values == [1, 2, 3]
         assert note == "text that is not UTF-8 is read as Windows-1252"
-    with pytest.raises(
-        DatasetError, match="line 1 is not UTF-8 text; save it in UTF-8"
-    ):
+    with pytest.raises(DatasetError, match="line 1 is not UTF-8 text; save it as CSV"):
         read(text, encoding="utf-16")
 
 
