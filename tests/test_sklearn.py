@@ -114,7 +114,8 @@ def test_in_scikit_learn():
 
 
 def test_a_molecule_is_parsed_once(monkeypatch):
-    """For its graph and for all blocks of features."""
+    """As given and in its canonical spelling, for its graph and all blocks of features."""
+    spellings = {smiles: [smiles, Chem.CanonSmiles(smiles)] for smiles in SMILES + NEW}
     parsed, parse = [], Chem.MolFromSmiles
 
     def count(text, *options):
@@ -123,9 +124,10 @@ def test_a_molecule_is_parsed_once(monkeypatch):
 
     monkeypatch.setattr(Chem, "MolFromSmiles", count)
     model = MoleculeRegressor().fit(SMILES, Y)
-    assert parsed == SMILES
+    assert parsed == [text for smiles in SMILES for text in spellings[smiles]]
+    parsed.clear()
     model.predict(NEW)
-    assert parsed == [*SMILES, *NEW]
+    assert parsed == [text for smiles in NEW for text in spellings[smiles]]
 
 
 def test_missing_and_bad_values():

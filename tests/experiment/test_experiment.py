@@ -79,8 +79,6 @@ def test_what_auto_makes(experiment):
     experiment.table.labels = np.ones((12, 1))
     del experiment.unfit
     assert experiment.models == [HEAD, FINETUNE]
-    experiment.start = None
-    assert experiment.models == [SCRATCH]
 
 
 def test_a_target_that_cannot_be_named_alone(experiment):
@@ -186,9 +184,6 @@ def test_limits_of_the_results(experiment, monkeypatch):
     first, second = experiment.warnings()
     assert first == "heads are fitted to 9 of 10 molecules"
     assert second.startswith("--trials searches on the first split, ")
-    experiment.start = None
-    texts = experiment.warnings()
-    assert [text[:8] for text in texts] == ["no pre-t", "--trials"]
     experiment.splits, experiment.table.given_split = [SPLIT], SPLIT
     experiment.table.labels = np.where(np.arange(12) == 11, np.nan, LABELS.T).T
     text = "metrics of test say little, it has 1 molecule with a label"

@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "examples"
 RECIPES = sorted(
     str(path.relative_to(EXAMPLES).with_suffix(""))
     for path in EXAMPLES.glob("*/*.sh")
-    if path.parent.name != "ablations"
+    if path.parent.name not in ("ablations", "pretraining")
 )
 ABLATIONS = sorted(f"ablations/{p.stem}" for p in EXAMPLES.glob("ablations/*.sh"))
 
