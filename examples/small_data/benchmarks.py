@@ -150,7 +150,7 @@ def moleculeace(results: pd.DataFrame) -> str:
     """Mean RMSE over the thirty sets, published and measured here, best first."""
     rows = [(*pair, name, "published", "") for name, pair in PUBLISHED.items()]
     for (contender, start), part in results.groupby(["contender", "start"]):
-        if len(part) == results["set"].nunique() and contender not in BLOCKS:
+        if len(part) == results["set"].nunique() and contender in TITLES:
             figures = part.rmse.mean(), part.rmse_cliffs.mean()
             seconds = f"{part.seconds.mean():.0f}"
             rows.append((*figures, label(contender, start), "measured here", seconds))
@@ -170,7 +170,7 @@ def biogen(results: pd.DataFrame) -> str:
     ]
     for (contender, start), part in results.groupby(["contender", "start"]):
         found = part.groupby("set").pearson.mean()
-        if contender not in BLOCKS or contender == "head":
+        if contender in TITLES:
             cells = [f"{found[name]:.3f}" if name in found else "" for name in BIOGEN]
             lines.append([label(contender, start), *cells, "measured here"])
     return table(["", *BIOGEN.values(), ""], lines)
