@@ -44,8 +44,9 @@ def conclusions(
     ]
     endpoints = [
         (value, name)
-        for name, of in found.items()
-        if name and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
+        for name in table.targets.names  # in the unit, logarithms have no `metric`
+        if (of := found.get(name))
+        and mean_of_defined(of[model[0]][COUNT]) >= FEW_TESTED
         if (value := mean_of_defined(of[model[0]][metric])) == value
     ]
     errors = np.concatenate([relative_errors(table, run) for run in runs])
