@@ -26,7 +26,7 @@ from graphormer_plugin.data.tables.table import Table as InputTable
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.heads.prediction import LOG
-from graphormer_plugin.inference.prediction_columns import class_word
+from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]
 SPLITS = ("train", "valid", "test")
@@ -108,8 +108,7 @@ class Table:
             for target, x in enumerate(self.labels[row].tolist())
         ]
         for target in self.logs if in_unit else ():
-            label = self.labels[row, target]
-            cells[target] = "" if label != label else f"{10**label:.10g}"
+            cells[target] = unlogged_cell(self.labels[row, target])
         return cells
 
     @property

@@ -39,7 +39,12 @@ from graphormer_plugin.heads.calibration import (
     spread_scale,
     spread_scores,
 )
-from graphormer_plugin.heads.prediction import Prediction, SpreadScale, from_log
+from graphormer_plugin.heads.prediction import (
+    Prediction,
+    SpreadScale,
+    antilog,
+    from_log,
+)
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.prediction_columns import (
     COMPARED,
@@ -129,7 +134,7 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
                 if kind == "regression" and std is not None and split == "test":
                     found |= _spread_scores(labels - values, std[run.split[split]])
                 for target in table.logs:  # in the unit, too
-                    pair = 10 ** values[:, target], 10 ** labels[:, target]
+                    pair = antilog(values[:, target]), antilog(labels[:, target])
                     name = table.in_unit.names[target]
                     of_target = {COUNT: counts[target]}
                     of_target |= {one: score(one, *pair) for one in METRICS[kind]}

@@ -21,6 +21,7 @@ from graphormer_plugin.inference.model_folder import (
     SPLIT_FILE,
 )
 from graphormer_plugin.inference.molecules import smiles_of
+from graphormer_plugin.inference.prediction_columns import unlogged_cell
 
 SHOWN = 4  # of each kind, our choice
 
@@ -55,7 +56,7 @@ class TrainingMolecules:
             cells = table.rows(columns)
             kept = [c for row, _, c in cells if row in of_table and c[1]]
             for of_row in kept if is_log else ():
-                of_row[1] = f"{10 ** float(of_row[1]):.7g}"
+                of_row[1] = unlogged_cell(float(of_row[1]))
             found += kept
         texts = smiles_of([cells[0] for cells in found], featuriser)
         self.mols = [mol_of_any_smiles(text) for text in texts]

@@ -32,14 +32,20 @@ LOG = "log10 "  # of the name of a target that is learned as a logarithm
 QUANTILE = 1.6448536269514722  # of the normal distribution: 90 % lie within +- this
 
 
+def antilog(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of decadic logarithms; inf, which is no prediction, where float64 ends."""
+    with np.errstate(over="ignore"):
+        return 10**values
+
+
 def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
     """Predictions of the ``columns`` that are decadic logarithms, in the unit: the median,
     and as spread the width of the 90 % interval over the width for a spread of 1."""
     values, std = prediction.values.copy(), prediction.std
-    with np.errstate(over="ignore"):  # inf is no prediction
-        values[:, columns] = 10 ** values[:, columns]
-        if std is not None:
-            std = std.copy()
+    values[:, columns] = antilog(values[:, columns])
+    if std is not None:
+        std = std.copy()
+        with np.errstate(over="ignore"):
             width = np.sinh(QUANTILE * np.log(10) * std[:, columns]) / QUANTILE
             std[:, columns] = values[:, columns] * width
     return prediction._replace(values=values, std=std)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import IN_DOMAIN, log_interval
+from graphormer_plugin.heads.prediction import IN_DOMAIN, antilog, log_interval
 
 
 class Column(NamedTuple):
@@ -178,6 +178,12 @@ def class_word(targets: TargetSchema, target: int, label: float) -> str:
         return repr(label)
     words = targets.classes_of(target)
     return words[int(label)] if words else str(int(label))
+
+
+def unlogged_cell(label: float) -> str:
+    """Measured value of a decadic logarithm as text, NaN as an empty cell: the ten digits
+    in which the two roundings do not show."""
+    return "" if label != label else f"{antilog(label):.10g}"
 
 
 def class_labels(targets: TargetSchema) -> list[str]:

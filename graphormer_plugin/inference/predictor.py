@@ -20,6 +20,7 @@ from graphormer_plugin.heads.prediction import (
     LOG,
     Prediction,
     SpreadScale,
+    antilog,
     combined,
     describe,
     from_log,
@@ -350,7 +351,7 @@ class Predictor:
         if self.logs:  # of the folder of one model
             (one,) = self._single().members
             values = one.sample(inputs, count, seed, extra)
-            values[..., self.logs] = 10 ** values[..., self.logs]
+            values[..., self.logs] = antilog(values[..., self.logs])
             return values
         molecules = self._single().read(inputs).canonical
         graphs = self._graphs(molecules)

@@ -7,7 +7,13 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
 from graphormer_plugin.experiment.split_tables import warnings_of, write_molecules
-from graphormer_plugin.heads.prediction import Prediction, from_log, log_interval
+from graphormer_plugin.heads.prediction import (
+    Prediction,
+    antilog,
+    from_log,
+    log_interval,
+)
+from graphormer_plugin.inference.prediction_columns import unlogged_cell
 from support.labelled_molecules import settings
 from support.tables import rows
 
@@ -56,7 +62,13 @@ def test_back_in_the_unit():
     assert (measured > high[0]).mean() == pytest.approx(0.05, abs=0.006)
     assert found.std[0, 0] == pytest.approx((high - low)[0] / 2 / 1.644854)
     assert from_log(Prediction(logs), [1]).std is None
+    assert antilog(np.array([400.0])) == np.inf
     assert logs[0].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("text", ["0.1", "1234.56789", "3e-09", "7.7e+20", ""])
+def test_a_measured_value_is_printed_as_it_was_read(text):
+    assert unlogged_cell(np.log10(float(text or "nan"))) == text
 
 
 def table(write, **options):
