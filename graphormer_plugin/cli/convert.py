@@ -162,7 +162,7 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     cfg, task_state, extra = state["cfg"], state["task_state"], state["extra_state"]
     with invalid_checkpoint_errors(path):
         unit = {"binary": "0 or 1", "multiclass": f"{targets.num_classes} classes"}.get(
-            targets.kind, targets.unit or "no unit"
+            targets.kind, targets.units_text or "no unit"
         )
         words = "; ".join(", ".join(names) for names in targets.class_names if names)
         preset = ARCHITECTURES[checkpoint.arch].options()

@@ -92,7 +92,8 @@ def _contradicting_labels(
     count = int(groups.max(initial=-1)) + 1
     differs = np.zeros(count, dtype=bool)
     largest, where = 0.0, ""
-    for name, values in zip(targets.names, target.T, strict=True):
+    named = zip(targets.names, targets.units, target.T, strict=True)
+    for name, unit, values in named:
         labelled = ~np.isnan(values)
         low, high = np.full(count, np.inf), np.full(count, -np.inf)
         np.minimum.at(low, groups[labelled], values[labelled])
@@ -103,13 +104,14 @@ def _contradicting_labels(
         contradicts = gap > SAME * size
         differs |= contradicts
         if contradicts.any() and gap.max() > largest:
-            largest, where = float(gap.max()), name
+            largest = float(gap.max())
+            where = f"{name} differs by up to {largest:.4g} {unit}".rstrip()
     if not differs.any():
         return ""
     molecules, rows = int(differs.sum()), int(differs[groups].sum())
     details = f"{rows:,} rows"
     if targets.kind == "regression":
-        details += f"; {where} differs by up to {largest:.4g} {targets.unit}".rstrip()
+        details += f"; {where}"
     return (
         f"{counted(molecules, 'molecule')} with several rows and contradicting "
         f"labels ({details}); keep one row of each, or their mean"

@@ -23,6 +23,8 @@ MAX_RANGE = 2**31 - 1  # features are at most int32
 _FLOAT32 = np.finfo(np.float32)
 LARGEST, SMALLEST = float(_FLOAT32.max), float(_FLOAT32.tiny)  # with all its digits
 
+LOG = "log10 "  # begins the name of a target that is the decadic logarithm of a value
+
 TARGET_KINDS = ("regression", "binary", "multiclass")
 TARGET_LEVELS = ("graph", "node")
 TARGET_SCALES = ("standardise", "none")  # of regression targets in training
@@ -204,7 +206,8 @@ class TargetSchema:
 
     Attributes:
         names: Of the columns of a graph-level target [G, C], or the name of node labels.
-        unit: Of regression targets, for example ``eV``; empty for classes.
+        unit: Of what was measured for a regression, for example ``eV``; empty for
+            classes. `units` has the unit of each target.
         kind: ``regression``, ``binary`` (0/1, a column per task) or ``multiclass``.
         level: ``graph`` or ``node``.
         num_classes: Of a multiclass target, else 0.
@@ -246,6 +249,19 @@ class TargetSchema:
     def num_outputs(self) -> int:
         """Numbers that a model predicts per graph or node."""
         return self.num_classes if self.kind == "multiclass" else len(self.names)
+
+    @property
+    def units(self) -> list[str]:
+        """Unit of each target: ``log10(unit)`` of a decadic logarithm, see `LOG`, unless
+        the unit says that already."""
+        logs = self.unit and not self.unit.startswith("log")
+        of_log = f"log10({self.unit})" if logs else self.unit
+        return [of_log if name.startswith(LOG) else self.unit for name in self.names]
+
+    @property
+    def units_text(self) -> str:
+        """The different `units`, for people."""
+        return ", ".join(dict.fromkeys(self.units))
 
     def classes_of(self, target: int) -> list[str]:
         """Names of the classes of a target; empty without names."""

@@ -112,15 +112,15 @@ def panel_figure(
     plots = []
     for target, name in enumerate(table.targets.names):
         found = points(table, runs, target, worst)
-        plots.append((name, found, [score(metric, x.values, x.labels) for x in found]))
-    plots.sort(key=lambda plot: bool(np.isnan(plot[2]).all()))  # keeps their order
+        values = [score(metric, x.values, x.labels) for x in found]
+        plots.append((name, table.targets.units[target], found, values))
+    plots.sort(key=lambda plot: bool(np.isnan(plot[3]).all()))  # keeps their order
     plots = plots[:MOST_TARGETS]
     figure, axes = panels(len(plots))
-    unit = f" ({table.targets.unit})" if table.targets.unit else ""
     drawn = False
-    for (name, found, values), axis in zip(plots, axes, strict=True):
+    for (name, unit, found, values), axis in zip(plots, axes, strict=True):
         axis.set_title(f"{name}: {metric} {spread_text(values, metric)}", fontsize=9)
-        drawn |= draw(axis, found, unit)
+        drawn |= draw(axis, found, unit and f" ({unit})")
     return figure if drawn else None
 
 

@@ -15,7 +15,7 @@ from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions, table_options
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.smiles import smiles_parser
 from graphormer_plugin.data.splits import splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
@@ -25,7 +25,6 @@ from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.heads.prediction import LOG
 from graphormer_plugin.inference.prediction_columns import class_word, unlogged_cell
 
 Split = Mapping[str, np.ndarray]

@@ -76,6 +76,11 @@ def report(
         warnings=warnings,
         tables=metric_tables(table, found),
         in_unit=IN_UNIT,
+        units=dict(
+            pair
+            for schema in (table.targets, table.in_unit)
+            for pair in zip(schema.names, schema.units)
+        ),
         many=len(found) > MOST_ENDPOINTS,
         repeated="folds" if settings.folds else "replicates",
         runs=runs,
@@ -109,6 +114,7 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
         "smiles": table.smiles[one.row],
         "label": shown_label(table, one.row, target),
         "target": targets.names[target],
+        "unit": targets.unit and f" {targets.units[target]}",
         "predicted": predicted,
         "in_domain": np.nan if in_domain is None else in_domain[one.row],
         "neighbours": [

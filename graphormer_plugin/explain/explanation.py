@@ -127,7 +127,8 @@ class Explainer:
         (row,) = prediction.values
         if not np.isfinite(row).all():
             raise NoPredictionError(f"{smiles}: the prediction is not finite")
-        output, unit = self.output, targets.unit.replace("dimensionless", "")
+        output = self.output
+        unit = targets.units[output].replace("dimensionless", "")
         if targets.kind == "multiclass":
             output = int(row.argmax())
             outcome = class_word(targets, 0, output)

@@ -11,10 +11,10 @@ from rdkit.DataStructs import BulkTanimotoSimilarity
 
 from graphormer_plugin.data.descriptors import MORGAN_BITS, MORGAN_RADIUS
 from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.explain.drawing import Molecule
-from graphormer_plugin.heads.prediction import LOG
 from graphormer_plugin.inference.model_folder import (
     MOLECULES_FILE,
     SMILES_COLUMN,

@@ -28,7 +28,6 @@ class Prediction(NamedTuple):
     in_domain: NDArray[np.float64] | None = None
 
 
-LOG = "log10 "  # of the name of a target that is learned as a logarithm
 QUANTILE = 1.6448536269514722  # of the normal distribution: 90 % lie within +- this
 
 
@@ -132,7 +131,7 @@ def describe(targets: TargetSchema) -> str:
     'gap (eV)'
     """
     meanings = {"binary": "probability", "multiclass": "class"}
-    meaning = meanings.get(targets.kind, targets.unit or "no unit")
+    meaning = meanings.get(targets.kind, targets.units_text or "no unit")
     listed = ", ".join(targets.names[:3])
     if len(targets.names) > 3:
         listed += f" and {len(targets.names) - 3} more"

@@ -12,12 +12,11 @@ from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
-from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import LOG, FeatureSchema, TargetSchema
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
-    LOG,
     Prediction,
     SpreadScale,
     antilog,

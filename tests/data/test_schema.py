@@ -91,6 +91,12 @@ class TestTargetSchema:
         assert np.isnan(float(standard[1, 0])) and float(standard[1, 1]) == 4.0
         assert self.schema.restore(standard)[0].tolist() == [3.0, -2.0]
 
+    @pytest.mark.parametrize(
+        "unit, units", [("M", "log10(M), M"), ("", ""), ("log10(M)", "log10(M)")]
+    )
+    def test_a_logarithm_has_a_unit_of_its_own(self, unit, units):
+        assert TargetSchema(["log10 y", "z"], unit).units_text == units
+
     def test_classes_are_left_alone(self):
         values = np.array([[0.0, 1.0]])
         assert TargetSchema(["a", "b"], kind="binary").standardise(values) is values

@@ -33,6 +33,16 @@ def test_targets_with_a_metric_come_first():
     assert len(titles) == 6
 
 
+def test_axes_have_the_unit_of_their_target():
+    targets = TargetSchema(["log10 y", "z"], "M")
+    table = SimpleNamespace(labels=np.eye(4)[:, :2], targets=targets, weights=None)
+    split = dict.fromkeys(("train", "test"), np.arange(4))
+    run = Run(split, {"head": Prediction(table.labels)}, chosen="head")
+    figure = figures.panel_figure(table, [run], figures.parity)
+    labels = [axis.get_xlabel() for axis in figure.axes]
+    assert labels == ["measured (log10(M))", "measured (M)"]
+
+
 def test_names_are_no_mathematics():
     """Matplotlib would refuse them when the figure is drawn."""
     split = dict.fromkeys(("train", "test"), np.arange(4))

@@ -189,6 +189,17 @@ def test_several_endpoints(page):
     assert text.count("<details>") == 1 + 3  # tables of many rows are folded away
 
 
+def test_a_logarithm_has_a_unit_of_its_own(page):
+    table = table_of("regression", 2)
+    table.targets = TargetSchema(["log10 y", "z"], "mg/L")
+    text = words_of(page(table))
+    assert "regression in log10(mg/L), mg/L" in text and "rmse mae" in text
+    assert "log10 y (log10(mg/L)) head" in text and "z (mg/L) head" in text
+    assert re.search(r"log10 y measured \S+ log10\(mg/L\), predicted", text)
+    table.targets = TargetSchema(["log10 y", "z"])
+    assert "log10(" not in words_of(page(table))
+
+
 @pytest.mark.parametrize(
     "kind, metric, predicted",
     [

@@ -213,7 +213,7 @@ def describe(store: GraphStore) -> str:
         plural = "s" if len(targets.names) > 1 else ""
         target = f"target{plural} {', '.join(targets.names)}"
     kind = {
-        "regression": targets.unit or "unit not given",
+        "regression": targets.units_text or "unit not given",
         "multiclass": f"{targets.num_classes} classes",
     }.get(targets.kind, targets.kind)
     parts = [f"{counts} graphs", f"{target} ({kind})"]
