@@ -25,7 +25,6 @@ MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
-SPELLED = {"canonical_smiles": False}  # of folders of versions without this setting
 # Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 
@@ -232,6 +231,11 @@ class Settings(TableOptions, Places):
         return dataclasses.replace(TRAININGS[model], **given)
 
 
+# Settings of folders of versions without them.
+EARLIER = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
+EARLIER |= {"canonical_smiles": False}
+
+
 def parse_ratios(text: str) -> Ratios:
     """Shares of train, valid and test from ``80,10,10`` or ``0.8,0.1,0.1``.
 
@@ -272,12 +276,7 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
         if write:
             write_text(path, json.dumps(identity, indent=1))
         return
-    # Older versions did not write options that they did not have.
-    defaults = {one.name: one.default for one in dataclasses.fields(Settings)[2:]}
-    defaults |= SPELLED
-    now = defaults | dict(identity)
-    with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
-        before = defaults | json.loads(read_text(path))
+    now, before = EARLIER | dict(identity), recorded(folder)
     for name in before | now:
         old, new = json.dumps(before.get(name)), json.dumps(now.get(name))
         if old != new:
@@ -290,12 +289,25 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
             )
 
 
+def recorded(folder: Path) -> dict[str, Any]:
+    """The settings of a folder; older versions did not write options that they did not
+    have. Empty for a new folder.
+
+    Raises:
+        DatasetError: They cannot be read.
+    """
+    path = folder / SETTINGS_FILE
+    if not path.exists():
+        return {}
+    with named_damage(f"{path} is damaged; name a new folder with --out", DatasetError):
+        return EARLIER | json.loads(read_text(path))
+
+
 def as_begun(settings: Settings) -> Settings:
     """The settings, with SMILES as they are given in a folder that an earlier version has
     begun."""
-    path = Path(settings.folder) / SETTINGS_FILE
-    is_old = path.exists() and '"canonical_smiles"' not in read_text(path)
-    return dataclasses.replace(settings, **SPELLED) if is_old else settings
+    spelling = recorded(Path(settings.folder)).get("canonical_smiles", True)
+    return dataclasses.replace(settings, canonical_smiles=spelling)
 
 
 def refuse_links(folder: Path) -> None:

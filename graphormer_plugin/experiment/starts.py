@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import home_path
+from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.settings import SCRATCH, Settings
+from graphormer_plugin.experiment.settings import SCRATCH, Settings, recorded
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import PUBLISHED, load_pretrained
@@ -32,7 +32,7 @@ def find_start(settings: Settings) -> Start | None:
             raise DatasetError("--start does not go with --model scratch")
         check_arch(settings.arch)
         return None
-    name = settings.start or DEFAULT_START
+    name = settings.start or default_start(Path(settings.folder))
     path, published = home_path(name), None
     is_path = os.sep in name or path.suffix == ".pt" or path.exists()
     if is_path and name not in {*packaged_models(), *PUBLISHED}:
@@ -62,6 +62,14 @@ def find_start(settings: Settings) -> Start | None:
             flags[size] = options[size]
     layers = int(options["encoder_layers"])
     return Start(flags, Path(pretrained.path), arch, layers, published)
+
+
+def default_start(folder: Path) -> str:
+    """The start of a command line without one; in a folder that was begun with another
+    default, the model of the package that it records."""
+    digest = recorded(folder).get("start_sha256")
+    known = {file_sha256(path): name for name, path in packaged_models().items()}
+    return known.get(digest, DEFAULT_START)
 
 
 def start_state(start: Start) -> dict[str, Any]:

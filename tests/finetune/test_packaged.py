@@ -12,7 +12,8 @@ from scipy.stats import spearmanr
 from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.compat.command_line import check_paths
-from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.experiment.settings import Settings, claim
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import load_pretrained
@@ -105,6 +106,15 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
             find_start(Settings("a.csv", "out", start=f"./{DEFAULT_START}"))
     with pytest.raises(OSError, match="no such file"):
         find_start(Settings("a.csv", "out", start="./none"))
+
+
+@pytest.mark.parametrize("name", [*packaged_models(), None])
+def test_the_default_start_of_an_earlier_version(tmp_path, name):
+    """A folder goes on with the model that it was begun with."""
+    asked = Settings("a.csv", str(tmp_path))
+    digest = file_sha256(packaged_models()[name]) if name else "another file"
+    claim(tmp_path, {"start": "", "start_sha256": digest})
+    assert find_start(asked).name == (name or DEFAULT_START)
 
 
 def test_holds_no_path_of_a_machine():
