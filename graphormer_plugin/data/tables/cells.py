@@ -95,10 +95,14 @@ class Column:
         values: Number of each cell, NaN for words and for missing cells.
         words: Rows of the cells that are not numbers, by their text.
         missing: Texts of cells that the user's patterns call missing.
+        classes: Names of classes that are missing cells elsewhere, such as none.
     """
 
-    def __init__(self, name: str, patterns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, patterns: Sequence[str] = (), classes: Sequence[str] = ()
+    ) -> None:
         self.name, self.patterns = name, patterns
+        self.classes = {word for word in classes if word.lower() in MISSING}
         self.values = array.array("d")
         self.words: dict[str, list[int]] = {}
         self.missing: set[str] = set()
@@ -108,6 +112,8 @@ class Column:
         value = math.nan
         if self.patterns and matches(cell, self.patterns):
             self.missing.add(cell)
+        elif cell.strip() in self.classes:
+            self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
             try:
                 value = number_in(cell)
@@ -135,12 +141,13 @@ class Column:
     @property
     def has_numbers(self) -> bool:
         """Whether a cell is a number, or meant as a number."""
-        return not np.isnan(self.values).all() or any(map(looks_numeric, self.words))
+        words = self.words.keys() - self.classes
+        return not np.isnan(self.values).all() or any(map(looks_numeric, words))
 
     @property
     def is_numeric(self) -> bool:
         """Whether no cell is a word."""
-        return all(map(is_number, self.words))
+        return self.classes.isdisjoint(self.words) and all(map(is_number, self.words))
 
     def advice(self) -> str:
         """How many cells are words, and what to do about them; empty without words."""

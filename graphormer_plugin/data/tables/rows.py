@@ -47,7 +47,8 @@ class Rows:
         self.splits: dict[str, list[int]] = {}
         self.lines = array.array("q")
         columns = [Column(name) for name in (*roles.extras, *roles.weight)]
-        columns += [Column(name, options.missing_labels) for name in roles.candidates]
+        words = options.missing_labels, options.class_names
+        columns += [Column(name, *words) for name in roles.candidates]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]

@@ -103,6 +103,17 @@ def test_words_of_several_classes(prepared):
         translate_target(store, fewer, "data")
 
 
+@pytest.mark.parametrize("names", ["none,weak", "weak,none,nan"])
+def test_a_name_is_no_missing_cell(prepared, names):
+    words = ["none", "weak", ""] * 5
+    rows = [f"{'C' * n},{word}" for n, word in enumerate(words, 1)]
+    changes = {"target_kind": "multiclass", "class_names": names}
+    found = prepared("smiles,y", rows, **changes).target[:3, 0]
+    order = names.split(",")
+    expected = [order.index("none"), order.index("weak"), np.nan]
+    np.testing.assert_array_equal(found, expected)
+
+
 @pytest.mark.parametrize(
     "cells, changes, message",
     [
