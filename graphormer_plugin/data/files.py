@@ -268,9 +268,16 @@ def open_to_read(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
-    """Text of a regular file in UTF-8, see `open_to_read`."""
+    """Text of a regular file in UTF-8, see `open_to_read`.
+
+    Raises:
+        OSError: See `open_to_read`.
+        ValueError: It is not UTF-8; names the file.
+    """
     with open_to_read(path) as file:
-        return file.read().decode(errors=errors)
+        content = file.read()
+    with named_damage(f"{path} is not UTF-8"):
+        return content.decode(errors=errors)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -146,6 +146,13 @@ def test_only_regular_files_are_read(tmp_path):
         read_text(tmp_path)
 
 
+def test_text_that_is_not_utf_8(tmp_path):
+    path = tmp_path / "settings.json"
+    path.write_bytes(b'"\xff"')
+    with pytest.raises(ValueError, match=f"^{path} is not UTF-8: .*byte 0xff"):
+        read_text(path)
+
+
 @pytest.fixture
 def linked(tmp_path):
     """Function: make a path a symbolic link to a file; that must stay as it is."""
