@@ -176,7 +176,8 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         targets = dataclasses.replace(targets, num_classes=count_of_classes)
     warned, logs = list(read.warnings), []
     if kind == "regression":
-        logs = log_columns(settings.log_targets, targets.names, labels)
+        others = (*settings.extra_columns, settings.weight_column)
+        logs = log_columns(settings.log_targets, targets.names, labels, others)
         advised = [
             name
             for at, name in enumerate(targets.names)

@@ -7,13 +7,17 @@ from scipy.stats import skew
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.schema import LOG
 
 AUTO_LOGS = "auto"
 DECADES, SKEWED = 2, 1.0  # of labels whose logarithm is advised; our choice
 
 
 def log_columns(
-    asked: Sequence[str], names: Sequence[str], labels: np.ndarray
+    asked: Sequence[str],
+    names: Sequence[str],
+    labels: np.ndarray,
+    others: Sequence[str] = (),
 ) -> list[int]:
     """Numbers of the targets of ``--log-targets``.
 
@@ -21,12 +25,14 @@ def log_columns(
         asked: Names, or ``auto`` for `spans_decades`.
         names: Of all targets.
         labels: Float [n, T], NaN where missing.
+        others: Names of the other columns that models read.
 
     Raises:
-        DatasetError: There is no such target, or a label has no logarithm.
+        DatasetError: There is no such target, a label has no logarithm, or another column
+            has the name of the logarithm.
     """
     if [*asked] == [AUTO_LOGS] and AUTO_LOGS not in names:
-        return [at for at, y in enumerate(labels.T) if spans_decades(y)]
+        asked = [name for name, y in zip(names, labels.T) if spans_decades(y)]
     if unknown := [name for name in asked if name not in names]:
         raise DatasetError(
             f"--log-targets {unknown[0]}: no such target, expected {AUTO_LOGS} or some "
@@ -37,6 +43,11 @@ def log_columns(
             raise DatasetError(
                 f"--log-targets {name}: {counted(count, 'label')} of 0 or less without a "
                 "logarithm; correct them, or leave out the target"
+            )
+        if (log := LOG + name) in (*names, *others):
+            raise DatasetError(
+                f"--log-targets {name}: another column is called {log!r}, which is the "
+                "name of its logarithm; rename that column, or leave it out"
             )
     return sorted({names.index(name) for name in asked})
 

@@ -39,12 +39,14 @@ def test_labels_of_several_decades():
 
 def test_asked_targets():
     assert log_columns((), NAMES, LABELS) == []
-    assert log_columns(("auto",), NAMES[:2], LABELS) == [1, 2]
+    assert log_columns(("auto",), [*NAMES[:2], "x"], LABELS) == [1, 2]
     assert log_columns(("auto",), NAMES, LABELS) == [2]  # a name
     assert log_columns(("auto", "clearance"), NAMES, LABELS) == [1, 2]
     with pytest.raises(DatasetError, match="--log-targets x: no such target, expected"):
         log_columns(("x",), NAMES, LABELS)
     count = (LABELS[:, 0] <= 0).sum()
+    with pytest.raises(DatasetError, match="logD: another column is called 'log10 lo"):
+        log_columns(("logD",), NAMES, 10 ** LABELS[:, :1], ["log10 logD"])
     with pytest.raises(DatasetError, match=f"logD: {count} labels of 0 or less"):
         log_columns(("logD",), NAMES, LABELS)
 
