@@ -361,21 +361,26 @@ def kept_arrays(
         optional: Names of arrays that may be missing.
 
     Raises:
-        DatasetError: The file is damaged, as by a copy that was cut off, or has other
-            arrays.
+        DatasetError: The file is damaged, as by a copy that was cut off, or is of other
+            molecules or targets.
     """
     if not path.exists():
         arrays = {name: x for name, x in compute().items() if x is not None}
         path.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(path) as file:
             np.savez(file, **arrays)
+    arrays = {}
     with contextlib.suppress(ValueError):  # damaged
         arrays = read_arrays(path)
-        if {*shapes} - {*optional} <= {*arrays} <= {*shapes} and all(
-            x.dtype.kind in "fiu"
-            and len(x.shape) == len(shapes[name])
-            and all(n in (None, size) for n, size in zip(shapes[name], x.shape))
-            for name, x in arrays.items()
-        ):
-            return arrays
-    raise DatasetError(f"{path} is damaged; remove it, and run again")
+    if not {*shapes} - {*optional} <= {*arrays} <= {*shapes} or any(
+        x.dtype.kind not in "fiu" or x.ndim != len(shapes[name])
+        for name, x in arrays.items()
+    ):
+        raise DatasetError(f"{path} is damaged; remove it, and run again")
+    sizes = [pair for name, x in arrays.items() for pair in zip(shapes[name], x.shape)]
+    if any(expected not in (None, size) for expected, size in sizes):
+        raise DatasetError(
+            f"{path} is of other molecules or targets, as an earlier version took them "
+            "from the table; name a new folder with --out"
+        )
+    return arrays

@@ -37,6 +37,7 @@ from graphormer_plugin.experiment.split_tables import (
     INVALID_FILE,
     MOLECULES_FILE,
     SPLITS,
+    labelled_splits,
     make_splits,
     recorded_splits,
     split_file,
@@ -97,8 +98,10 @@ def run_experiment(
     identity = identity_of(settings, start)
     if folder.exists():
         claim(folder, identity, write=False)
-    splits = recorded_splits(folder, table, settings) or make_splits(table, settings)
+    recorded = recorded_splits(folder, table, settings)
+    splits = recorded or make_splits(table, settings)
     table = table.without(untrained(table, splits), "too few different labels in train")
+    splits = recorded or labelled_splits(table, splits, settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
     claim(folder, identity, write=False)  # or an error, before there is a lock file

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.data.checks import listed, warnings_about
-from graphormer_plugin.data.errors import DatasetError, counted
+from graphormer_plugin.data.errors import DatasetError, counted, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.splits import (
     checked_splits,
@@ -34,20 +34,15 @@ INVALID_FILE = "invalid.csv"
 
 
 def make_splits(table: Table, settings: Settings) -> list[Split]:
-    """The splits of the experiment, one for each of its runs: of the molecules with a
-    label, in the `molecule_order` unless a column gives the split.
-
-    Raises:
-        DatasetError: A part of a split is empty.
+    """The splits of the experiment, one for each of its runs, see `labelled_splits`: in
+    the `molecule_order` unless a column gives the split.
     """
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
     by_scaffold = table.split == "scaffold"
     splits: list[Split]
     if table.given_split is not None:
-        given = table.given_split.items()
-        labelled = {name: rows[np.isin(rows, order)] for name, rows in given}
-        splits = [labelled for _ in seeds]
+        splits = [table.given_split for _ in seeds]
     elif settings.folds:
         scaffolds = [table.scaffolds[row] for row in order] if by_scaffold else None
         drawn = [
@@ -65,6 +60,19 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     else:
         drawn = [random_split(len(order), seed, settings.shares) for seed in seeds]
         splits = [{name: order[at] for name, at in split.items()} for split in drawn]
+    return labelled_splits(table, splits, settings)
+
+
+def labelled_splits(
+    table: Table, splits: Sequence[Split], settings: Settings
+) -> list[Split]:
+    """The molecules with a label of each split.
+
+    Raises:
+        DatasetError: A part of a split has no label that counts.
+    """
+    known = ~np.isnan(table.labels).all(1)
+    splits = [{name: x[known[x]] for name, x in split.items()} for split in splits]
     some = "" if table.weights is None else " with a weight above 0"
     for split, name in itertools.product(splits, SPLITS):
         if not np.isnan(scored_labels(table, split, name)).all():
@@ -176,19 +184,26 @@ def undefined_metrics(table: Table, split: Split) -> list[str]:
 def recorded_splits(
     folder: Path, table: Table, settings: Settings
 ) -> list[Split] | None:
-    """The splits that a folder of the experiment has; None if a file of them is missing.
-    Its models hold to them, also where another version would draw others.
+    """The splits that a folder of the experiment has; None if it has not all, and no
+    model. Its models hold to them, also where another version would draw others.
 
     Raises:
-        ValueError: A file is damaged.
+        ValueError: A file is damaged, or missing beside models.
     """
     files = [folder / split_file(run) for run in range(settings.runs)]
-    if not all(file.exists() for file in files):
+    advice = "restore it from a copy, or name a new folder with --out"
+    if missing := [file for file in files if not file.exists()]:
+        if any(folder.glob("replicate*/*/*")):
+            raise DatasetError(
+                f"{missing[0]} is missing, the split of models in {folder}; {advice}"
+            )
         return None
-    found = [
-        checked_splits(json.loads(read_text(file)), len(table), "row") for file in files
-    ]
-    return [{name: split[name] for name in SPLITS} for split in found]
+    found = []
+    for file in files:
+        with named_damage(f"{file} is damaged; {advice}", DatasetError):
+            split = checked_splits(json.loads(read_text(file)), len(table), "row")
+            found.append({name: split[name] for name in SPLITS})
+    return found
 
 
 def split_file(run: int) -> str:

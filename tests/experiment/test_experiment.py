@@ -141,13 +141,16 @@ def test_a_damaged_file_is_named(tmp_path):
         {"b": np.arange(1000)},
         {"a": np.arange(1000), "b": np.arange(1000)},
         {"a": np.arange(1000), "none": np.arange(1000)},
-        {"a": np.arange(999)},
+        {"a": np.arange(1000)[None]},
         {"a": np.array(["x"] * 1000)},
         {"a": np.array([{}] * 1000)},
     ):
         np.savez(path, **wrong)
         with pytest.raises(DatasetError, match="features.npz is damaged; remove it"):
             kept_arrays(path, dict, shapes, ["none"])
+    np.savez(path, a=np.arange(999))
+    with pytest.raises(DatasetError, match="features.npz is of other .* --out"):
+        kept_arrays(path, dict, shapes, ["none"])
     for text in ("", '["a", "b', "[]", "{}", "3"):
         (tmp_path / running.FINISHED_FILE).write_text(text)
         assert not running.is_finished(tmp_path)

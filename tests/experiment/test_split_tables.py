@@ -14,6 +14,7 @@ from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
+    labelled_splits,
     make_splits,
     recorded_splits,
     scored_labels,
@@ -255,10 +256,28 @@ def test_the_split_of_a_folder_is_kept(write, tmp_path):
     for found, split in zip(recorded_splits(tmp_path, table, asked), splits):
         assert all(np.array_equal(found[name], split[name]) for name in split)
     file = tmp_path / "replicate2/split.json"
-    for text in ("", '{"train": [0], "valid": [1], "test": [60]}'):
-        file.write_text(text)
-        with pytest.raises(ValueError):
+    for text in (b"", b"\xff", b'{"train": [0], "valid": [1], "test": [60]}'):
+        file.write_bytes(text)
+        with pytest.raises(DatasetError, match="replicate2/split.json is damaged"):
             recorded_splits(tmp_path, table, asked)
+    file.unlink()
+    assert recorded_splits(tmp_path, table, asked) is None  # killed before a training
+    (tmp_path / "replicate1/head1").mkdir()
+    (tmp_path / "replicate1/head1/head.npz").touch()
+    with pytest.raises(DatasetError, match="replicate2/split.json is missing, .*--out"):
+        recorded_splits(tmp_path, table, asked)
+
+
+def test_rows_go_with_the_only_target_that_they_had_a_label_of(read):
+    labels = {"y": [*range(6), "", 7, ""], "z": [""] * 6 + [1.0, "", 2.0]}
+    parts = {"part": [*PARTS, "train", "test", "valid"]}
+    found, asked, splits = read(labels | parts, target_columns=("y", "z"))
+    assert splits[0]["train"].tolist() == [0, 1, 6]
+    (split,) = labelled_splits(found.without(["z"], "x"), splits, asked)
+    rows = {name: numbers.tolist() for name, numbers in split.items()}
+    assert rows == {"train": [0, 1], "valid": [2, 3], "test": [4, 5, 7]}
+    with pytest.raises(DatasetError, match="no label in split test"):
+        labelled_splits(found.without(["y"], "x"), splits, asked)
 
 
 def test_the_file_for_fairseq(write, tmp_path):
