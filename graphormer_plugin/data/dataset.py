@@ -7,11 +7,7 @@ import numpy as np
 from fairseq.data import FairseqDataset
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.batches import (
-    bucket_of_sizes,
-    cut_batches,
-    describe_graphs,
-)
+from graphormer_plugin.data.batches import bucket_of_sizes, describe_graphs
 from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.store_shards import StoreShards
@@ -86,16 +82,6 @@ class GraphDataset(FairseqDataset):
             text = f"out of memory in a batch of {batch}"
             raise MemoryError(text) from None
 
-    def num_tokens_vec(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
-        """`num_tokens` of several graphs."""
-        return self.sizes[indices]
-
-    def size(self, index: int) -> int:
-        """Nodes of a graph, without padding; ``--max-tokens`` counts them."""
-        return int(self.sizes[index])
-
-    num_tokens = size
-
     def set_epoch(self, epoch: int) -> None:
         """Selects the training order of an epoch."""
         self.epoch = epoch
@@ -111,47 +97,6 @@ class GraphDataset(FairseqDataset):
         generator = np.random.default_rng([self.seed % 2**63, self.epoch])
         order = generator.permutation(len(self.graph_ids))
         return order[np.argsort(self.buckets[order], kind="stable")]
-
-    def batch_by_size(
-        self,
-        indices: NDArray[np.int64],
-        max_tokens: int | None = None,
-        max_sentences: int | None = None,
-        required_batch_size_multiple: int = 1,
-        max_pairs: int | None = None,
-        parts: int = 1,
-    ) -> list[NDArray[np.int64]]:
-        """Cut ``indices`` into batches, in their order; every index exactly once.
-
-        fairseq's own function drops the last batch of an epoch if its size is not a
-        multiple of ``--required-batch-size-multiple`` (8 by default). Here that
-        multiple shortens full batches only, and the rest of the epoch is a batch.
-
-        Args:
-            indices: positions in the split.
-            max_tokens: padded nodes of a batch, graphs times the largest of them.
-            max_sentences: graphs of a batch.
-            required_batch_size_multiple: larger batches are cut to multiples of it.
-            max_pairs: padded pairs of nodes of a batch, graphs times the largest
-                squared.
-            parts: batches of one update, over all processes. The graphs of an update
-                are cut together, then split into this number of consecutive
-                batches; some are empty if there are fewer graphs.
-        """
-        updates = cut_batches(
-            indices,
-            self.sizes,
-            max_graphs=max_sentences,
-            max_nodes=max_tokens,
-            max_pairs=max_pairs,
-            multiple=required_batch_size_multiple,
-            parts=parts,
-        )
-        # Empty batches first: fairseq's trainer drops the counts of an update of a process
-        # whose last batch is empty.
-        return [
-            batch for update in updates for batch in np.array_split(update, parts)[::-1]
-        ]
 
     def within(
         self,

@@ -11,6 +11,7 @@ from fairseq.data.data_utils import numpy_seed
 from fairseq.data.iterators import CountingIterator, EpochBatchIterator
 from numpy.typing import NDArray
 
+from graphormer_plugin.data.batches import cut_batches
 from graphormer_plugin.data.dataset import GraphDataset
 
 logger = logging.getLogger(__name__)
@@ -169,7 +170,9 @@ def batch_iterator(
 
     fairseq makes a new iterator per epoch to get new batches. The workers that it
     abandons stop training for five seconds each when Python's garbage collector finds
-    them.
+    them. fairseq also drops the last batch of an epoch if its size is not a multiple of
+    ``--required-batch-size-multiple`` (8 by default); here that multiple shortens full
+    batches only.
 
     Args:
         dataset: a split.
@@ -199,17 +202,22 @@ def batch_iterator(
     def _batches_of_epoch(dataset: GraphDataset, epoch: int) -> list[NDArray[np.int64]]:
         dataset.set_epoch(epoch)
         indices = dataset.ordered_indices()
+        parts = update_freq(epoch) * num_shards if update_freq else 1
         for limit, flag in ((max_tokens, "--max-tokens"), (max_pairs, "--max-pairs")):
             if limit is not None:
                 indices = dataset.within(indices, limit, flag, ignore_invalid_inputs)
-        return dataset.batch_by_size(
+        updates = cut_batches(
             indices,
-            max_tokens,
-            max_sentences,
-            required_batch_size_multiple,
-            max_pairs,
-            update_freq(epoch) * num_shards if update_freq else 1,
+            dataset.sizes,
+            max_graphs=max_sentences,
+            max_nodes=max_tokens,
+            max_pairs=max_pairs,
+            multiple=required_batch_size_multiple,
+            parts=parts,
         )
+        # Empty batches first: fairseq's trainer drops the counts of an update of a process
+        # whose last batch is empty.
+        return [part for cut in updates for part in np.array_split(cut, parts)[::-1]]
 
     # Errors of the first epoch are raised here.
     first = [_batches_of_epoch(dataset, epoch)]

@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.dataset import (
-    GraphDataset,
-    bucket_of_sizes,
-    cut_batches,
-)
-from graphormer_plugin.data.iterator import GraphBatchIterator, batch_iterator
+from graphormer_plugin.data.batches import bucket_of_sizes, cut_batches
+from graphormer_plugin.data.dataset import GraphDataset
+from graphormer_plugin.data.iterator import batch_iterator
 
 SIZES = np.random.default_rng(0).integers(1, 60, size=501).astype(np.int32)
 
@@ -28,8 +25,7 @@ def make(shuffle=True, seed=1, ratio=0.1, rows=None, sizes=SIZES):
 
 
 def batches_of(dataset, epoch=1, **limits):
-    dataset.set_epoch(epoch)
-    return dataset.batch_by_size(dataset.ordered_indices(), **limits)
+    return list(batch_iterator(dataset, epoch=epoch, **limits).frozen_batches)
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
@@ -130,10 +126,6 @@ def test_sizes_are_those_of_the_split():
     dataset = make(rows=rows)
     assert len(dataset) == 3
     assert dataset.sizes.tolist() == SIZES[rows].tolist()
-    assert dataset.num_tokens(1) == dataset.size(1) == SIZES[3]
-    assert (
-        dataset.num_tokens_vec(np.array([2, 0])).tolist() == SIZES[[77, 400]].tolist()
-    )
 
 
 @pytest.fixture
@@ -145,16 +137,14 @@ def epoch_iterator():
     made = []
 
     def make_iterator(dataset, epoch=1, workers=0, shards=1, shard=0):
-        iterator = GraphBatchIterator(
-            dataset=dataset,
-            collate_fn=dataset.collater,
-            batch_sampler=lambda d, number: batches_of(d, number, max_sentences=32),
+        iterator = batch_iterator(
+            dataset,
+            max_sentences=32,
             seed=1,
             epoch=epoch,
             num_workers=workers,
             num_shards=shards,
             shard_id=shard,
-            reuse_dataloader=True,
         )
         made.append(iterator)
         return iterator
@@ -200,13 +190,8 @@ def test_resuming_inside_an_epoch_continues_its_batches(epoch_iterator, workers)
 
 def training_iterator(freq=1, size=1, **options):
     dataset = make(sizes=np.full(20, 3, np.int32))
-    return batch_iterator(
-        dataset,
-        max_sentences=size,
-        update_freq=lambda epoch: freq,
-        seed=1,
-        **options,
-    )
+    options |= {"max_sentences": size, "update_freq": lambda epoch: freq}
+    return batch_iterator(dataset, seed=1, **options)
 
 
 def interrupted(updates, freq=1, size=1):
