@@ -1,7 +1,7 @@
 """From PyG graphs to chunks of a store."""
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -65,25 +65,22 @@ def chunks_of_graphs(
     )
     # The first graph that has columns, whose columns all others must have.
     first: dict[str, tuple[int, str]] = {}
-    edge_kind = _EdgeKind()
+    edge_kinds: dict[str, int] = {}
     numbered = enumerate(bar)
     while True:
         with one_line_of("the iterable of graphs"):
             block = list(itertools.islice(numbered, CHUNK_ROWS))
         if not block:
             break
-        parts = []
+        parts = {}
         for number, data in block:
             part = _arrays(data, number, level, values, with_target)
-            if (
-                masks
-                and level == "node"
-                and getattr(data, "train_mask", None) is not None
-            ):
+            masked = masks and level == "node"
+            if masked and getattr(data, "train_mask", None) is not None:
                 part["node_split"] = _node_split(data, number, len(part["x"]))
-            names = ["x", "target", "pos", "node_split"]
-            names += ["edge_attr"] if part["edge_index"].size else []
-            for name in names:
+            for name in ("x", "target", "pos", "node_split", "edge_attr"):
+                if name == "edge_attr" and not part["edge_index"].size:
+                    continue
                 kind = _columns(part.get(name), name)
                 other, wanted = first.setdefault(name, (number, kind))
                 if kind != wanted:
@@ -92,9 +89,9 @@ def chunks_of_graphs(
                         f"graph {number}: {name} has {kind}, but graph {other} has "
                         f"{wanted}"
                     )
-            parts.append(part)
-        edge_kind.settle(block[0][0], parts)
-        chunk = GraphChunk.joined([GraphChunk(**part) for part in parts])
+            parts[number] = part
+        _settle_edges({n: p for n, p in parts.items() if "edge_attr" in p}, edge_kinds)
+        chunk = GraphChunk.joined([GraphChunk(**part) for part in parts.values()])
         chunk.check(first=block[0][0])
         yield chunk
 
@@ -112,65 +109,58 @@ def _arrays(
 ) -> dict[str, np.ndarray]:
     """Arrays of a graph in the shapes of a `GraphChunk`, which checks their values."""
 
-    def _require(is_right: bool, name: str, expected: str) -> None:
-        if not is_right:
-            array = arrays[name]
+    arrays = {}
+    for name in ("x", "edge_index", *["y"] * with_target, "edge_attr", "pos"):
+        value = getattr(data, name, None)
+        if value is not None:
+            value = value.detach().cpu() if hasattr(value, "detach") else value
+            arrays[name] = np.asarray(value)
+        elif name not in ("edge_attr", "pos"):
+            kind = type(data).__name__
+            raise DatasetError(f"graph {number}: {kind} has no {name}")
+
+    def _require(name: str, fits: bool, expected: str) -> None:
+        array = arrays[name]
+        if not fits or array.dtype.kind not in "iubf":
             raise DatasetError(
                 f"graph {number}: {name} has shape {list(array.shape)} and dtype "
                 f"{array.dtype}, expected {expected}"
             )
 
-    needed = ["x", "edge_index", *(["y"] if with_target else [])]
-    arrays = {}
-    for name in (*needed, "edge_attr", "pos"):
-        value = getattr(data, name, None)
-        if value is None:
-            if name in needed:
-                kind = type(data).__name__
-                raise DatasetError(f"graph {number}: {kind} has no {name}")
-            continue
-        value = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-        arrays[name] = np.asarray(value)
-        _require(arrays[name].dtype.kind in "iubf", name, "numbers")
     x, edge_index = arrays["x"], arrays["edge_index"]
     x = x[:, None] if x.ndim == 1 else x
-    _require(x.ndim == 2 and len(x) > 0, "x", "[nodes >= 1, features]")
+    _require("x", x.ndim == 2 and len(x) > 0, "[nodes >= 1, features] of numbers")
     if edge_index.size == 0:
         edge_index = np.zeros((2, 0), dtype=np.int64)
-    is_index = edge_index.ndim == 2 and len(edge_index) == 2
-    _require(
-        is_index and edge_index.dtype.kind in "iu", "edge_index", "[2, E] integers"
-    )
+    is_pair = edge_index.ndim == 2 and len(edge_index) == 2
+    integers = edge_index.dtype.kind in "iu"
+    _require("edge_index", is_pair and integers, "[2, E] integers")
     edges = edge_index.shape[1]
     result = {"num_nodes": np.array([len(x)]), "num_edges": np.array([edges])}
     result |= {"x": x, "edge_index": edge_index}
     if "edge_attr" in arrays and (edges or len(arrays["edge_attr"])):
         attr = arrays["edge_attr"]
         attr = attr[:, None] if attr.ndim == 1 else attr
-        _require(
-            attr.ndim == 2 and len(attr) == edges, "edge_attr", f"[{edges}, columns]"
-        )
+        fits = attr.ndim == 2 and len(attr) == edges
+        _require("edge_attr", fits, f"[{edges}, columns] of numbers")
         result["edge_attr"] = attr
     if "pos" in arrays:
         result["pos"] = arrays["pos"]
-        _require(result["pos"].shape == (len(x), 3), "pos", f"[{len(x)}, 3]")
-    if with_target:
-        y = arrays["y"]
-        with np.errstate(over="ignore"):
-            small = not np.isinf(y.astype(np.float32)).any()
-        _require(small, "y", "numbers that fit float32, NaN where missing")
-        if level == "node":
-            what = "values" if values else "integer classes"
-            right = y.size == len(x) and (values or y.dtype.kind != "f")
-            missing = "NaN" if values else "-1"
-            _require(
-                right, "y", f"{len(x)} {what} (one per node), {missing} for no label"
-            )
-            result["target"] = y.reshape(-1).astype(np.float32 if values else np.int64)
-        else:
-            _require(y.ndim < 2 or len(y) == 1, "y", "[C] or [1, C]")
-            result["target"] = y.reshape(1, -1).astype(np.float64)
-    return result
+        _require("pos", result["pos"].shape == (len(x), 3), f"[{len(x)}, 3] numbers")
+    if not with_target:
+        return result
+    y = arrays["y"]
+    _require("y", level == "node" or y.ndim < 2 or len(y) == 1, "numbers [C] or [1, C]")
+    with np.errstate(over="ignore"):
+        small = not np.isinf(y.astype(np.float32)).any()
+    _require("y", small, "numbers that fit float32, NaN where missing")
+    if level == "graph":
+        return result | {"target": y.reshape(1, -1).astype(np.float64)}
+    kind, missing = ("values", "NaN") if values else ("integer classes", "-1")
+    fits = y.size == len(x) and (values or y.dtype.kind != "f")
+    _require("y", fits, f"{len(x)} {kind} (one per node), {missing} for no label")
+    target = y.reshape(-1).astype(np.float32 if values else np.int64)
+    return result | {"target": target}
 
 
 def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
@@ -196,42 +186,32 @@ def _node_split(data: Any, number: int, nodes: int) -> np.ndarray:
     return split
 
 
-class _EdgeKind:
-    """Whether the features of edges are numbers or categories, for all graphs alike."""
+def _settle_edges(parts: dict[int, dict[str, np.ndarray]], kinds: dict[str, int]):
+    """Makes ``edge_attr`` floats or integers, as the first graphs with some decide.
 
-    def __init__(self) -> None:
-        self.kind = ""  # fractions, or whole numbers, which are categories
-        self.decided = 0  # by the features of this graph
+    Args:
+        parts: Arrays of consecutive graphs with features of edges, by number.
+        kinds: Kind of the features, and a graph that has it; empty before the first.
 
-    def settle(self, first: int, parts: Sequence[dict[str, np.ndarray]]) -> None:
-        """Makes ``edge_attr`` floats or integers, decided by the first graphs with some.
-
-        Args:
-            first: Number of the first graph.
-            parts: Arrays of consecutive graphs.
-
-        Raises:
-            DatasetError: A graph has fractions where others have categories.
-        """
-        parts_of = {n: p for n, p in enumerate(parts, first) if "edge_attr" in p}
-        for number, part in parts_of.items():
-            values = part["edge_attr"]
-            kind = "whole numbers"
-            if values.dtype.kind == "f":
-                # A float above 2^53 is whole, but no category.
-                if not (values % 1 != 0).any() and not (np.abs(values) > 2**53).any():
-                    continue
-                kind = "fractions"
-            if not self.kind:
-                self.kind, self.decided = kind, number
-            if self.kind != kind:
-                raise DatasetError(
-                    f"graph {number}: edge_attr has {kind}, but graph {self.decided} has "
-                    f"{self.kind}; whole numbers are categories"
-                )
-        if parts_of and not self.kind:
-            self.kind, self.decided = "whole numbers", min(parts_of)
-        for part in parts_of.values():
-            if part["edge_attr"].dtype.kind == "f":
-                kind_of_number = np.float64 if self.kind == "fractions" else np.int64
-                part["edge_attr"] = part["edge_attr"].astype(kind_of_number)
+    Raises:
+        DatasetError: A graph has fractions where others have categories.
+    """
+    for number, part in parts.items():
+        values = part["edge_attr"]
+        if values.dtype.kind != "f":
+            kinds.setdefault("whole numbers", number)
+        # A float above 2^53 is whole, but no category.
+        elif (values % 1 != 0).any() or (np.abs(values) > 2**53).any():
+            kinds.setdefault("fractions", number)
+    if parts and not kinds:
+        kinds["whole numbers"] = min(parts)
+    if len(kinds) > 1:
+        (kind, graph), (other, number) = kinds.items()
+        raise DatasetError(
+            f"graph {number}: edge_attr has {other}, but graph {graph} has {kind}; whole "
+            "numbers are categories"
+        )
+    for part in parts.values():
+        if part["edge_attr"].dtype.kind == "f":
+            number_type = np.float64 if "fractions" in kinds else np.int64
+            part["edge_attr"] = part["edge_attr"].astype(number_type)
