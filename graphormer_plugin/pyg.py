@@ -82,16 +82,9 @@ def build_model(
         "edge_offset": np.cumsum([0, *chunk.num_edges]),
         "edge_dst": chunk.edge_index[1],
     }
-    targets, _ = describe_targets(
-        labels,
-        names,
-        "",
-        kind,
-        num_classes,
-        columns["node_offset"],
-        {},
-        chunk.node_split,
-    )
+    asked = TargetSchema(names, kind=kind, num_classes=num_classes)
+    offset = columns["node_offset"]
+    targets, _ = describe_targets(labels, asked, offset, {}, chunk.node_split)
     total, count = sum_of_logs(columns, np.arange(len(chunk)))
     return models.build_model(arch, schema, targets, total / count, **options)
 

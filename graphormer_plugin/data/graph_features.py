@@ -41,7 +41,6 @@ def graph_features(
     options: DatasetOptions,
     kept: np.ndarray,
     rows: int,
-    label: str,
     parts: SavedParts | None = None,
 ) -> dict[str, Any]:
     """Names and values of the numbers that join the output layer, for the kept rows.
@@ -51,7 +50,6 @@ def graph_features(
         options: Say whether there are descriptors.
         kept: Rows that became graphs.
         rows: Number of all rows.
-        label: Of the progress bar.
         parts: Keep finished descriptors for a preparation that continues after a kill;
             descriptors need them.
 
@@ -64,7 +62,7 @@ def graph_features(
         names += feature_names()
         parse = OGB_MOLS[options.featuriser]
         texts = [source.smiles[row] for row in kept]
-        described = _descriptors(texts, parse, options, label, parts)
+        described = _descriptors(texts, parse, options, source.label, parts)
         values = np.concatenate([as_float32(values), described], 1)
     return {"graph_features": names, "graph_values": values}
 

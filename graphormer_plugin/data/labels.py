@@ -51,10 +51,7 @@ def default_names(width: int) -> list[str]:
 
 def describe_targets(
     values: np.ndarray | None,
-    names: list[str],
-    unit: str,
-    kind: str,
-    num_classes: int,
+    asked: TargetSchema,
     node_offset: np.ndarray,
     splits: Mapping[str, np.ndarray],
     node_split: np.ndarray | None = None,
@@ -64,10 +61,8 @@ def describe_targets(
     Args:
         values: labels of graphs, float32 [G, C] with NaN where missing, or of nodes,
             float32 or int [sum N]; None without labels.
-        names: of the target columns.
-        unit: of a regression target.
-        kind: ``regression``, ``binary`` or ``multiclass``.
-        num_classes: of a multiclass target; 0 takes the largest label + 1.
+        asked: names and kind of the targets; 0 classes of a multiclass target: the
+            largest label + 1.
         node_offset: int64 [G + 1], first node of each graph.
         splits: graph ids by split name; all graphs count where there is no ``train``.
         node_split: see `GraphChunk`; with it, labels of the nodes in ``train`` count.
@@ -78,10 +73,11 @@ def describe_targets(
     Raises:
         ValueError: labels of the wrong shape, kind or range.
     """
+    names, kind = asked.names, asked.kind
     if values is None:
         if names:
             raise ValueError(f"no labels are given for target {names[0]!r}")
-        return TargetSchema([], unit, kind, "graph", num_classes), 0
+        return dataclasses.replace(asked, level="graph"), 0
     of_nodes = values.ndim == 1
     labels = values[:, None] if of_nodes else values
     real = labels.dtype.kind == "f"
@@ -101,8 +97,8 @@ def describe_targets(
     if of_nodes and missing.all():
         raise ValueError("no node has a label")
     level = "node" if of_nodes else "graph"
-    known = num_classes if kind == "multiclass" else 0
-    targets = TargetSchema(names, unit, kind, level, known)
+    known = asked.num_classes if kind == "multiclass" else 0
+    targets = dataclasses.replace(asked, level=level, num_classes=known)
     targets.check(labels)
     if kind == "multiclass":
         largest = int(np.max(labels, initial=0, where=~missing))

@@ -1,6 +1,7 @@
 """Opens the store of a dataset, and builds it first where it is missing, stale or damaged."""
 
 import contextlib
+import dataclasses
 import hashlib
 import logging
 import multiprocessing
@@ -13,7 +14,7 @@ import numpy as np
 from rdkit import rdBase
 
 from graphormer_plugin.data import smiles
-from graphormer_plugin.data.chunk import NODE_SPLITS, Parser
+from graphormer_plugin.data.chunk import NODE_SPLITS
 from graphormer_plugin.data.descriptors import rdkit_descriptors
 from graphormer_plugin.data.errors import (
     DatasetError,
@@ -50,6 +51,7 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.pyg_graphs import chunks_of_graphs
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset, code_hash
+from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import (
     checked_splits,
     random_split,
@@ -174,46 +176,53 @@ def _build(
     source = dataset.load(options)
     if None in identity["source"].values():  # loading has downloaded the files
         _, _, identity = locate(options)
-    label = source.label or dataset.name
+    source = _settled(source, dataset.name, options)
+    build = _build_from_graphs if source.smiles is None else _build_from_smiles
     try:
-        if source.smiles is not None:
-            _build_from_smiles(path, source, label, options, identity)
-        else:
-            _build_from_graphs(path, source, label, options, identity)
+        build(path, source, options, identity)
     except DatasetError:
         raise
     except ValueError as error:
-        raise DatasetError(f"{label}: {error}") from error
+        raise DatasetError(f"{source.label}: {error}") from error
+
+
+def _settled(
+    source: DatasetSource, name: str, options: DatasetOptions
+) -> DatasetSource:
+    """A source with the choices of the options where it makes none."""
+    kind = "multiclass" if source.level == "node" else options.target_kind
+    changed: dict[str, Any] = {"label": source.label or name}
+    changed |= {"unit": source.unit or options.target_unit}
+    changed |= {"kind": source.kind or kind}
+    if options.split_file:
+        changed["splits"] = {}
+    if source.smiles is not None and source.parser is None:
+        by_scaffold = source.splits is None and options.split == "scaffold"
+        how = smiles.OGB_MOLS[options.featuriser].keywords
+        changed["parser"] = smiles.smiles_parser(by_scaffold, **how)
+        changed["featuriser"] = source.featuriser or options.featuriser
+        changed["node_dims"], changed["bond_dims"] = smiles.feature_dims()
+    return dataclasses.replace(source, **changed)
 
 
 def _build_from_smiles(
     path: Path,
     source: DatasetSource,
-    label: str,
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> None:
-    rows = len(source.smiles)
-    by_scaffold = source.splits is None and options.split == "scaffold"
-    parser, node_dims, bond_dims = source.parser, source.node_dims, source.bond_dims
-    if parser is None:
-        how = smiles.OGB_MOLS[options.featuriser].keywords
-        parser = smiles.smiles_parser(by_scaffold, **how)
-        node_dims, bond_dims = smiles.feature_dims()
-    splits, target, weights = _checked_input(source, label, options, by_scaffold)
+    source = _checked_rows(source, options)
+    rows, label, target = len(source.smiles), source.label, source.targets
+    by_scaffold = source.splits is None
     failures: list[tuple[int, str, str]] = []
     extras: dict[str, list[Any]] = {}
     graph_of_row = np.full(rows, -1, dtype=np.int64)
-    parts = _parts(path, source, parser, options, identity)
-    with (
-        _kept_if_killed(parts),
-        StoreWriter(
-            path, node_dims=node_dims, bond_dims=bond_dims, expected=rows
-        ) as writer,
-    ):
+    parts = _parts(path, source, options, identity)
+    dims = source.node_dims, source.bond_dims
+    with _kept_if_killed(parts), StoreWriter(path, *dims, expected=rows) as writer:
         for piece in featurise(
             source.smiles,
-            LimitedParser(parser, options.max_atoms),
+            LimitedParser(source.parser, options.max_atoms),
             workers=options.workers,
             progress=options.progress,
             description=label,
@@ -249,7 +258,7 @@ def _build_from_smiles(
                 molecules=extras.get("identity"),
             )
         else:
-            splits = splits_of_graphs(splits, graph_of_row, label)
+            splits = splits_of_graphs(source.splits, graph_of_row, label)
         when = "after unparsable molecules were left out" if failures else ""
         if by_scaffold and not len(splits["train"]):
             when = (
@@ -270,24 +279,21 @@ def _build_from_smiles(
             skipped=len(failures),
             rows=rows,
             molecules=extras.get("identity"),
-            weights=None if weights is None else weights[kept],
-            featuriser=source.featuriser
-            or ("" if source.parser else options.featuriser),
-            **graph_features(source, options, kept, rows, label, parts),
-            **_description(source, label, options, target.shape[1]),
+            weights=None if source.weights is None else source.weights[kept],
+            **graph_features(source, options, kept, rows, parts),
+            **_description(source, target.shape[1]),
             **identity,
         )
 
 
-def _checked_input(
-    source: DatasetSource, label: str, options: DatasetOptions, by_scaffold: bool
-) -> tuple[Any, Any, Any]:
-    """Splits, targets and weights of rows, checked before hours of work."""
-    rows, splits, target = len(source.smiles), source.splits, source.targets
-    splits = {} if options.split_file else splits
+def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSource:
+    """The source with splits, targets and weights of its rows as arrays, checked before
+    hours of work; without splits for a split by scaffold."""
+    rows, label, target = len(source.smiles), source.label, source.targets
+    splits, weights = source.splits, source.weights
     if splits is None and options.split.startswith("column:"):
         raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
-    if splits is None and not by_scaffold:
+    if splits is None and options.split != "scaffold":
         splits = random_split(rows, options.seed)
     if splits is not None:
         splits = checked_splits(splits, rows, "row")
@@ -298,23 +304,23 @@ def _checked_input(
             raise DatasetError(
                 f"{label}: targets have {len(target)} rows, smiles have {rows}"
             )
-        asked = _description(source, label, options, target.shape[1])
-        names = list(asked["target_names"])
-        kind = asked["unit"], asked["kind"], asked["num_classes"]
-        describe_targets(target, names, *kind, np.arange(rows + 1), {})
+        names = list(source.target_names or default_names(target.shape[1]))
+        asked = TargetSchema(names, kind=source.kind, num_classes=source.num_classes)
+        describe_targets(target, asked, np.arange(rows + 1), {})
     given_values(source, rows)
-    weights = source.weights
-    return splits, target, None if weights is None else checked_weights(weights, rows)
+    if weights is not None:
+        weights = checked_weights(weights, rows)
+    return dataclasses.replace(source, splits=splits, targets=target, weights=weights)
 
 
 def _parts(
     path: Path,
     source: DatasetSource,
-    parser: Parser,
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> SavedParts:
     """Finished parts of the same preparation, if an earlier run was killed."""
+    parser = source.parser
     function = getattr(parser, "func", parser)
     key = [
         identity,
@@ -374,20 +380,17 @@ def hash_of_rows(rows: Sequence[str]) -> str:
 def _build_from_graphs(
     path: Path,
     source: DatasetSource,
-    label: str,
     options: DatasetOptions,
     identity: Mapping[str, Any],
 ) -> None:
-    splits = {} if options.split_file else source.splits
+    splits, label = source.splits, source.label
     if splits is None and options.split not in ("", "random"):
         raise DatasetError(f"{label}: graphs cannot be split by {options.split!r}")
     if len(source.exclude):
         raise DatasetError(
             f"{label}: exclude is for SMILES; give the other graphs only"
         )
-    with StoreWriter(
-        path, node_dims=source.node_dims, bond_dims=source.bond_dims
-    ) as writer:
+    with StoreWriter(path, source.node_dims, source.bond_dims) as writer:
         width, masked = 1, {name: [np.zeros(0, np.int64)] for name in NODE_SPLITS}
         for chunk in chunks_of_graphs(
             source.graphs,
@@ -418,23 +421,17 @@ def _build_from_graphs(
         writer.finish(
             splits=splits,
             weights=source.weights,
-            featuriser=source.featuriser,
-            **graph_features(source, options, graph_ids, writer.num_graphs, label),
-            **_description(source, label, options, width),
+            **graph_features(source, options, graph_ids, writer.num_graphs),
+            **_description(source, width),
             **identity,
         )
 
 
-def _description(
-    source: DatasetSource, label: str, options: DatasetOptions, width: int
-) -> dict[str, Any]:
-    """Arguments of `StoreWriter.finish` that source and options share."""
-    kind = "multiclass" if source.level == "node" else options.target_kind
+def _description(source: DatasetSource, width: int) -> dict[str, Any]:
+    """Arguments of `StoreWriter.finish` that the source has."""
+    names = ("unit", "kind", "num_classes", "class_names", "featuriser")
     return {
-        "dataset": label,
+        "dataset": source.label,
         "target_names": source.target_names or default_names(width),
-        "unit": source.unit or options.target_unit,
-        "kind": source.kind or kind,
-        "num_classes": source.num_classes,
-        "class_names": source.class_names,
+        **{name: getattr(source, name) for name in names},
     }

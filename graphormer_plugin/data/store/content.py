@@ -100,8 +100,6 @@ def check_content(
     target = columns.get("target")
     if target is not None and target.dtype.kind == "f":
         as_float32(target.reshape(len(target), -1))
-    offset = stored["node_offset"]
-    asked = (list(targets.names), targets.unit, targets.kind, targets.num_classes)
-    level = describe_targets(target, *asked, offset, {})[0].level
+    level = describe_targets(target, targets, stored["node_offset"], {})[0].level
     if level != targets.level:
         raise ValueError(f"labels of each {level}, expected of each {targets.level}")

@@ -44,7 +44,7 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
             f"{file}: {error}; expected rows from 0 by split in JSON, as {example}"
         ) from None
     require_rows(splits, str(file), "")
-    train, columns, known, schema = splits["train"], {}, store.targets, store.schema
+    train, columns, schema = splits["train"], {}, store.schema
     target = store.target
     if target is not None and target.ndim == 2:
         counted = store.columns.get("weight", np.ones(len(store)))[train] > 0
@@ -52,10 +52,8 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
         if unlearned.any():
             target = np.where(unlearned, np.float32(np.nan), target)
             columns["target"] = target
-    meant = known.names, known.unit, known.kind, known.num_classes
     offset = store.columns["node_offset"]
-    described, missing = describe_targets(target, *meant, offset, splits)
-    targets = dataclasses.replace(known, mean=described.mean, std=described.std)
+    targets, missing = describe_targets(target, store.targets, offset, splits)
     if schema.graph_features:
         mean, std = target_statistics(store.columns["graph_features"], train)
         schema = dataclasses.replace(schema, graph_mean=mean, graph_std=std)

@@ -27,7 +27,7 @@ from graphormer_plugin.data.labels import (
     checked_weights,
     describe_targets,
 )
-from graphormer_plugin.data.schema import FeatureSchema, target_statistics
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, target_statistics
 from graphormer_plugin.data.splits import checked_splits
 from graphormer_plugin.data.store import (
     FORMAT,
@@ -78,9 +78,9 @@ class StoreWriter:
     def __init__(
         self,
         path: str | os.PathLike[str],
-        *,
         node_dims: list[int] | None = None,
         bond_dims: list[int] | None = None,
+        *,
         expected: int = 0,
     ) -> None:
         self.path = Path(path)
@@ -235,10 +235,10 @@ class StoreWriter:
             unused[graph_ids] = False
         self._close_columns(schema)
         values = self._array("target") if "target" in self._columns else None
-        meant = list(target_names), unit, kind, num_classes
+        asked = TargetSchema(list(target_names), unit, kind, num_classes=num_classes)
         offset = self._array("node_offset")
         of_nodes = self._array("node_split") if "node_split" in self._columns else None
-        targets, missing = describe_targets(values, *meant, offset, splits, of_nodes)
+        targets, missing = describe_targets(values, asked, offset, splits, of_nodes)
         if any(class_names):
             targets = targets.with_classes(class_names)
         counts = {
@@ -374,10 +374,7 @@ def write_store(
         bond_dims: See `StoreWriter`.
         **finish: See `StoreWriter.finish`.
     """
-    with (
-        file_lock(path),
-        StoreWriter(path, node_dims=node_dims, bond_dims=bond_dims) as writer,
-    ):
+    with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
             writer.append(chunk)
         writer.finish(**finish)
