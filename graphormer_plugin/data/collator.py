@@ -52,8 +52,9 @@ class GraphCollator:
         max_nodes: int | None = None,
         spec: BatchSpec | None = None,
     ) -> None:
+        if target is not None:
+            columns = columns | {"target": target}
         self.columns = columns
-        self.target = target
         self.num_bond_types = num_bond_types
         self.max_nodes = max_nodes
         self.spec = spec
@@ -96,10 +97,9 @@ class GraphCollator:
         if self.unreleased >= RELEASED_AFTER:
             release_pages(self.shards)
             self.unreleased = 0
-        columns, target, ids = self.columns, self.target, graph_ids
+        columns, ids = self.columns, graph_ids
         if isinstance(columns, ShardColumns):
             columns, ids = columns.of_graphs(graph_ids), np.arange(len(graph_ids))
-            target = columns["target"]
         num_bond_types = self.num_bond_types
         if self.spec.number_edges:
             one_store = columns is self.columns
@@ -131,6 +131,7 @@ class GraphCollator:
             number_in_batch(arrays, columns["edge_offset"], ids)
         offsets = columns["node_offset"]
         starts, sizes = offsets[ids], offsets[ids + 1] - offsets[ids]
+        target = columns["target"]
         if target.ndim == 1:
             target = node_target(target, starts, sizes)
             if split in NODE_SPLITS and "node_split" in columns:
@@ -169,7 +170,7 @@ class GraphCollator:
         """Columns of some graphs, with their labels as ``target``."""
         if isinstance(self.columns, ShardColumns):
             return self.columns.of_graphs(graph_ids)
-        return columns_of_graphs(self.columns | {"target": self.target}, graph_ids)
+        return columns_of_graphs(self.columns, graph_ids)
 
 
 def numbered_edges(

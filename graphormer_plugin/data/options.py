@@ -50,43 +50,15 @@ def option(
     return field(default=default, kw_only=True, metadata={**marks, **more})
 
 
-class CheckedOptions:
-    """Base of dataclasses whose fields are made by `option`.
-
-    Raises:
-        DatasetError: A value is not one of its choices, or too small.
-    """
-
-    def __post_init__(self) -> None:
-        for one in dataclasses.fields(self):  # type: ignore[arg-type]
-            given, marks = getattr(self, one.name), one.metadata
-            value = given
-            if one.default == () and isinstance(value, str):
-                value = names_of(value)
-            if one.default in ("", ()):
-                value = value or one.default
-            if one.default == ():
-                value = tuple(value)
-            object.__setattr__(self, one.name, value)
-            expected = ""
-            if given and not value:
-                expected = "names, separated by commas"
-            elif value == one.default:
-                continue
-            elif "choices" in marks and not _is_choice(value, marks["choices"]):
-                expected = "|".join(marks["choices"])
-            elif "least" in marks and value < marks["least"]:
-                expected = f"{marks['least']} or more"
-            if expected:
-                raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
-
-
 @dataclass(frozen=True)
-class TableOptions(CheckedOptions):
+class TableOptions:
     """How a table of molecules is read; the help of each field says what it means.
 
     The flags of all commands, and of fairseq, are made from these fields, in the order
     in which a store records them.
+
+    Raises:
+        DatasetError: A value is not one of its choices, or too small.
     """
 
     smiles_column: str = option(
@@ -170,6 +142,29 @@ class TableOptions(CheckedOptions):
         everywhere=True,
         least=1,
     )
+
+    def __post_init__(self) -> None:
+        for one in dataclasses.fields(self):
+            given, marks = getattr(self, one.name), one.metadata
+            value = given
+            if one.default == () and isinstance(value, str):
+                value = names_of(value)
+            if one.default in ("", ()):
+                value = value or one.default
+            if one.default == ():
+                value = tuple(value)
+            object.__setattr__(self, one.name, value)
+            expected = ""
+            if given and not value:
+                expected = "names, separated by commas"
+            elif value == one.default:
+                continue
+            elif "choices" in marks and not _is_choice(value, marks["choices"]):
+                expected = "|".join(marks["choices"])
+            elif "least" in marks and value < marks["least"]:
+                expected = f"{marks['least']} or more"
+            if expected:
+                raise DatasetError(f"{flag_of(one.name)} {given}: expected {expected}")
 
     @property
     def featuriser(self) -> str:

@@ -199,14 +199,13 @@ def from_canonical(mol: Any) -> Any:
 
 
 # `ogb_mol` by the name of the featuriser, which checkpoints carry.
-_LARGEST, _CANONICAL = {"largest_fragment": True}, {"canonical": True}
 OGB_MOLS = {
-    "ogb": functools.partial(ogb_mol),
-    "ogb_largest_fragment": functools.partial(ogb_mol, **_LARGEST),
-    "ogb_canonical": functools.partial(ogb_mol, **_CANONICAL),
-    "ogb_canonical_largest_fragment": functools.partial(
-        ogb_mol, **_LARGEST, **_CANONICAL
-    ),
+    "ogb"
+    + "_canonical" * canonical
+    + "_largest_fragment"
+    * largest: functools.partial(ogb_mol, largest_fragment=largest, canonical=canonical)
+    for canonical in (False, True)
+    for largest in (False, True)
 }
 
 

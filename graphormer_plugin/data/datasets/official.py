@@ -20,6 +20,7 @@ import torch
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock, open_archive
 from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.splits import consecutive_splits
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +116,22 @@ class BenchmarkFiles:
                 f"{count:,}",
                 f"{self.graphs:,}",
             )
+
+    def load_parts(
+        self, options: DatasetOptions
+    ) -> tuple[list[Any], dict[str, np.ndarray]]:
+        """Graphs of a file of PyG's `GNNBenchmarkDataset`, and the splits in it.
+
+        Raises:
+            DatasetError: See `require` and `reading`.
+        """
+        folder = self.require(options)
+        with self.reading(folder):
+            parts = load_torch(folder / self.files[0])
+            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
+            graphs = [graph for part in parts for graph in part]
+        self.check_count(len(graphs))
+        return graphs, consecutive_splits(counts)
 
     def reading(self, folder: Path) -> AbstractContextManager[None]:
         """Raises DatasetError, which names the folder, instead of every error that a

@@ -13,10 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.datasets.official import (
-    gnn_benchmark,
-    load_torch,
-)
+from graphormer_plugin.data.datasets.official import gnn_benchmark
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
@@ -202,27 +199,24 @@ def _sbm_dataset(options: DatasetOptions) -> DatasetSource:
             n: max(1, c * number // official["train"]) for n, c in official.items()
         }
         graphs: Any = generator(counts, options.seed)
+        splits = consecutive_splits(counts)
         label += f" (generated, seed {options.seed})"
     else:
-        files = SBM[label]
         try:
-            folder = files.require(options)
+            graphs, splits = SBM[label].load_parts(options)
         except DatasetError as error:
             raise DatasetError(
                 f"{error}; --dataset-source generated makes such graphs without files"
             ) from None
-        with files.reading(folder):
-            parts = load_torch(folder / files.files[0])
-            graphs = [_graph(data) for part in parts for data in part]
-            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
-        files.check_count(len(graphs))
+        with SBM[label].reading(SBM[label].path(options)):
+            graphs = [_graph(data) for data in graphs]
     return DatasetSource(
         graphs=graphs,
         level="node",
         kind="multiclass",
         num_classes=generator.num_classes,
         node_dims=[generator.num_symbols],
-        splits=consecutive_splits(counts),
+        splits=splits,
         target_names=["class"],
         label=label,
     )

@@ -12,15 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.datasets.official import (
-    BenchmarkFiles,
-    gnn_benchmark,
-    load_torch,
-)
+from graphormer_plugin.data.datasets.official import BenchmarkFiles, gnn_benchmark
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.pyg_graphs import MappedGraphs
 from graphormer_plugin.data.registry import DatasetSource, register_dataset
-from graphormer_plugin.data.splits import consecutive_splits
 
 NUM_CLASSES = 10
 
@@ -43,17 +38,12 @@ def superpixels(data: Mapping[str, Any], tenths: bool) -> SimpleNamespace:
 
 def _register(name: str, files: BenchmarkFiles, tenths: bool) -> None:
     def _load(options: DatasetOptions) -> DatasetSource:
-        folder = files.require(options)
-        with files.reading(folder):
-            parts = load_torch(folder / files.files[0])
-            counts = dict(zip(("train", "valid", "test"), map(len, parts), strict=True))
-        graphs = [graph for part in parts for graph in part]
-        files.check_count(len(graphs))
+        graphs, splits = files.load_parts(options)
         return DatasetSource(
             graphs=MappedGraphs(graphs, lambda data: superpixels(data, tenths)),
             kind="multiclass",
             num_classes=NUM_CLASSES,
-            splits=consecutive_splits(counts),
+            splits=splits,
             target_names=["class"],
         )
 

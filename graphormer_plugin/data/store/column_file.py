@@ -71,6 +71,13 @@ class ColumnFile:
             self.waiting.write(content)
 
     def _type_of(self, values: np.ndarray, largest: int | None) -> np.dtype:
+        kinds = [
+            {"f": "floats"}.get(t.kind, "integers") for t in (values.dtype, self.dtype)
+        ]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"{self.path.stem} has {kinds[0]} here and {kinds[1]} before"
+            )
         if self.dtype.kind == "f":
             return self.dtype
         low = int(values.min(initial=0))

@@ -93,7 +93,7 @@ class StoreWriter:
         self._num_nodes = 0
         self._num_edges = 0
         self._columns: dict[str, ColumnFile] = {}
-        self._node_max: np.ndarray | None = None
+        self._node_max: Any = 0  # of each column of categories
         self._bonds = BondNumbers(bond_dims)
 
     def __enter__(self) -> "StoreWriter":
@@ -141,13 +141,18 @@ class StoreWriter:
         if not self._columns:
             self._column("node_offset", ("<i8",)).append(np.zeros(1, np.int64))
             self._column("edge_offset", ("<i8",)).append(np.zeros(1, np.int64))
-        self._append("x", self._in_range(chunk.x), _FEATURES)
+        self._append("x", chunk.x, _FEATURES)
+        if chunk.x.dtype.kind != "f":
+            largest = largest_in("x", chunk.x, self.node_dims)
+            self._node_max = np.maximum(largest, self._node_max)
+        elif self.node_dims is not None:
+            raise ValueError("x has floats, expected categories within node_dims")
         self._column("node_offset").append(np.cumsum(num_nodes) + self._num_nodes)
         self._column("edge_offset").append(np.cumsum(num_edges) + self._num_edges)
         # One type for both ends, given by the largest graph and not by its edges.
-        largest = int(num_nodes.max()) - 1
+        last = int(num_nodes.max()) - 1
         for name, ends in zip(("edge_src", "edge_dst"), chunk.edge_index, strict=True):
-            self._column(name, _UNSIGNED).append(ends[order], largest=largest)
+            self._column(name, _UNSIGNED).append(ends[order], largest=last)
         self._column("edge_bond", _UNSIGNED).append(bond[order])
         if real:
             self._append("edge_attr", attr[order])
@@ -321,29 +326,12 @@ class StoreWriter:
             values, dtypes = values.astype(np.float32, copy=False), ("<f4",)
         self._column(name, dtypes).append(values)
 
-    def _in_range(self, x: np.ndarray) -> np.ndarray:
-        """Node features, if all are integers or all floats, and within `node_dims`."""
-        if x.dtype.kind == "f":
-            if self.node_dims is not None or self._node_max is not None:
-                raise ValueError("x has floats here and integers elsewhere")
-            return x
-        if "x" in self._columns and self._node_max is None:
-            raise ValueError("x has integers here and floats elsewhere")
-        if self._node_max is None:
-            self._node_max = np.zeros(x.shape[1], np.int64)
-        if x.shape[1] != len(self._node_max):
-            raise ValueError(
-                f"x has {x.shape[1]} columns, expected {len(self._node_max)}"
-            )
-        self._node_max = np.maximum(self._node_max, largest_in("x", x, self.node_dims))
-        return x
-
     def _schema(
         self, names: list[str], values: np.ndarray | None, splits: Mapping[str, Any]
     ) -> FeatureSchema:
         """Schema of the columns, with names and scales of the graph features."""
         node_dims = self.node_dims
-        if node_dims is None and self._node_max is not None:
+        if node_dims is None and self._columns["x"].dtype.kind != "f":
             node_dims = (self._node_max + 1).tolist()
         real = self._columns.get("edge_attr")
         width = 0 if real is None else real.tail[0]
