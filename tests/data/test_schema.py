@@ -35,13 +35,7 @@ class TestFeatureSchema:
         assert schema.num_bond_types == 4
         types = schema.bond_types(np.array([[7, 0], [0, 3], [5, 5], [99, 99]]))
         assert types.tolist() == [2, 1, 4, 3]
-        assert schema.bond_columns().tolist() == [
-            [-1, -1],
-            [0, 3],
-            [7, 0],
-            [99, 99],
-            [-1, -1],
-        ]
+        assert schema.bond_columns().tolist() == [[-1, -1], *table, [-1, -1]]
 
     def test_table_is_within_the_ranges(self):
         for row in ([5, 1], [1, -1]):
@@ -52,10 +46,8 @@ class TestFeatureSchema:
         schema = FeatureSchema(1, [1])
         assert schema.num_bond_types == 1
         assert schema.bond_types(np.zeros((3, 0))).tolist() == [1, 1, 1]
-
-    def test_no_edges(self):
-        schema = FeatureSchema(1, [1], [5, 6, 2])
-        assert schema.bond_types(np.zeros((0, 3), int)).shape == (0,)
+        none = np.zeros((0, 3), int)  # no edges
+        assert FeatureSchema(1, [1], [5, 6, 2]).bond_types(none).shape == (0,)
 
     @pytest.mark.parametrize(
         ("edge_attr", "message"),
@@ -135,10 +127,7 @@ class TestBatchSpec:
         ("arguments", "message"),
         [
             (dict(fields={"distance"}), "unknown batch field 'distance'"),
-            (
-                dict(fields={"relation_index"}),
-                "relation_index needs max_hop in 1..253, got None",
-            ),
+            (dict(fields={"relation_index"}), "max_hop in 1..253, got None"),
             (dict(fields={"relation_index"}, max_hop=254), "1..253, got 254"),
             (dict(fields={"dist"}, max_dist=254), "dist needs max_dist in 1..253"),
             (dict(fields={"path_bond"}), "path_bond needs path_length in 1"),

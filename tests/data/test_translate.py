@@ -7,12 +7,12 @@ import pytest
 
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
-from graphormer_plugin.data.store.writer import write_store
 from graphormer_plugin.data.translate import (
     translate_bonds,
     translate_stores,
     translate_target,
 )
+from support.stores import write
 
 
 def test_bond_types_of_tables_are_translated():
@@ -35,26 +35,16 @@ def test_bond_types_of_tables_are_translated():
 
 def labelled(tmp_path, target, **options):
     """Four graphs of two nodes, which have these labels."""
-    chunk = GraphChunk(
-        np.full(4, 2),
-        np.full(4, 2),
-        np.zeros((8, 1), int),
-        np.tile([[0, 1], [1, 0]], (1, 4)),
-        None,
-        np.array(target),
-    )
-    splits = {"train": [0, 1], "valid": [2], "test": [3]}
-    return write_store(
-        tmp_path / "store",
-        [chunk],
-        dataset="d",
-        splits=splits,
-        target_names=["y"],
-        **options,
+    two, ends = np.full(4, 2), np.tile([[0, 1], [1, 0]], (1, 4))
+    chunk = GraphChunk(two, two, np.zeros((8, 1), int), ends, None, np.array(target))
+    options |= {"splits": {"train": [0, 1], "valid": [2], "test": [3]}}
+    return write(
+        tmp_path / "store", chunk, **{"target_names": ["y"], "unit": "", **options}
     )
 
 
 CLASSES = {"kind": "multiclass", "num_classes": 3}
+NODES = {**CLASSES, "level": "node"}
 
 
 @pytest.mark.parametrize(
@@ -64,31 +54,16 @@ CLASSES = {"kind": "multiclass", "num_classes": 3}
             [[0.5], [7], [1], [2]],
             "regression",
             {"kind": "binary"},
-            "d has kind of targets regression, .* trained on binary",
+            "regression, .* bin",
         ),
-        (
-            [[0.0], [1], [1], [2]],
-            "multiclass",
-            {**CLASSES, "level": "node"},
-            "d has level of targets graph, .* trained on node",
-        ),
-        (
-            [[0.0], [7], [np.nan], [2]],
-            "multiclass",
-            CLASSES,
-            "d: label 1 of y is 7, expected .* 0..2",
-        ),
-        (
-            [0, 7, -1, 2] * 2,
-            "multiclass",
-            {**CLASSES, "level": "node"},
-            "d: label 1 of y is 7, expected .* 0..2",
-        ),
+        ([[0.0], [1], [1], [2]], "multiclass", NODES, "level .* graph, .* on node"),
+        ([[0.0], [7], [np.nan], [2]], "multiclass", CLASSES, "label 1 of y .* 0..2"),
+        ([0, 7, -1, 2] * 2, "multiclass", NODES, "label 1 of y is 7, expected .* 0..2"),
     ],
 )
 def test_other_targets_are_refused(tmp_path, target, kind, schema, message):
     store = labelled(tmp_path, target, kind=kind)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=f"^d.*{message}"):
         translate_target(store, TargetSchema(["y"], **schema), "d")
 
 
@@ -96,15 +71,13 @@ def test_fewer_labels_than_classes(tmp_path):
     store = labelled(tmp_path, [[0.0], [2], [np.nan], [1]], kind="multiclass")
     for classes in (3, 5):
         schema = TargetSchema(["y"], kind="multiclass", num_classes=classes)
-        np.testing.assert_array_equal(
-            translate_target(store, schema, "d"), store.target
-        )
+        found = translate_target(store, schema, "d")
+        np.testing.assert_array_equal(found, store.target)
 
 
 def test_words_of_nodes(tmp_path):
-    store = labelled(
-        tmp_path, [0, 1, -1, 1] * 2, kind="multiclass", class_names=[["a", "b"]]
-    )
+    named = {"kind": "multiclass", "class_names": [["a", "b"]]}
+    store = labelled(tmp_path, [0, 1, -1, 1] * 2, **named)
     words = ["c"] * 200 + ["b", "a"]  # more than the integers of the store hold
     schema = TargetSchema(["y"], "", "multiclass", "node").with_classes([words])
     expected = [201, 200, -1, 200] * 2

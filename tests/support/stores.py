@@ -29,11 +29,11 @@ def random_chunk(rng, graphs=6, nodes=8, dims=(5, 6, 2), features=3, **changes):
     return GraphChunk(**{**values, **changes})
 
 
-def write(path, chunk, **changes):
+def write(path, *chunks, **changes):
     values = dict(
         dataset="toy", splits=SPLITS, target_names=["gap"], unit="eV", kind="regression"
     )
-    return write_store(path, [chunk], **{**values, **changes})
+    return write_store(path, chunks, **{**values, **changes})
 
 
 def sign(path, manifest):

@@ -5,18 +5,8 @@ import os
 
 import numpy as np
 import pytest
-import torch
-from torch_geometric.data import Data
 
-from graphormer_plugin.data import (
-    DATASETS,
-    BatchSpec,
-    DatasetOptions,
-    DatasetSource,
-    GraphStore,
-    get_store,
-    register_dataset,
-)
+from graphormer_plugin.data import BatchSpec, GraphStore, get_store
 from graphormer_plugin.data.fields import field_cache
 from graphormer_plugin.data.fields.field_cache import compute_columns, load_or_compute
 
@@ -28,21 +18,8 @@ def eigenvectors(k):
 
 
 @pytest.fixture
-def store(tmp_path):
-    @register_dataset("derived-rings")
-    def rings():
-        graphs = []
-        for n in range(3, 13):
-            nodes = torch.arange(n)
-            pairs = torch.stack([nodes, (nodes + 1) % n])
-            edges = torch.cat([pairs, pairs.flip(0)], 1)
-            x, y = torch.zeros(n, 1, dtype=torch.long), torch.tensor([float(n)])
-            graphs.append(Data(x=x, edge_index=edges, y=y))
-        splits = {"train": range(6), "valid": range(6, 8), "test": range(8, 10)}
-        return DatasetSource(graphs=graphs, splits=splits, target_names=["length"])
-
-    yield get_store(DatasetOptions(name="derived-rings", data_root=str(tmp_path)))
-    del DATASETS["derived-rings"]
+def store(rings):
+    return get_store(rings())
 
 
 def test_only_what_is_asked_for(store):
@@ -105,32 +82,19 @@ def test_read_only_folder(store, calls, monkeypatch, caplog, function, code):
     assert {path.suffix for path in left} <= LOCKS
 
 
-def test_no_file_appears_when_the_computation_fails(store, monkeypatch):
-    def fail(*args):
-        raise ValueError("no eigenvectors today")
+@pytest.mark.parametrize("function", ["laplacian_eigenvectors", "file_sha256"])
+def test_no_file_appears_when_it_fails(store, monkeypatch, function):
+    """In the computation, or after the first column is written."""
 
-    before = sorted(store.path.parent.iterdir())
-    monkeypatch.setattr(field_cache, "laplacian_eigenvectors", fail)
-    with pytest.raises(ValueError, match="today"):
-        load_or_compute(store, eigenvectors(2))
-    assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
-
-
-def test_no_file_appears_when_the_disk_fails(store, calls, monkeypatch):
-    """After the first column is written."""
-    written = []
-
-    def fail(path):
-        written.append(path)
-        assert path.stat().st_size > 0
-        raise OSError("no disk today")
+    def fail(path, *_):
+        assert function != "file_sha256" or path.stat().st_size > 0
+        raise OSError("not today")
 
     before = sorted(store.path.parent.iterdir())
     with monkeypatch.context() as patch:
-        patch.setattr(field_cache, "file_sha256", fail)
+        patch.setattr(field_cache, function, fail)
         with pytest.raises(OSError, match="today"):
             load_or_compute(store, eigenvectors(2))
-    assert [path.name for path in written] == ["lap_pe.npy"]
     assert {p.suffix for p in store.path.parent.iterdir() if p not in before} <= LOCKS
     expected = compute_columns(store.columns, eigenvectors(2))
     found = load_or_compute(store, eigenvectors(2))

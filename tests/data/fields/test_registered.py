@@ -129,10 +129,7 @@ def test_several_stores(calls, tmp_path, store):
 @pytest.mark.parametrize(
     "result, message",
     [
-        (
-            lambda n: np.zeros(n + 1),
-            r"graph 0: shape \[\d\], expected \[\d\] of finite",
-        ),
+        (lambda n: np.zeros(n + 1), r"graph 0: shape \[\d\], expected \[\d\] of"),
         (lambda n: np.full(n, np.nan), "of finite numbers"),
         (lambda n: np.zeros((n, n)), r"graph 1: shape"),
         (lambda n: 1 / 0, "the function of the field degree failed .*division by zero"),

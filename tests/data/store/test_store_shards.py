@@ -25,9 +25,8 @@ from graphormer_plugin.data.graph_columns import ShardColumns, release_pages
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.splits import random_split_of_rows
 from graphormer_plugin.data.store.store_shards import StoreShards, open_stores
-from graphormer_plugin.data.store.writer import write_store
 from graphormer_plugin.data.translate import translate_stores
-from support.stores import random_chunk
+from support.stores import random_chunk, write
 
 ROWS = 90
 SMILES = [f"{'C' * (n % 9 + 1)}{'c1ccccc1' * (n % 3 > 1)}O" for n in range(ROWS)]
@@ -138,13 +137,7 @@ def test_memory_does_not_grow_with_the_store(rng, tmp_path, monkeypatch):
     """Pages of a store that were read leave the process; its graphs stay the same."""
     chunk = random_chunk(rng, graphs=1_000, nodes=40)
     splits = {"train": np.arange(39_999), "valid": [39_999]}
-    store = write_store(
-        tmp_path / "large",
-        40 * [chunk],
-        dataset="large",
-        splits=splits,
-        target_names=["y"],
-    )
+    store = write(tmp_path / "large", *40 * [chunk], splits=splits)
     spec = BatchSpec(fields=frozenset({"x", "bond"}))
     kinds = {"num_bond_types": store.schema.num_bond_types, "spec": spec}
     collator = GraphCollator(dict(store.columns), store.target, **kinds)
@@ -180,20 +173,11 @@ def test_random_graphs(rng, tmp_path, level):
         count, more = len(chunk), {"kind": "multiclass", "num_classes": 3}
         if level == "graph":
             more = {"target": np.stack([chunk.num_nodes, chunk.num_edges], 1)}
-        splits = {"train": np.arange(1, count), "valid": np.array([0])}
-        stores.append(
-            write_store(
-                tmp_path / name,
-                [chunk],
-                node_dims=[100] * chunk.x.shape[1],
-                bond_dims=[5, 6, 2],
-                dataset="random",
-                splits=splits,
-                target_names=["y"] if level == "node" else ["y", "z"],
-                weights=np.arange(count) + 1.0,
-                **more,
-            )
-        )
+        more["target_names"] = ["y"] if level == "node" else ["y", "z"]
+        more["splits"] = {"train": np.arange(1, count), "valid": np.array([0])}
+        more["weights"] = np.arange(count) + 1.0
+        dims = {"node_dims": [100] * chunk.x.shape[1], "bond_dims": [5, 6, 2]}
+        stores.append(write(tmp_path / name, chunk, **dims, **more))
     several, one = StoreShards(stores[:2]), stores[2]
     assert several.splits["train"].tolist() == [1, 2, 3, 4, 6, 7, 8]
     spec = BatchSpec(fields=frozenset({"x", "bond", "pos", "dist"}))
@@ -298,10 +282,8 @@ def test_excluded_rows_have_their_numbers(tmp_path, count):
 
 
 def test_a_missing_shard(folder, shards, tmp_path):
-    for number in (1, 4):
-        (tmp_path / f"0000{number}-of-00004").symlink_to(
-            shards / f"0000{number}-of-00004"
-        )
+    for name in ("00001-of-00004", "00004-of-00004"):
+        (tmp_path / name).symlink_to(shards / name)
     with pytest.raises(DatasetError, match=r"2 of 4 shards are missing \(2, 3\)"):
         open_stores(options(folder, name=str(tmp_path)))
     (tmp_path / "00001-of-00002").symlink_to(shards / "00001-of-00004")
