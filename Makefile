@@ -7,6 +7,7 @@ DEMO_EPOCHS ?= 8
 DEMO_DIR ?= .demo
 DEMO_WORKERS ?= 1
 PYTEST_ARGS ?=
+JAVA ?= $(shell command -v java)
 
 BIN = $(VENV)/bin
 SOURCES = cython_ext examples graphormer_plugin setup.py tests
@@ -19,7 +20,8 @@ help:
 	@echo 'make demo        train grpe_small on 5,000 real molecules, test it'
 	@echo 'make test        the tests, but those that train for long: two to three minutes on two cores'
 	@echo 'make test-quick  without what trains, reads or writes much: a minute'
-	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them'
+	@echo 'make test-all    all tests, as .ci/run and the workflow on GitHub run them, and Spark'
+	@echo '                 where java is at hand (JAVA= leaves it out)'
 	@echo 'make coverage    all tests, and the lines that they do not reach'
 	@echo 'make sanitize    tests of the kernels, compiled with AddressSanitizer and UBSan (gcc)'
 	@echo 'make soak        210 kills, and 100,000 damaged files for every reader: hours'
@@ -37,7 +39,8 @@ help:
 # Extras of pyproject.toml that a target needs beside the package.
 EXTRAS_test = test
 EXTRAS_test-quick = test
-EXTRAS_test-all = test engines
+# Spark runs on Java; .ci/run leaves out its 480 MB.
+EXTRAS_test-all = test engines $(if $(JAVA),spark)
 EXTRAS_test-portable = test
 EXTRAS_test-fallback = test
 EXTRAS_coverage = test engines

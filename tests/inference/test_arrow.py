@@ -140,8 +140,10 @@ def test_wrong_columns_are_one_line(predictor):
 def test_engines(engine, found, table, tmp_path):
     """The examples, with the real engines."""
     needed = {"ray": "ray.data", "dask": "dask.dataframe", "spark": "pyspark.sql"}
-    extra = "pyspark" if engine == "spark" else "'graphormer-plugin[engines]'"
-    pytest.importorskip(needed[engine], reason=f"pip install {extra}")
+    extra = "spark" if engine == "spark" else "engines"
+    pytest.importorskip(
+        needed[engine], reason=f"pip install 'graphormer-plugin[{extra}]'"
+    )
     if engine == "spark" and not shutil.which("java"):
         pytest.skip("Spark needs Java")
     (tmp_path / "in").mkdir()
