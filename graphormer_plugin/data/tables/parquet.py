@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import atomic_write, check_unpacked
+from graphormer_plugin.data.files import atomic_write, check_unpacked, open_to_read
+from graphormer_plugin.data.tables.parquet_pages import unpacked
 from graphormer_plugin.data.tables.table import Table, check_row, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
@@ -50,8 +51,6 @@ class ParquetTable(Table):
                     f"{file} has other columns than {self.files[0].name}"
                 )
         super().__init__(path, self.schema.names)
-        for file, footer in zip(self.files, self.footers):
-            check_unpacked(file, unpacked_bytes(footer))
 
     def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
         with parquet_errors(file):
@@ -95,8 +94,16 @@ class ParquetTable(Table):
             with parquet_errors(file):
                 reader = self._open(file, footer)
                 as_stored = self._open(file, footer, shared_texts(footer))
+                total = 0
                 for group in groups:  # only within one, pyarrow has nested dictionaries
-                    size = self._rows_at_once(as_stored, group, start, columns)
+                    sizes = [*unpacked_columns(file, footer, group, columns)]
+                    total += sum(size for _, size in sizes)
+                    check_unpacked(file, total)
+                    # A text may repeat the one before it, without a dictionary.
+                    repeated = sum(s for c, s in sizes if DELTA in c.encodings)
+                    size = self._rows_at_once(
+                        as_stored, group, start, columns, repeated
+                    )
                     for batch in reader.iter_batches(size, [group], columns):
                         low = max(first - start, 0)
                         high = min(end - start, batch.num_rows)
@@ -105,7 +112,7 @@ class ParquetTable(Table):
                         start += batch.num_rows
 
     def _rows_at_once(
-        self, reader: Any, group: int, start: int, names: list[str]
+        self, reader: Any, group: int, start: int, names: list[str], repeated: int
     ) -> int:
         """Rows of a group that take at most `CHARACTERS_AT_ONCE`, from a pass in which each
         text is in memory once, as in the file, however many rows name it.
@@ -115,16 +122,11 @@ class ParquetTable(Table):
             group: Number of the row group.
             start: Number of its first row.
             names: Columns.
+            repeated: Bytes of columns of which pyarrow makes no dictionaries.
 
         Raises:
             DatasetError: A row is too long.
         """
-        # A text may repeat the one before it, and pyarrow makes no dictionary of them.
-        repeated = sum(
-            column.total_uncompressed_size
-            for column in _columns(reader.metadata.row_group(group))
-            if DELTA in column.encodings
-        )
         most = min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // (1 + repeated))
         longest = 1
         for batch in reader.iter_batches(max(1, most), [group], names):
@@ -162,10 +164,7 @@ class ParquetTable(Table):
                 for group in groups:
                     for column in _columns(footer.row_group(group)):
                         size = column.total_compressed_size
-                        start = column.data_page_offset
-                        if column.has_dictionary_page:
-                            start = min(start, column.dictionary_page_offset)
-                        file.seek(start)
+                        file.seek(_start(column))
                         while size > 0 and (block := file.read(min(size, 1 << 20))):
                             digest.update(block)
                             size -= len(block)
@@ -176,19 +175,29 @@ def _columns(group: Any) -> Iterator[Any]:
     return map(group.column, range(group.num_columns))
 
 
-def unpacked_bytes(footer: Any) -> int:
-    """Bytes of a file's columns without compression; an entry of a list counts as one at
-    least, and bytes of a fixed length count in full, however many of them an encoding says
-    in a few bytes."""
-    lengths = [leaf.length for leaf in _leaves(footer)]
-    return sum(
-        max(
-            column.total_uncompressed_size,
-            column.num_values * max(length, 1) - group.num_rows,
-        )
-        for group in map(footer.row_group, range(footer.num_row_groups))
-        for column, length in zip(_columns(group), lengths)
-    )
+def _start(column: Any) -> int:
+    """Place of a column's first page."""
+    start = column.data_page_offset
+    if column.has_dictionary_page:
+        start = min(start, column.dictionary_page_offset)
+    return start
+
+
+def unpacked_columns(
+    path: Path, footer: Any, group: int, names: Sequence[str]
+) -> Iterator[tuple[Any, int]]:
+    """Yields (column, bytes that it unpacks to) for columns of a row group; an entry of a
+    list counts as one at least, and bytes of a fixed length count in full, however many of
+    them an encoding says in a few bytes."""
+    columns = _columns(footer.row_group(group))
+    with open_to_read(path) as file:
+        for column, leaf in zip(columns, _leaves(footer)):
+            if any(f"{leaf.path}.".startswith(f"{name}.") for name in names):
+                start = _start(column)
+                end = start + column.total_compressed_size
+                size, values = unpacked(file, start, end)
+                length = max(leaf.length, int(leaf.max_repetition_level > 0))
+                yield column, max(size, values * length)
 
 
 def _leaves(footer: Any) -> list[Any]:

@@ -362,6 +362,14 @@ def refusal(path, megabytes, columns, **options):
     return message
 
 
+def number(value, size=None):
+    """An integer in the footer of a Parquet file, in so many bytes."""
+    value *= 2
+    size = size or -(-value.bit_length() // 7)
+    digits = [value >> 7 * place & 127 for place in range(size)]
+    return bytes([*(digit | 128 for digit in digits[:-1]), digits[-1]])
+
+
 class TestLimits:
     def test_many_columns(self, options):
         """Seconds; in quadratic time it would be minutes."""
@@ -456,6 +464,46 @@ class TestLimits:
         columns = {"smiles": ["C"], "y": lists}
         message = refusal(tmp_path / "data.parquet", 700, columns)
         assert "data.parquet unpacks to more than 67," in message
+
+    @pytest.mark.parametrize("kind", ["footer", "page", "values", "encodings"])
+    def test_a_parquet_that_lies_about_its_sizes(self, tmp_path, kind):
+        """Numbers in the footer, or in the header of a page, that are not true."""
+        pyarrow = pytest.importorskip("pyarrow")
+        parquet = pytest.importorskip("pyarrow.parquet")
+        path, count = tmp_path / "data.parquet", 2 * 10**8
+        texts = {
+            "values": lambda: pyarrow.ListArray.from_arrays(
+                [0, count], np.zeros(count, np.int8)
+            ),
+            "encodings": lambda: ["z" * 10**6] * 1000,
+        }.get(kind, lambda: ["z" * count])()
+        coded = kind in ("values", "encodings")
+        table = pyarrow.table({"smiles": ["C"] * len(texts), "y": texts})
+        options = {"compression": "zstd", "write_statistics": False}
+        parquet.write_table(table, path, use_dictionary=coded, **options)
+        footer = parquet.read_metadata(path)
+        column, group = footer.row_group(0).column(1), footer.row_group(0)
+        content = path.read_bytes()
+        at = len(content) - footer.serialized_size - 8
+        pages, summary = content[:at], content[at:]
+        small = (
+            column.num_values if kind == "values" else column.total_uncompressed_size
+        )
+        for size in (small, group.total_byte_size):
+            assert number(size) in summary
+            summary = summary.replace(number(size), number(9, len(number(size))))
+        if kind == "page":
+            assert number(count + 10) in pages
+            pages = pages.replace(number(count + 10), number(2**31 - 1))
+        if kind == "encodings":  # RLE_DICTIONARY is called DELTA_BYTE_ARRAY
+            first, _, last = summary.rpartition(b"\x19\x35\x00\x06\x10")
+            summary = first + b"\x19\x35\x00\x06\x0e" + last
+        path.write_bytes(pages + summary)
+        wrong = DatasetOptions(name=str(path), target_columns="y")
+        error, message = within(150, lambda: csv_dataset(wrong))
+        assert error is DatasetError and message.startswith(str(path))
+        expected = "is not a number" if kind == "encodings" else "unpacks to more than"
+        assert expected in message
 
     def test_an_sdf_whose_record_does_not_end(self, tmp_path):
         path = tmp_path / "data.sdf"
