@@ -475,11 +475,14 @@ class TestLimits:
             "values": lambda: pyarrow.ListArray.from_arrays(
                 [0, count], np.zeros(count, np.int8)
             ),
-            "encodings": lambda: ["z" * 10**6] * 1000,
+            "encodings": lambda: pyarrow.DictionaryArray.from_arrays(
+                pyarrow.array([0] * 4000, pyarrow.int32()), ["z" * 10**6]
+            ),
         }.get(kind, lambda: ["z" * count])()
         coded = kind in ("values", "encodings")
         table = pyarrow.table({"smiles": ["C"] * len(texts), "y": texts})
         options = {"compression": "zstd", "write_statistics": False}
+        options["store_schema"] = kind != "encodings"  # text, not a dictionary
         parquet.write_table(table, path, use_dictionary=coded, **options)
         footer = parquet.read_metadata(path)
         column, group = footer.row_group(0).column(1), footer.row_group(0)
