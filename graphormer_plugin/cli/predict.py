@@ -183,11 +183,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     count = table.count()
     if count == 0:
         raise ValueError(f"{table.path}: {table.no_rows}")
-    for note in table.notes:
-        warn(f"{table.path}: {note}")
     begin, end = shard.rows(count)
     total = end - begin
     run = table_run(arguments, models, table, column)
+    for note in table.notes:
+        warn(f"{table.path}: {note}")
     *names, reason = run.names
     if arguments.resume and output.exists() and not is_interrupted(output):
         check_complete(output, run.arrays(), table, column, (begin, end), run.names)

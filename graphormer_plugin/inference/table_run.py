@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.tables.cells import number_in, point
+from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
 from graphormer_plugin.heads.prediction import (
@@ -141,8 +141,8 @@ class TableRun:
                 f"{', '.join(extra_columns)} beside the molecules"
             )
         self.place = table.header.index(smiles_column)
-        self.read_number = point if table.decimal_comma else str
-        self.extra_places = [table.header.index(name) for name in extra_columns]
+        extra = columns_of_whole(table, extra_columns) if extra_columns else {}
+        self.extra = [(table.header.index(n), one.number) for n, one in extra.items()]
         self.reader = predictor.reader(max_atoms)
         none = np.empty((0, predictor.targets.num_outputs))
         columns = prediction_columns(
@@ -251,12 +251,10 @@ class TableRun:
 
     def _extra(self, rows: Rows, reasons: dict[int, str]) -> np.ndarray:
         """Numbers of the columns that the models need [rows, columns]."""
-        extra = np.full((len(rows.cells), len(self.extra_places)), np.nan)
+        extra = np.full((len(rows.cells), len(self.extra)), np.nan)
         for row, cells in enumerate(rows.cells):
             try:
-                extra[row] = [
-                    number_in(self.read_number(cells[at])) for at in self.extra_places
-                ]
+                extra[row] = [number(cells[at]) for at, number in self.extra]
             except ValueError as error:
                 reasons.setdefault(row, str(error))
         return extra

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
@@ -20,6 +21,7 @@ from graphormer_plugin.cli import explain, predict
 from graphormer_plugin.cli.train import build_parser, main, settings_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.tables.formats import stem
 from graphormer_plugin.experiment import plan, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
@@ -491,6 +493,26 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
     assert "pH have their mean over the training" in Path("page.html").read_text()
     state = read_checkpoint(path).state["task_state"]["schema"]
     assert state["graph_features"][0] == "pH" and len(state["graph_features"]) > 200
+
+
+def test_decimal_commas_in_columns_beside_the_molecule(quick, checkpoint, command):
+    """All formats give the models and predictions of the table with points."""
+    lines = [f"{'C' * k}O,{k / 4},{k % 3 + 1.5},{k + 180.15:.2f}" for k in range(1, 16)]
+    words = command("smiles,gap,pH,mass", lines, *SHORT, "--epochs", "1")
+    words += ["--target-columns", "gap", "--extra-columns", "pH"]
+    words += ["--weight-column", "mass", "--start", checkpoint("grpe_tiny")]
+    frame = pandas.read_csv("t.csv", dtype=str)
+    commas = frame.apply(lambda column: column.str.replace(".", ","))
+    commas.to_csv("semicolons.csv", sep=";", index=False)
+    commas.to_csv("tabs.tsv", sep="\t", index=False)
+    commas.to_excel("book.xlsx", index=False)
+    found = []
+    for table in ("t.csv", "semicolons.csv", "tabs.tsv", "book.xlsx"):
+        model = stem(Path(table))
+        assert main([table, "--out", model, *words[3:]]) == 0
+        assert predict.main([model, table, f"{model}_out.csv"]) == 0
+        found.append([line["gap_predicted"] for line in rows(Path(f"{model}_out.csv"))])
+    assert found[1:] == found[:1] * 3 and all(found[0])
 
 
 def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(

@@ -14,14 +14,10 @@ from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.splits import random_split, random_split_of_rows
-from graphormer_plugin.data.tables.cells import (
-    Column,
-    looks_numeric,
-    matches,
-)
+from graphormer_plugin.data.tables.cells import Column, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles, find_split
-from graphormer_plugin.data.tables.rows import Rows
+from graphormer_plugin.data.tables.rows import Rows, columns_of_whole
 from graphormer_plugin.data.tables.table import (
     NAMES,
     Table,
@@ -132,7 +128,7 @@ def read_labels(
     rows = Rows(table, roles, options, part, others if explore else ())
     judged = rows.columns
     if roles.names_all and not whole:
-        judged = _columns_of_whole(table, roles.candidates, options.missing_labels)
+        judged = columns_of_whole(table, roles.candidates, options.missing_labels)
     names, counting = _choose_targets(roles, judged)
     columns = [rows.columns[name] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
@@ -181,20 +177,6 @@ def read_labels(
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
     )
-
-
-def _columns_of_whole(
-    table: Table, names: Sequence[str], patterns: Sequence[str]
-) -> dict[str, Column]:
-    """Columns of a table, read to their first word, so that few words are kept."""
-    columns = [Column(name, patterns) for name in names]
-    for _, _, cells in table.rows(names):
-        for column, cell in zip(columns, cells, strict=True):
-            if all(map(looks_numeric, column.words)):
-                column.add(cell)
-    for column in columns:
-        column.read_commas(table.decimal_comma)
-    return {column.name: column for column in columns}
 
 
 def _choose_targets(

@@ -96,7 +96,10 @@ class Column:
         words: Rows of the cells that are not numbers, by their text.
         missing: Texts of cells that the user's patterns call missing.
         classes: Names of classes that are missing cells elsewhere, such as none.
+        has_commas: Whether cells such as 1,5 are numbers, see `read_commas`.
     """
+
+    has_commas = False
 
     def __init__(
         self, name: str, patterns: Sequence[str] = (), classes: Sequence[str] = ()
@@ -133,10 +136,15 @@ class Column:
         numbers = np.array(self.values)
         if not commas or not sure or (numbers % 1 > 0).any():
             return ""
+        self.has_commas = True
         for word in commas:
             for row in self.words.pop(word):
-                self.values[row] = number_in(point(word))
+                self.values[row] = self.number(word)
         return f"column {self.name!r}: {commas[0]} is read as {point(commas[0])}"
+
+    def number(self, cell: str) -> float:
+        """`number_in` a cell, read as the cells of this column are."""
+        return number_in(point(cell) if self.has_commas else cell)
 
     @property
     def has_numbers(self) -> bool:

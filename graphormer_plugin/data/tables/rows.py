@@ -7,7 +7,13 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.data.tables.cells import Column, number_in, shown
+from graphormer_plugin.data.tables.cells import (
+    Column,
+    looks_numeric,
+    number_in,
+    point,
+    shown,
+)
 from graphormer_plugin.data.tables.class_names import class_order
 from graphormer_plugin.data.tables.roles import Roles
 from graphormer_plugin.data.tables.table import Table
@@ -27,7 +33,7 @@ class Rows:
         roles: Which column is what.
         options: Of the table.
         part: First row, and the row after the last; None: all rows.
-        others: Columns whose cells are kept as they are.
+        others: Columns whose cells are kept as text, numbers with a decimal point.
 
     Raises:
         DatasetError: There are no rows, or a row has no SMILES or no split.
@@ -72,9 +78,11 @@ class Rows:
                     raise self.error(row - self.first, roles.split, text)
             if others:
                 self.cells.append(cells[len(names) :])
-        for column in columns:
-            if note := column.read_commas(table.decimal_comma):
-                table.notes[note] = None
+        _read_commas(table, columns)
+        for place, name in enumerate(others):
+            if name in self.columns and self.columns[name].has_commas:
+                for row in self.cells:
+                    row[place] = point(row[place])
         if not self.smiles:
             text = (
                 table.no_rows
@@ -131,3 +139,23 @@ class Rows:
         for number, word in enumerate(names):
             values[column.words.get(word, [])] = number
         return values, names
+
+
+def columns_of_whole(
+    table: Table, names: Sequence[str], patterns: Sequence[str] = ()
+) -> dict[str, Column]:
+    """Columns of a table, read to their first word, so that few words are kept."""
+    columns = [Column(name, patterns) for name in names]
+    for _, _, cells in table.rows(names):
+        for column, cell in zip(columns, cells, strict=True):
+            if all(map(looks_numeric, column.words)):
+                column.add(cell)
+    _read_commas(table, columns)
+    return {column.name: column for column in columns}
+
+
+def _read_commas(table: Table, columns: Sequence[Column]) -> None:
+    """Read decimal commas of columns, and note it in the table."""
+    for column in columns:
+        if note := column.read_commas(table.decimal_comma):
+            table.notes[note] = None
