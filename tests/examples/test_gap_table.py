@@ -35,15 +35,11 @@ def test_table(tmp_path, capsys):
     first = output.read_bytes()
     assert gap_table.main(words) == 0 and output.read_bytes() == first
     assert gap_table.main([*words[:-1], "homo"]) == 2
-    assert "qm9.csv has no column homo, has id, SMILES, gap" in capsys.readouterr().err
+    assert "no column homo" in capsys.readouterr().err
     path.write_text("SMILES,gap\nO,1\n*not,2\n")
     assert gap_table.main([*words, "--fold-hydrogens"]) == 2
-    assert capsys.readouterr().err == "error: not a SMILES: *not\n"
-    assert output.read_bytes() == first
-    assert [name.name for name in tmp_path.iterdir()] in (
-        ["qm9.csv", "gaps.csv.gz"],
-        ["gaps.csv.gz", "qm9.csv"],
-    )
+    assert "*not" in capsys.readouterr().err and output.read_bytes() == first
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 def test_the_table_beside_this_repository_has_the_form(shared_data):

@@ -1,7 +1,6 @@
 """examples/random_forest.py: a forest per target, and its line in the table."""
 
 import dataclasses
-import re
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ def run(tmp_path, *words):
     return summarise.read_results(results) if results.exists() else []
 
 
-def test_molhiv(tmp_path, capsys):
+def test_molhiv(tmp_path):
     """OGB's list of SMILES and splits, also with a molecule that RDKit refuses."""
     write_ogbg(tmp_path, "ogbg-molhiv", [*SMILES, REFUSED], LABELS)
     where = ("--dataset-name", "ogbg-molhiv", "--data-root", tmp_path)
@@ -27,7 +26,6 @@ def test_molhiv(tmp_path, capsys):
     assert row["recipe"] == "molhiv/random_forest" and row["arch"] == "random_forest"
     assert row["metric"] == "roc_auc" and 0 <= float(row["value"]) <= 1
     assert int(row["parameters"]) >= 5 and row["updates"] == "0"
-    assert re.search(r"roc_auc valid [01]\.\d{4}, test", capsys.readouterr().out)
     rows = run(tmp_path, *where, "--seed", 2)
     assert [row["seed"] for row in rows] == ["1", "2"]
     assert "| 2 |" in summarise.forests(rows)

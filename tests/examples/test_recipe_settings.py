@@ -26,15 +26,12 @@ MACROS = {
 SCHEDULES = """
 zinc/graphormer_slim | --warmup-updates 40000 --total-num-update 400000
 zinc/graphormer_slim EPOCHS=10 | --warmup-updates 40 --total-num-update 400
-zinc/grpe_small EPOCHS=5 BATCH_SIZE=32 | --warmup-updates 160 --total-num-update 1565
 pcqm4mv2/grpe_large | --warmup-updates 19797 --total-num-update 2639600
 pcqm4m/graphormer_base EPOCHS=10 | --warmup-updates 2000 --total-num-update 33333
 zinc/cgt_zinc | --warmup-updates 15650 --lr-period-updates 610350
 zinc/cgt_zinc EPOCHS=1 | --warmup-updates 7 --lr-period-updates 306
 pattern/cgt_pattern EPOCHS=1 SOURCE=generated:9:1 | --warmup-updates 1 --lr-period-updates 1
 pattern/grpe_small SOURCE=generated:1000:1 | --warmup-updates 320 --total-num-update 3200
-cluster/gt_sbm EPOCHS=100 | --lr-patience 1 --stop-min-lr 1e-6
-pcqm4m/gcn | --lr-deacy-period 356880
 pcqm4m/gcn EPOCHS=10 | --lr-deacy-period 35688
 molhiv/graphormer_base | --warmup-updates 123 --total-num-update 2064
 """
@@ -43,54 +40,31 @@ molhiv/graphormer_base | --warmup-updates 123 --total-num-update 2064
 # whose dim_pe of 20 is of nodes, while pairs have D / 2; OGB; main_*.py of GT.
 OTHERS = """
 zinc/gcn | {ADAM} --weight-decay 0 | --batch-size 128 | --lr-patience 10 | {GNN}
-zinc/gatedgcn | {RAW} | --batch-size 128 | --lr-patience 10 | {GNN}
-zinc/pna | {ADAM_L2} --weight-decay 3e-6 | --batch-size 128 | --lr-patience 20 | {GNN}
 zinc/mpnn | {ADAM_L2} --weight-decay 3e-6 | --batch-size 128 | --lr-patience 20 | {GNN}
-pattern/gcn | {ADAM} --weight-decay 0 | --batch-size 64 | --lr-patience 5 | {GNN}
 cluster/gcn | {NODES} | --batch-size 64 | --lr-patience 5 | {GNN}
-pattern/graphsage | {NODES} | --batch-size 64 | --lr-patience 5 | {GNN}
 pattern/gatedgcn | --lap-pe-dim 2 | --batch-size 32 | --lr-patience 5 | {GNN}
-cluster/gatedgcn | --lap-pe-dim 20 | --batch-size 32 | --lr-patience 5 | {GNN}
-pattern/gatedgcn_100k | --encoder-embed-dim 70 | --batch-size 128 | --lr-patience 5 | {GNN}
-pattern/gat | --arch gat | --batch-size 128 | --lr-patience 5 | {GNN}
-cluster/gin | --arch gin | --batch-size 128 | --lr-patience 5 | {GNN}
-pattern/gcn_100k | --encoder-embed-dim 146 | --batch-size 128 | --lr-patience 5 | {GNN}
 molhiv/pna | {ADAM_L2} --weight-decay 3e-6 | --batch-size 128 | --lr 0.01 {PLATEAU} \
 | --lr-patience 20 --stop-min-lr 1e-4 --max-epoch 200 | --best-checkpoint-metric roc_auc \
 | --maximize-best-checkpoint-metric | /checkpoint_best.pt --subset test
 mnist/grpe_tiny | --dataset-name mnist-tenths --arch grpe_tiny | --batch-size 64 \
 | {ADAM} --clip-norm 5 --weight-decay 0 --lr 2e-4 | --max-hop 3 | --max-epoch 300 \
 | --dropout 0 --attention-dropout 0.1 | --warmup-updates 2580 --total-num-update 258000
-cifar10/grpe_tiny | --dataset-name cifar10-tenths --arch grpe_tiny | --batch-size 64 \
-| {ADAM} --clip-norm 5 --weight-decay 0 --lr 2e-4 | --max-hop 3 | --max-epoch 300 \
-| --dropout 0 --attention-dropout 0.1 | --warmup-updates 2112 --total-num-update 211200
 mnist/cgt | --dataset-name mnist --arch cgt_pattern | --batch-size 16 | !--relative-dim \
 | {ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3 | --max-epoch 100 \
 | --encoder-layers 3 --encoder-embed-dim 52 | --attention-dropout 0.5 \
 | --rwse-dim 8 --readout mean
-cifar10/cgt | --dataset-name cifar10 --arch cgt_pattern | --batch-size 16 | !--relative-dim \
-| {ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3 | --max-epoch 100 \
-| --encoder-layers 3 --encoder-embed-dim 52 | --attention-dropout 0.5 \
-| --rwse-dim 8 --readout mean
 pcqm4m/gin_vn | {RAW} | --clamp-max 50 | --virtual-node | /checkpoint_best.pt --subset valid
-pcqm4mv2/gin_vn | {RAW} | --clamp-max 20 | --virtual-node \
-| /checkpoint_best.pt --subset valid
 zinc/gt_zinc | {ADAM} --weight-decay 0 --lr 7e-4 {PLATEAU} | --lr-patience 15 \
 | --batch-size 128 | --best-checkpoint-metric loss | {RAW} | !{NODES} | {GT}
 pattern/gt_sbm | {ADAM} --weight-decay 0 --lr 5e-4 {PLATEAU} | --lr-patience 10 \
 | --batch-size 26 | --best-checkpoint-metric loss | !{RAW} | {NODES} | {GT}
-cluster/gt_sbm | {ADAM} --weight-decay 0 --lr 5e-4 {PLATEAU} | --lr-patience 10 \
-| --batch-size 32 | --best-checkpoint-metric loss | !{RAW} | {NODES} | {GT}
 pcqm4m/gt | {ADAM} --weight-decay 0 --lr 1e-4 {PLATEAU} | --lr-patience 15 \
-| --batch-size 128 | --best-checkpoint-metric mae | {RAW} | !{NODES} | {GT}
-pcqm4m/gt_wide | {ADAM} --weight-decay 0 --lr 1e-4 {PLATEAU} | --lr-patience 15 \
 | --batch-size 128 | --best-checkpoint-metric mae | {RAW} | !{NODES} | {GT}
 """
 # Graphs of an update, epochs, rate, updates of the warm-up, clipping and decay; more.
 # Tables 7 to 10 of Ying et al. 2021; Park et al. 2022; our choice for PATTERN; Table 6 of
 # Menegaux et al. 2023. Where a paper is silent, its released code.
 PAPERS = """
-pcqm4m/graphormer_small 1024 300 3e-4 60000 5 0 | {DROPOUT} 0.1
 pcqm4m/graphormer_base 1024 300 2e-4 60000 5 0 | {DROPOUT} 0.1
 pcqm4m/graphormer_deep 1024 300 1e-4 60000 5 0 | {DROPOUT} 0.3
 molpcba/graphormer_deep 256 10 3e-4 821 5 0 \
@@ -99,19 +73,13 @@ molhiv/graphormer_base 128 8 2e-4 123 0 0 \
 | {DROPOUT} 0.1 --flag-m 2 --flag-step-size 0.2 --flag-mag 0
 zinc/graphormer_slim 256 10000 2e-4 40000 5 0.01 | {RAW} --multi-hop-max-dist 20 {DROPOUT} 0.1
 pcqm4m/grpe_standard 1024 400 2e-4 8922 5 0 | {RAW} --max-hop 5 {DROPOUT} 0.1
-pcqm4m/grpe_large 512 400 2e-4 17844 5 0 | {RAW} --max-hop 5 {DROPOUT} 0.1
-pcqm4mv2/grpe_standard 1024 400 2e-4 9900 5 0 | {RAW} --max-hop 5 {DROPOUT} 0.1
 pcqm4mv2/grpe_large 512 400 2e-4 19797 5 0 | {RAW} --max-hop 5 {DROPOUT} 0.1
 zinc/grpe_small 256 10000 2e-4 40000 0 1e-3 \
 | {RAW} --max-hop 5 {DROPOUT} 0.1 --perturb-noise 0.2
 molhiv/grpe_standard 72 5 2e-4 1371 5 0 | --total-num-update 2285 --max-epoch 5
-molhiv/grpe_large 72 5 2e-4 1371 5 0 | --total-num-update 2285 --max-epoch 5
-molpcba/grpe_standard 256 200 2e-4 4107 5 0 | --dropout 0.3 --attention-dropout 0.1
 molpcba/grpe_large 256 200 2e-4 4107 5 0 | --dropout 0.3 --attention-dropout 0.1
 pattern/grpe_small 32 100 2e-4 3130 0 1e-3 | --max-hop 5 {DROPOUT} 0.1 --perturb-noise 0.2
-pattern/grpe_tiny 32 100 2e-4 3130 0 1e-3 | --max-hop 5 {DROPOUT} 0.1 --perturb-noise 0.2
 zinc/cgt_zinc 32 2000 1e-3 15650 1 1e-5 | {RAW} {HEADS} 4
-zinc/cgt_zinc_rings 32 2000 1e-3 15650 1 1e-5 | {RAW} {HEADS} 4
 pattern/cgt_pattern 32 100 5e-4 1565 1 1e-5
 cluster/cgt_cluster 16 100 5e-4 3125 1 1e-5
 pcqm4mv2/cgt_small 256 300 5e-4 126120 1 0 | {RAW} --rwse-steps 0

@@ -16,8 +16,7 @@ from support.training import run as train_in_process
 # In the quick suite: two kinds of label run from end to end, and each script of a name
 # (grpe_small, gcn, ...) trains for a benchmark.
 END_TO_END = "zinc/grpe_small cluster/gatedgcn".split()
-MORE = """pattern/gt_sbm pcqm4m/gin_vn pcqm4mv2/graphormer_small molhiv/grpe_standard
-    molpcba/graphormer_deep ablations/grpe_table10""".split()
+MORE = "pcqm4m/gin_vn molpcba/graphormer_deep ablations/grpe_table10".split()
 QUICK = {Path(name).name: name for name in reversed(RECIPES)}.values()
 PAPERS = tsv.read(EXAMPLES / "papers.tsv")
 # Metric and split of the papers' tables; PCQM4M's tests have no labels, and CSA's is the
@@ -163,25 +162,24 @@ def test_values_are_those_of_the_papers(shared_data):
 
 
 def test_every_row_of_the_table_of_papers_has_a_recipe():
-    forests = {"molhiv/random_forest"}  # examples/random_forest.py
-    assert {row["recipe"] for row in PAPERS} <= {*RECIPES, *forests}
-    assert all(row["metric"] == measured(row["recipe"])[0] for row in PAPERS)
+    for row in PAPERS:
+        assert row["recipe"] in [*RECIPES, "molhiv/random_forest"], row
+        assert row["metric"] == measured(row["recipe"])[0], row
 
 
 @pytest.mark.parametrize(
     "setting, why",
     [
         ("EPOCHS=0", "above 0"),
-        ("SEED=abc", "below a billion"),
-        ("WORKERS=two", "whole number"),
         ("SOURCE=generated:few", "generated:N"),
-        ("SAVE_DIR=/dev/null/run", "cannot be written"),
         ("RESULTS=/nowhere/results.tsv", "cannot be written"),
+        ("DEVICES=4", "but 2 GPUs"),
     ],
 )
 def test_refused_setting(setting, why, flags):
-    (line,) = flags("zinc/gin", dict([setting.split("=")])).splitlines()
-    assert line.startswith(f"error: zinc/gin: {setting} ") and why in line
+    settings = {"GPUS": "2"} | dict([setting.split("=")])
+    (line,) = flags("zinc/gin", settings).splitlines()
+    assert line.startswith(f"error: zinc/gin: {setting}") and why in line
 
 
 @pytest.fixture
@@ -209,8 +207,7 @@ def test_a_run_goes_on_until_it_is_complete(lines, tmp_path):
 @pytest.mark.parametrize(
     "more, this",
     [
-        ({"EPOCHS": "2000"}, "EPOCHS=2000 BATCH_SIZE=128"),
-        ({"BATCH_SIZE": "64"}, "EPOCHS=1000 BATCH_SIZE=64"),
+        ({"EPOCHS": "2000", "BATCH_SIZE": "64"}, "EPOCHS=2000 BATCH_SIZE=64"),
         ({"SEED": "2"}, "zinc/gin, seed 2"),
         ({"SMOKE": "1"}, "a smoke run"),
     ],
@@ -249,12 +246,7 @@ def test_the_budget_of_an_ablation_is_scaled(flags, settings, budget):
 
 @pytest.mark.parametrize(
     "recipe, batch, most",
-    [
-        ("zinc/grpe_small", 256, 8),
-        ("pcqm4m/graphormer_base", 1024, 8),
-        ("cluster/cgt_cluster", 16, 8),
-        ("pattern/gt_sbm", 26, 2),
-    ],
+    [("cluster/cgt_cluster", 16, 8), ("pattern/gt_sbm", 26, 2)],
 )
 def test_batch_size_of_the_paper_on_any_number_of_devices(recipe, batch, most, flags):
     cases = [(f"GPUS={n}", min(n, most)) for n in (1, 2, 4, 8)]
@@ -271,10 +263,6 @@ def test_batch_size_of_the_paper_on_any_number_of_devices(recipe, batch, most, f
         if alone:
             shared = f"{devices} of {settings['GPUS']} GPUs share" in line
             assert times == 1 and shared == (devices < int(settings["GPUS"])), words
-
-
-def test_more_devices_than_there_are(flags):
-    assert "DEVICES=4, but 2 GPUs" in flags("zinc/gin", {"GPUS": "2", "DEVICES": "4"})
 
 
 @pytest.mark.parametrize("tasks, world", [(8, 8), (2, 8), (4, 4)])

@@ -20,11 +20,6 @@ import tables  # noqa: E402
 import trials  # noqa: E402
 
 from graphormer_plugin import hub  # noqa: E402
-from graphormer_plugin.cli.train import build_parser, settings_of  # noqa: E402
-from graphormer_plugin.experiment.plan import Member  # noqa: E402
-from graphormer_plugin.experiment.results import kept_arrays  # noqa: E402
-from graphormer_plugin.experiment.settings import FINETUNE, HEAD  # noqa: E402
-from graphormer_plugin.experiment.steps import PREDICTIONS  # noqa: E402
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -103,11 +98,10 @@ def test_tables(tmp_path, capsys):
     assert "| chemprop | +0.070 ± 0.030 | 1 of 1 | 1 of 1 |" in text
     tables.main([*words, "--write"])
     assert page.read_text() == text
-    row = ["esol", 1, "head", "other", "rmse", 0.7, 1, 8, 1, 1, 60, 1, "0"]
-    with open(tmp_path / "results.tsv", "a") as file:
-        file.write("\t".join(map(str, row)) + "\n")
+    lines.append(lines[1].replace("head\t", "head\tother"))
+    (tmp_path / "results.tsv").write_text("\n".join(lines) + "\n")
     assert tables.main(words) == 2
-    assert "head has the starts , other; keep the rows" in capsys.readouterr().err
+    assert "head has the starts , other" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
@@ -147,10 +141,10 @@ def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     value, _ = measure.score(table, expected, "regression")
     assert of_all.value.tolist() == [pytest.approx(value, abs=1e-6)]
     (text,) = tables.trials(folder / "trials.tsv").values()
-    lines = text.splitlines()
-    assert lines[0] == "|  | esol, RMSE | esol, valid, RMSE |"
+    first, *_, last = text.splitlines()
+    assert first == "|  | esol, RMSE | esol, valid, RMSE |"
     mean, error = tables.mean_error(found[found.setting == "nodes"].value)
-    assert lines[-1] == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
+    assert last == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
 
 
 @pytest.mark.slow
@@ -185,62 +179,21 @@ def test_score_of_intervals():
     assert spreads.interval_score(labels, ends) == pytest.approx(expected)
 
 
-@pytest.fixture
-def esol(data, tmp_path):
+def test_a_head_of_train_sees_no_label_of_valid(data, tmp_path):
     (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
-    return trials.Case("esol", 1, path, tmp_path)
-
-
-def test_a_head_of_train_sees_no_label_of_valid(esol):
+    esol = trials.Case("esol", 1, path, tmp_path)
     found = trials.head_of_train(esol)
     default = esol.default
-    assert {part: len(values) for part, values in found.items()} == (
-        {part: esol.rows(part).sum() for part in ("valid", "test")}
-    )
-    other = trials.Case("esol", 1, esol.path, esol.folder)
-    other.table.loc[other.rows("valid"), "t0"] += 9
-    for part, values in trials.head_of_train(other).items():
+    assert found.keys() == {"valid", "test"}
+    cases = {}
+    for part in found:
+        cases[part] = trials.Case("esol", 1, esol.path, esol.folder)
+        cases[part].table.loc[esol.rows(part), "t0"] += 9
+    for part, values in trials.head_of_train(cases["valid"]).items():
+        assert len(values) == esol.rows(part).sum()
         assert np.array_equal(values, found[part])
-    assert not np.allclose(other.default, default)
-    other.table.loc[other.rows("test"), "t0"] += 9
-    same = trials.Case("esol", 1, esol.path, esol.folder)
-    same.table.loc[same.rows("test"), "t0"] += 9
-    assert np.array_equal(same.default, default)
-
-
-@pytest.fixture
-def command(esol, monkeypatch):
-    """Settings of each graphormer-train that runs; a model predicts its number, plus a
-    thousandth of that of the molecule. It writes nothing of what it has chosen."""
-    commands = []
-
-    def run(command, **_):
-        name, *words = command
-        assert name == "graphormer-train"
-        given = settings_of(build_parser().parse_args(words))
-        commands.append(given)
-        models = [(HEAD, 0)] * (given.model == "auto")
-        models += [(FINETUNE, member) for member in range(given.ensemble)]
-        for number, (model, member) in enumerate(models):
-            folder = Path(given.folder, Member(0, model, member).save_dir)
-            values = {"values": number + np.arange(len(SMILES))[:, None] / 1000}
-            shapes = {"values": (len(SMILES), 1)}
-            kept_arrays(folder / PREDICTIONS, values.copy, shapes)
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(trials.subprocess, "run", run)
-    return commands
-
-
-def test_trials_of_an_ensemble(esol, command):
-    """The head predicts 0, the trainings predict 1 to 5."""
-    settings = trials.TRIALS["ensemble"].settings
-    found = [predict(esol) for predict in settings.values()]
-    (given,) = command
-    assert (given.model, given.ensemble) == ("auto", 5)
-    molecules = np.flatnonzero(esol.rows("test"))[:, None] / 1000
-    for values, number in zip(found, (3, 0, 2.5, 1.5), strict=True):
-        assert np.allclose(values, number + molecules, atol=1e-9)
+    assert not np.allclose(cases["valid"].default, default)
+    assert np.array_equal(cases["test"].default, default)
 
 
 @pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
