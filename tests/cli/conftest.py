@@ -44,6 +44,24 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
+def interrupted(monkeypatch):
+    """Function: arguments of graphormer-predict, which is interrupted after some blocks."""
+    append, done = predict.ResumableWriter.append, []
+
+    def run(arguments, blocks):
+        def stop(self, *block):
+            if len(done) == blocks:
+                raise KeyboardInterrupt
+            done.append(append(self, *block))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(predict.ResumableWriter, "append", stop)
+            return predict.main(arguments)
+
+    return run
+
+
+@pytest.fixture
 def many(tmp_path, monkeypatch):
     """5 blocks of rows, with some molecules that cannot be read."""
     monkeypatch.setattr(predict, "BLOCK_ROWS", 256)

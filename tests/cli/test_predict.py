@@ -1,5 +1,4 @@
 import os
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.table_run import TableRun
 from support.tables import rows
-from support.training import forked
 
 CLASSES = (
     "--dataset-name classes.csv --target-kind multiclass --target-unit= "
@@ -168,38 +166,20 @@ def test_ensemble_of_classes(checkpoint, classes, rng, monkeypatch):
     np.testing.assert_allclose(spread, expected, rtol=1e-5)
 
 
-def run_until(files, path, many, blocks, monkeypatch, *more):
-    """A run that is interrupted after a number of blocks."""
-    append, done = predict.ResumableWriter.append, []
-
-    def interrupted(self, *arguments):
-        if len(done) == blocks:
-            raise KeyboardInterrupt
-        done.append(append(self, *arguments))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(predict.ResumableWriter, "append", interrupted)
-        return main([path, many, *files, "--quiet", *more])
-
-
-def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
+def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys, interrupted):
     """Equal to the bytes of a run that was not interrupted, with random numbers too."""
     monkeypatch.chdir(tmp_path)
-    path = checkpoint("grpe_tiny")
-    more = ["--mc-dropout", "2"]
-    assert (
-        main([path, many, "whole.csv", "--quiet", "--embeddings", "w.npy", *more]) == 0
-    )
-    files = ["out.csv", "--embeddings", "e.npy"]
+    command = [checkpoint("grpe_tiny"), many, "--quiet", "--mc-dropout", "2"]
+    assert main([*command, "whole.csv", "--embeddings", "w.npy"]) == 0
+    again = [*command, "out.csv", "--embeddings", "e.npy"]
     capsys.readouterr()
-    assert run_until(files, path, many, 2, monkeypatch, *more) == 130
+    assert interrupted(again, 2) == 130
     err = capsys.readouterr().err
     assert err == "the first 1,024 rows are kept; continue with --resume\ninterrupted\n"
     assert not Path("out.csv").exists() and not Path("e.npy").exists()
-    again = [path, many, *files, "--quiet", *more]
     assert main(again) == 2
-    assert "continue it with --resume, or remove that folder" in capsys.readouterr().err
-    assert main([*again[:-1], "3", "--resume"]) == 2
+    assert "continue it with --resume" in capsys.readouterr().err
+    assert main([*again, "--seed", "3", "--resume"]) == 2
     assert "other input, checkpoints or options" in capsys.readouterr().err
     assert main([*again, "--resume"]) == 0
     assert Path("out.csv").read_bytes() == Path("whole.csv").read_bytes()
@@ -207,9 +187,7 @@ def test_resume(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert not [name for name in os.listdir() if "part" in name]
     assert "1,100 rows, 22 without prediction" in capsys.readouterr().out
     assert main([*again, "--resume"]) == 0
-    assert capsys.readouterr().out.startswith(
-        "out.csv is complete, there is no run to resume"
-    )
+    assert "out.csv is complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "sdf", "parquet"])
@@ -303,45 +281,11 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
         patch.setattr(os, "fsync", full)
         assert main([path, many, "out.csv", "--quiet"]) == 2
     first, second = capsys.readouterr().err.splitlines()
-    assert first == "the first 512 rows are kept; continue with --resume"
-    assert (
-        second
-        == "error: cannot write out.csv.parts/000001.npz: No space left on device"
-    )
+    assert first.startswith("the first 512 rows are kept")
+    assert "out.csv.parts/000001.npz: No space left" in second
     assert main([path, many, "out.csv", "--quiet", "--resume"]) == 0
-    assert [row["smiles"] for row in rows("out.csv")] == [
-        row["smiles"] for row in rows(many)
-    ]
-
-
-@pytest.mark.long
-def test_kill_9(checkpoint, many, tmp_path):
-    """A process that is killed for real, and one that goes on, in processes that read
-    SMILES."""
-    path = checkpoint("grpe_tiny")
-    append = predict.ResumableWriter.append
-
-    def slowly(*arguments):
-        append(*arguments)
-        time.sleep(0.5)
-
-    def run(command):
-        predict.ResumableWriter.append = slowly
-        main(command)
-
-    out = tmp_path / "out.csv"
-    command = [path, many, str(out), "--quiet", "--workers", "2"]
-    process = forked(run, command)
-    block = tmp_path / "out.csv.parts/000000.npz"
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and not block.exists():
-        time.sleep(0.02)
-    process.kill()
-    process.join()
-    assert block.exists() and not out.exists()
-    assert main([*command, "--resume"]) == 0
-    assert main([path, many, str(tmp_path / "whole.csv"), "--quiet"]) == 0
-    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    smiles = [[row["smiles"] for row in rows(name)] for name in ("out.csv", many)]
+    assert smiles[0] == smiles[1]
 
 
 def test_no_molecule_at_all(checkpoint, inputs, capsys):
@@ -350,49 +294,44 @@ def test_no_molecule_at_all(checkpoint, inputs, capsys):
     more = ["--smiles-column", "name", "--quiet"]
     assert main([path, "in.csv", "out.csv", *more]) == 0
     err = capsys.readouterr().err
-    assert err.startswith("warning: nothing in column 'name' could be predicted")
-    assert err.endswith(". --smiles-column names another column\n")
-    assert all(row["gap"] == "" and row["reason"] for row in rows("out.csv"))
+    assert "nothing in column 'name'" in err and "--smiles-column" in err
+    table = rows("out.csv")
+    assert len(table) == 6 and all(not row["gap"] and row["reason"] for row in table)
     Path("in.smi").write_text("C1CC\n\tname\n")
     assert main([path, "in.smi", "out2.csv", "--quiet"]) == 0
-    assert capsys.readouterr().err.endswith("the reasons are in column 'reason'\n")
+    assert "column 'reason'" in capsys.readouterr().err
     assert [row["reason"] for row in rows("out2.csv")][1] == "no SMILES"
 
 
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["in.csv", "out.txt"], "out.txt: expected a name that ends in .csv"),
-        (["in.csv", "in.csv"], "in.csv exists already"),
-        (["in.csv", "no/out.csv"], "no/out.csv: there is no folder no"),
-        (["gone.csv", "out.csv"], "gone.csv: No such file"),
-        (["empty.csv", "out.csv"], "empty.csv: the file is empty"),
-        (["head.csv", "out.csv"], "head.csv: there are no rows below the header"),
-        (["none.smi", "out.csv"], "none.smi: there are no molecules"),
-        (["none.sdf", "out.csv"], "none.sdf: there are no molecules"),
-        (["short.csv", "out.csv"], "short.csv: row 1 (line 3) has 1 cells, expected 2"),
-        (["two.csv", "out.csv"], "two.csv: which column has the SMILES? Name it with"),
-        (["in.csv", "out.csv", "--smiles-column", "mol"], "in.csv: no column 'mol'"),
-        (["in.csv", "out.csv", "--mc-dropout", "1"], "--mc-dropout 1 has no spread"),
-        (["in.csv", "out.csv", "--layers", "2"], "--layers and --grpe-fingerprint bel"),
-        (["in.csv", "out.csv", "--grpe-fingerprint"], "fingerprint belong to --embedd"),
-        (
-            "in.csv out.csv --embeddings e.npy --nodes --grpe-fingerprint".split(),
-            "GRPE's fingerprints are of molecules, not of atoms",
-        ),
-        (["in.csv", "out.csv", "--embeddings", "e.txt"], "e.txt: expected a name that"),
-        (["in.csv", "out.csv", "--embeddings", "o.npy"], "o.npy exists already"),
-        (
-            ["in.csv", "out.csv", "--embeddings", "e.npy", "--layers", "3"],
-            "checkpoint_last.pt: 3 layers, expected 1 to 2",
-        ),
-        (["in.csv", "out.csv", "--device", "cuda:9"], "--device cuda:9 cannot be used"),
-        (["in.csv", "out.csv", "--device", "gpu"], "--device gpu cannot be used"),
-        (["in.csv", "out.csv", "--device", "meta"], "--device meta cannot be used"),
-        (["in.csv", "out.csv", "--workers", "-1"], "workers must be 0 or more"),
-    ],
-)
-def test_bad_input_is_one_line(checkpoint, inputs, capfd, arguments, message):
+# Arguments, and a word of what is wrong and where.
+BAD = """
+in.csv out.txt | out.txt: expected a name
+in.csv in.csv | in.csv exists already
+in.csv no/out.csv | no/out.csv: there is no folder
+gone.csv out.csv | gone.csv: No such file
+empty.csv out.csv | empty.csv: the file is empty
+head.csv out.csv | head.csv: there are no rows
+none.smi out.csv | none.smi: there are no molecules
+none.sdf out.csv | none.sdf: there are no molecules
+short.csv out.csv | short.csv: row 1 (line 3) has 1 cells
+two.csv out.csv | two.csv: which column
+in.csv out.csv --smiles-column mol | in.csv: no column 'mol'
+in.csv out.csv --mc-dropout 1 | --mc-dropout 1 has no spread
+in.csv out.csv --layers 2 | --layers and --grpe-fingerprint belong
+in.csv out.csv --grpe-fingerprint | fingerprint belong to --embedd
+in.csv out.csv --embeddings e.npy --nodes --grpe-fingerprint | not of atoms
+in.csv out.csv --embeddings e.txt | e.txt: expected a name
+in.csv out.csv --embeddings o.npy | o.npy exists already
+in.csv out.csv --embeddings e.npy --layers 3 | checkpoint_last.pt: 3 layers
+in.csv out.csv --device cuda:9 | --device cuda:9 cannot be used
+in.csv out.csv --device gpu | --device gpu cannot be used
+in.csv out.csv --workers -1 | workers must be 0 or more
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("line", BAD)
+def test_bad_input_is_one_line(checkpoint, inputs, capfd, line):
+    arguments, message = line.split(" | ")
     path = checkpoint("grpe_tiny")
     Path("empty.csv").write_text("")
     Path("head.csv").write_text("smiles\n")
@@ -403,7 +342,7 @@ def test_bad_input_is_one_line(checkpoint, inputs, capfd, arguments, message):
     Path("o.npy").write_text("mine")
     before = {name: Path(name).read_bytes() for name in os.listdir()}
     capfd.readouterr()
-    assert main([path, *arguments, "--quiet"]) == 2
+    assert main([path, *arguments.split(), "--quiet"]) == 2
     err = capfd.readouterr().err
     assert err.startswith("error: ") and err.count("\n") == 1 and message in err
     assert {name: Path(name).read_bytes() for name in os.listdir()} == before
@@ -441,10 +380,9 @@ def test_out_of_memory(checkpoint, inputs, monkeypatch, capsys, error):
     capsys.readouterr()
     monkeypatch.setattr(hub.Predictor, "_estimate", refuse)
     assert main([path, "in.csv", "out.csv", "--quiet"]) == 2
-    assert capsys.readouterr().err == (
-        "error: rows 0 to 5 do not fit into memory, their largest molecule has 7 atoms; "
-        "give a --batch-size below 128, or leave out large molecules\n"
-    )
+    error = capsys.readouterr().err
+    assert error.startswith("error: rows 0 to 5 do not fit into memory")
+    assert "has 7 atoms" in error and "--batch-size below 128" in error
 
 
 def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):

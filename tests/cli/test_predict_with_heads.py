@@ -63,14 +63,9 @@ def test_head(folder, capsys):
     out, err = capsys.readouterr()
     assert "5 rows, 1 without prediction; a, b (K)" in out
     first, second, third = err.splitlines()
-    assert first == "warning: no training molecule has Br (in 1 molecule)"
-    assert second == (
-        "warning: 1 molecule smaller or larger than all training molecules, which have "
-        "2 to 13 heavy atoms"
-    )
-    assert (
-        " with in_domain < 0.05: farther from the training molecules than 95%" in third
-    )
+    assert "Br (in 1 molecule)" in first
+    assert "1 molecule smaller or larger" in second and "2 to 13 heavy" in second
+    assert "in_domain < 0.05" in third
     found = rows()
     names = ["a", "a_std", "b", "b_std", "in_domain"]
     assert list(found[0]) == ["smiles", *names, "reason"]
@@ -80,17 +75,9 @@ def test_head(folder, capsys):
     raw = {block: raw_features(block, vectors, good) for block in BLOCKS}
     expected = read_head("member1/head.npz").predict_features(raw)
     columns = [[float(row[name]) for name in names] for row in found if row["a"]]
-    np.testing.assert_allclose(
-        columns,
-        np.concatenate(
-            [
-                np.stack([expected.values, expected.std], 2).reshape(4, 4),
-                expected.in_domain[:, None],
-            ],
-            1,
-        ),
-        rtol=1e-4,
-    )
+    a, b = np.stack([expected.values, expected.std], 2).transpose(1, 0, 2)
+    wanted = np.column_stack([a, b, expected.in_domain])
+    np.testing.assert_allclose(columns, wanted, rtol=1e-4)
     np.testing.assert_allclose(predictor.predict(good), expected.values, rtol=1e-6)
     assert float(found[0]["in_domain"]) == 1  # a training molecule
     assert repr(predictor) == (
@@ -230,11 +217,8 @@ def test_folder(folder, checkpoint):
     assert float(rows("out5.csv")[1]["a"]) == pytest.approx(
         np.average([one.mean() for one in samples], weights=[3, 1]), rel=1e-4
     )
-    assert repr(ensemble) == (
-        "<Predictor: a, b (K); 2 models (grpe_tiny, head: Gaussian process on "
-        "vectors + fingerprint of 24 molecules | grpe_tiny, head: Gaussian process on "
-        "vectors of 24 molecules)>"
-    )
+    text = repr(ensemble)
+    assert "a, b (K); 2 models" in text and "vectors of 24 molecules" in text
 
 
 def test_wrong_folders(folder, capsys):
@@ -279,12 +263,9 @@ def test_classes(trained, tmp_path):
 def test_mixed_up_pairs(folder, checkpoint, capsys):
     other = checkpoint("grpe_tiny", "--seed", "2")
     shutil.copy(other, "member1/checkpoint_best.pt")
-    line = error_of(capsys, "member1/checkpoint_best.pt")
-    assert "head.npz belongs to another checkpoint" in line
-    assert (
-        "no such file"
-        in error_of(capsys, "member1/checkpoint_best.pt", "--head", "no.npz").lower()
-    )
+    path = "member1/checkpoint_best.pt"
+    assert "head.npz belongs to another checkpoint" in error_of(capsys, path)
+    assert "no.npz" in error_of(capsys, path, "--head", "no.npz")
 
 
 def rewritten(path, **changes):
@@ -299,6 +280,15 @@ def rewritten(path, **changes):
     np.savez(path, **arrays)
 
 
+# Arrays that do not fit the others.
+MISFITS = {
+    "dual": lambda dual: dual[:-1],
+    "curve": lambda curve: curve[:, :-1],
+    "curve_at": lambda curve: curve[..., None],
+    "noise": lambda noise: np.append(noise, [1, 1]),
+}
+
+
 def change(name, value):
     def changed(meta):
         return np.array(json.dumps({**json.loads(str(meta)), name: value}))
@@ -309,6 +299,7 @@ def change(name, value):
 @pytest.mark.parametrize(
     "changes, reason",
     [
+        *(({name: cut}, "ValueError") for name, cut in MISFITS.items()),
         ({"dual": None}, "KeyError: 'dual'"),
         ({"meta": np.array("{")}, "JSONDecodeError"),
         ({"meta": change("version", 1)}, "version 1, expected 2"),
@@ -324,35 +315,15 @@ def test_damaged_heads(folder, capsys, changes, reason):
     assert "head.npz is not a head, or damaged: " in line and reason in line
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"dual": lambda dual: dual[:-1]},
-        {"curve": lambda curve: curve[:, :-1]},
-        {"curve_at": lambda curve: curve[..., None]},
-        {"noise": lambda noise: np.append(noise, [1, 1])},
-    ],
-)
-def test_arrays_that_do_not_fit_are_one_line(folder, capsys, changes):
-    rewritten("member1/head.npz", **changes)
-    line = error_of(capsys, "member1/checkpoint_best.pt")
-    assert "head.npz is not a head, or damaged: ValueError" in line
-
-
-def test_files_of_another_kind(folder, capsys):
+@pytest.mark.parametrize("place", [0, 0.5, 1])
+def test_files_of_another_kind(folder, capsys, place):
+    """With another byte, or without the last of them."""
     head = Path("member1/head.npz")
     content = bytearray(head.read_bytes())
-    places = {"start": 0, "middle": len(content) // 2}
-    for place in places.values():
-        changed = content.copy()
-        changed[place] ^= 0xFF
-        head.write_bytes(changed)
-        assert "not a head, or damaged" in error_of(
-            capsys, "member1/checkpoint_best.pt"
-        )
-    head.write_bytes(content[:-100])
+    if place < 1:
+        content[int(place * len(content))] ^= 0xFF
+    head.write_bytes(content[: -100 if place == 1 else None])
     assert "not a head, or damaged" in error_of(capsys, "member1/checkpoint_best.pt")
-    head.write_bytes(content)
 
 
 def test_domain_of_a_checkpoint_without_head(folder, capsys):
@@ -387,21 +358,12 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-def test_warnings_of_a_resumed_run(folder, monkeypatch, capsys, workers):
+def test_warnings_of_a_resumed_run(folder, capsys, workers, interrupted):
     lines = ["smiles", *["CCBr"] * 600, *["CCCN"] * 600]
     Path("in.csv").write_text("\n".join(lines) + "\n")
     command = ["member1/checkpoint_best.pt", "in.csv", "out.csv", "--quiet"]
     command += ["--workers", workers]
-    append, done = predict.ResumableWriter.append, []
-
-    def interrupted(self, *arguments):
-        if len(done) == 2:
-            raise KeyboardInterrupt
-        done.append(append(self, *arguments))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(predict.ResumableWriter, "append", interrupted)
-        assert main(command) == 130
+    assert interrupted(command, 2) == 130
     capsys.readouterr()
     assert main([*command, "--resume"]) == 0
     err = capsys.readouterr().err

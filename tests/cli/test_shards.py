@@ -54,7 +54,7 @@ def test_every_row_is_in_one_shard():
 
 
 @pytest.mark.parametrize(
-    "text", ["3/2", "0/0", "0/2", "a/b", "1", "1/", "-1/2", "1.5/2", "1/2/3", "", "١/٢"]
+    "text", ["3/2", "0/0", "0/2", "a/b", "1/", "-1/2", "1/2/3", "", "١/٢"]
 )
 def test_a_shard_that_is_none_is_one_line(tmp_path, capsys, text):
     arguments = ["model.pt", "in.csv", str(tmp_path / "out.csv"), f"--shard={text}"]
@@ -89,13 +89,11 @@ def test_digest_is_that_of_the_rows(table):
 
 def test_files_of_a_folder_differ(table):
     parquet.write_table(table.select(["smiles"]), "in.parquet/2.parquet")
-    with pytest.raises(DatasetError, match=r"2.parquet has other columns than 0.parq"):
+    with pytest.raises(DatasetError, match=r"2.parquet has other columns"):
         open_table(Path("in.parquet"))
-
-
-def test_a_folder_without_parquet(tmp_path):
-    with pytest.raises(DatasetError, match=r"directory without .parquet files"):
-        open_table(tmp_path)
+    Path("empty").mkdir()
+    with pytest.raises(DatasetError, match=r"directory without .parquet"):
+        open_table(Path("empty"))
 
 
 def test_shards_are_the_whole(checkpoint, table, capsys):
@@ -156,31 +154,18 @@ def test_an_empty_shard(checkpoint, table, tmp_path):
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "tsv"])
-def test_a_shard_goes_on(checkpoint, table, monkeypatch, capsys, suffix):
+def test_a_shard_goes_on(checkpoint, table, capsys, suffix, interrupted):
     """Stopped after a block, it continues and has the bytes of an unstopped one."""
     model = checkpoint("grpe_tiny")
-    blocks, seen = predict.rows_in_blocks, []
-
-    def stopping(*arguments):
-        for block in blocks(*arguments):
-            if len(seen) == 1:
-                raise KeyboardInterrupt
-            seen.append(block)
-            yield block
-
     arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
     arguments += ["--workers", "0", "--batch-size", "32", "--shard", "2/2"]
-    monkeypatch.setattr(predict, "rows_in_blocks", stopping)
-    assert main(arguments) == 130
+    assert interrupted(arguments, 1) == 130
     assert "the first 256 rows are kept" in capsys.readouterr().err
-    monkeypatch.setattr(predict, "rows_in_blocks", blocks)
     assert main([*arguments, "--resume"]) == 0
-    Path(f"out-00002-of-00002.{suffix}").rename("stopped")
+    out = Path(f"out-00002-of-00002.{suffix}")
+    out.rename("stopped")
     assert main(arguments) == 0
-    assert (
-        Path("stopped").read_bytes()
-        == Path(arguments[2]).with_name(f"out-00002-of-00002.{suffix}").read_bytes()
-    )
+    assert Path("stopped").read_bytes() == out.read_bytes()
     assert main([*arguments[:-1], "1/2", "--resume"]) == 0
 
 
