@@ -36,9 +36,13 @@ ALL = [
 
 
 class Fixed(torch.nn.Module):
+    """Returns its parameter, whatever the batch."""
+
     def __init__(self, output):
         super().__init__()
-        self.output = torch.nn.Parameter(torch.as_tensor(output, dtype=torch.float32))
+        if not isinstance(output, torch.Tensor) or output.dtype == torch.float64:
+            output = torch.as_tensor(output, dtype=torch.float32)
+        self.output = torch.nn.Parameter(output)
 
     def forward(self, batch):
         return self.output
@@ -48,7 +52,8 @@ def run(loss_class, targets, output, target, training=True):
     """Criterion, model, loss, size, logs of one batch."""
     criterion = loss_class(SimpleNamespace(targets=targets)).train(training)
     model = Fixed(output)
-    dtype = torch.int64 if targets.level == "node" else torch.float64
+    classes = targets.level == "node" and targets.kind == "multiclass"
+    dtype = torch.int64 if classes else torch.float64
     sample = {
         "id": torch.arange(len(target)),
         "net_input": {"batch": {}},
@@ -143,6 +148,81 @@ def test_squared_error_is_standardised_and_metrics_are_in_the_unit():
         rows = [[row[:width] for row in part] for part in (output, target)]
         criterion, *_, logs = run(MSELoss, targets, *rows)
         assert "nrmse" not in {*reported(criterion, [logs]), *criterion.known_metrics()}
+
+
+def test_l1_loss_is_standardised_and_mae_is_in_the_unit():
+    targets = TargetSchema(["a"], "eV", mean=[10.0], std=[4.0])
+    output, target = [[0.0], [1.0]], [[12.0], [14.0]]
+    criterion, _, loss, size, logs = run(L1Loss, targets, output, target)
+    assert (loss.item(), size.item()) == (0.5, 2)
+    values = reported(criterion, [logs])
+    assert (values["loss"], values["mae"]) == (0.25, 1.0) and "mae_a" not in values
+    # Of the split, not a mean of the means of its batches.
+    *_, more = run(L1Loss, targets, [[0.5]] * 6, [[12.0]] * 6)
+    values = reported(criterion, [logs, more])
+    assert (values["loss"], values["mae"]) == (0.0625, 0.25)
+
+
+def test_missing_targets_are_masked_per_target():
+    targets = TargetSchema(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
+    output = [[1.0, 5.0], [1.0, 2.0], [3.0, 9.0]]
+    target = [[0.0, NAN], [NAN, 0.0], [1.0, NAN]]
+    criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
+    loss.backward()
+    assert size.item() == 3
+    assert model.output.grad.tolist() == [[1, 0], [0, 1], [1, 0]]
+    values = reported(criterion, [logs])
+    assert (values["mae_a"], values["mae_b"]) == (1.5, 2.0)
+    assert values["mae"] == 1.75  # of targets, not of the three values
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_low_precision_outputs_are_summed_in_float32(dtype):
+    targets = TargetSchema(["a"], mean=[0.0], std=[1.0])
+    output = torch.full((5000, 1), 1.0, dtype=dtype)
+    criterion, _, loss, _, logs = run(L1Loss, targets, output, [[2049.0]] * 5000)
+    assert loss.dtype == torch.float32 and loss.item() == 2048.0 * 5000
+    assert reported(criterion, [logs])["mae"] == 2048.0
+
+
+def test_fp16_keeps_the_standardisation():
+    targets = TargetSchema(["a"], mean=[70000.123], std=[0.001])
+    criterion = L1Loss(SimpleNamespace(targets=targets)).half()
+    sample = {"net_input": {"batch": {}}, "ntokens": 1, "nsamples": 1}
+    sample["target"] = torch.tensor([[70000.124]], dtype=torch.float64)
+    loss, _, logs = criterion(Fixed(torch.zeros(1, 1).half()), sample)
+    assert loss.item() == pytest.approx(1.0, rel=1e-4)
+    assert reported(criterion, [logs])["mae"] == pytest.approx(0.001, rel=1e-4)
+
+
+def test_meters_survive_a_checkpoint(fresh_fairseq):
+    targets = TargetSchema(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
+    criterion, _, _, _, logs = run(L1Loss, targets, [[1.0, 2.0]], [[0.0, 0.0]])
+    with metrics.aggregate("resumed"):
+        criterion.report([logs])
+    state = metrics.state_dict()
+    metrics.reset_meters("resumed")
+    metrics.load_state_dict(state)
+    with metrics.aggregate("resumed") as values:
+        criterion.report([logs])
+        assert values["_mae_count"].sum.tolist() == [2.0, 2.0]
+        assert values.get_smoothed_values()["mae_b"] == 2.0
+    metrics.reset()
+
+
+def test_values_of_nodes():
+    """Padding and missing values do not count; errors are in the unit."""
+    targets = TargetSchema(["a"], "eV", mean=[10.0], std=[4.0], level="node")
+    output = torch.tensor([[[0.0], [1.0], [9.0]], [[0.5], [9.0], [9.0]]])
+    target = [[10.0, 16.0, NAN], [8.0, NAN, NAN]]
+    criterion, model, loss, size, logs = run(L1Loss, targets, output, target)
+    # standardised targets 0, 1.5, -0.5
+    assert loss.item() == pytest.approx(0 + 0.5 + 1) and size == 3
+    loss.backward()
+    assert model.output.grad.squeeze(-1).tolist() == [[0, -1, 0], [1, 0, 0]]
+    values = reported(criterion, [logs])
+    assert values["mae"] == pytest.approx((0 + 2 + 4) / 3)
+    assert values["rmse"] == pytest.approx(math.sqrt((4 + 16) / 3))
 
 
 def test_binary_logloss_is_the_mean_over_present_labels(rng):
