@@ -1,6 +1,8 @@
 """Baselines: their sizes, options, and what the trainer does. Their formulas are in
 tests/modules/test_message_passing.py."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.models import build_model, layers_of_weights
+from graphormer_plugin.models.gnn import PNAConfig, PNAModel
 from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.convolutions import Edges
 from graphormer_plugin.modules.message_passing import LayersHead
@@ -51,20 +54,26 @@ def test_batch_mates_do_not_matter_to_a_virtual_node(arch):
 
 
 @pytest.mark.parametrize("virtual_node", [False, True])
-@pytest.mark.parametrize("arch", ARCHS)
-def test_a_single_node_without_edges_trains(arch, virtual_node):
-    """Also in halves, and with one row for BatchNorm."""
+@pytest.mark.parametrize(
+    "arch, options",
+    [*((arch, {}) for arch in ARCHS)]
+    + [(arch, {"edge_features": True}) for arch in ("gat", "gcn")],
+)
+def test_a_single_node_without_edges_trains(arch, options, virtual_node):
+    """Also in halves, and with one row for BatchNorm. Distributed training waits for the
+    gradient of every weight."""
     for dtype in (torch.float32, torch.float16):
-        model = tiny_model(arch, virtual_node=virtual_node).to(dtype)
+        model = tiny_model(arch, virtual_node=virtual_node, **options).to(dtype)
         for rows in ([1], ROWS):
             batch = make_batch(model, rows)
             assert "dist" not in batch and "bond" not in batch
             out = model(batch)
             assert out.dtype == dtype and out.isfinite().all()
+            model.zero_grad()
             out.float().square().sum().backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, name
-            assert parameter.grad.isfinite().all(), name
+            for name, parameter in model.named_parameters():
+                assert parameter.grad is not None, name
+                assert parameter.grad.isfinite().all(), name
 
 
 @pytest.mark.parametrize(
@@ -227,44 +236,17 @@ def test_predictions_are_clamped_in_the_unit_of_the_targets():
         tiny_model("gin", TargetSchema(["y"], kind="binary"), clamp_max=0.1)
 
 
-def test_weights_of_bonds_have_a_gradient_without_edges():
-    """For which distributed training waits."""
-    for arch in ("gat", "gcn"):
-        model = tiny_model(arch, edge_features=True)
-        model(make_batch(model, [1])).sum().backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad is not None, (arch, name)
-
-
-@torch.no_grad()
-def test_without_residual_connections_a_layer_replaces_its_input():
-    model = tiny_model(
-        "gcn", no_residual=True, linear_last_layer=True, encoder_layers=1
-    ).eval()
-    x = torch.randn(3, 16)
-    edges = Edges(torch.tensor([[0, 1], [1, 0]]), torch.zeros(3, dtype=torch.long))
-    layer = model.encoder.layers[0]
-    out, *_ = layer(x, torch.ones(1, 16), edges)
-    assert torch.allclose(out, layer.norm(layer.convolution(x + 1, edges)[0]))
-
-
 @pytest.mark.parametrize(
     "arch, option, value, message",
     [
         ("gcn", "norm", "group", "unknown norm 'group', expected batch|layer|none"),
-        (
-            "gcn",
-            "head_style",
-            "two",
-            "unknown head_style 'two', expected mlp|linear|layers",
-        ),
+        ("gcn", "head_style", "two", "unknown head_style 'two'"),
         ("gcn", "readout", "avg", "unknown readout 'avg'"),
         ("gcn", "encoder_layers", 0, "encoder_layers 0, expected at least 1"),
         ("gcn", "encoder_embed_dim", 0, "embed_dim 0, expected at least 1"),
         ("gin", "encoder_ffn_embed_dim", 0, "hidden_dim 0, expected at least 1"),
         ("gat", "encoder_attention_heads", 3, "num_heads 3 does not divide"),
-        ("gat", "attention_dropout", 1.0, "dropout probability 1.0, expected 0 <="),
-        ("gat", "attention_dropout", 1.5, "dropout probability 1.5, expected 0 <="),
+        ("gat", "attention_dropout", 1.0, "dropout probability 1.0"),
         ("pna", "towers", 0, "num_towers 0 does not divide embed_dim 16"),
         ("pna", "edge_dim", -1, "edge_dim -1, expected at least 0"),
         ("gcn", "clamp_max", -1.0, "clamp_max -1.0, expected at least 0"),
@@ -306,10 +288,6 @@ def test_frozen_layers_keep_their_statistics():
 
 
 def test_pna_takes_its_degrees_from_the_task_or_the_weights():
-    from types import SimpleNamespace
-
-    from graphormer_plugin.models.gnn import PNAConfig, PNAModel
-
     sizes = {name: TINY[name] for name in ("encoder_layers", "encoder_embed_dim")}
     cfg = PNAConfig(towers=4, **sizes)
     task = SimpleNamespace(schema=SCHEMA, targets=TARGETS, mean_log_degree=lambda: 0.7)

@@ -86,7 +86,7 @@ def total(terms, like):
     return sum(terms, torch.zeros_like(like))
 
 
-def naive(kind, module, x, batch, vectors, state, sizes, options, last):
+def naive(kind, module, x, vectors, state, sizes, options, last, residual):
     """What a convolution gives, and the new state of the edges."""
     arrive = {i: [] for i in range(len(x))}  # (source, number of the edge)
     leave = [0] * len(x)
@@ -176,7 +176,8 @@ def naive(kind, module, x, batch, vectors, state, sizes, options, last):
             return module.own(x[i]) + above / below
 
         if not last:
-            state = state + batch_norm(module.norm, raw).relu()
+            new = batch_norm(module.norm, raw).relu()
+            state = state + new if residual else new
         return stack(node, len(x)), state
     assert kind in ("pna", "pna_simple")
     simple = kind == "pna_simple"
@@ -226,7 +227,7 @@ def naive(kind, module, x, batch, vectors, state, sizes, options, last):
     return F.leaky_relu(module.mix(out), 0.01), state
 
 
-def twin(encoder, conv, options, batch, virtual_node, linear_last_layer, residual=True):
+def twin(encoder, conv, options, batch, virtual=False, linear=False, residual=True):
     """The encoder in training, node by node; padding left out."""
     mask, graph = batch["node_mask"], batch["node_graph"]
     columns = batch["x"][mask]
@@ -235,9 +236,7 @@ def twin(encoder, conv, options, batch, virtual_node, linear_last_layer, residua
     shared = state = None
     if encoder.bonds is not None:
         shared = state = bond_vectors(encoder.bonds, batch["edge_bond"])
-    virtual = None
-    if virtual_node:
-        virtual = encoder.virtual_node.weight.repeat(len(mask), 1)
+    virtual = encoder.virtual_node.weight.repeat(len(mask), 1) if virtual else None
     sizes = torch.tensor(SIZES).double()[graph]
     found = [x]
     for number, layer in enumerate(encoder.layers):
@@ -247,35 +246,37 @@ def twin(encoder, conv, options, batch, virtual_node, linear_last_layer, residua
         own = getattr(layer.convolution, "bonds", None)
         vectors = shared if own is None else bond_vectors(own, batch["edge_bond"])
         out, state = naive(
-            conv, layer.convolution, x, batch, vectors, state, sizes, options, last
+            *(conv, layer.convolution, x, vectors, state, sizes, options, last),
+            residual,
         )
-        linear = linear_last_layer and last
         if conv == "graphsage":
-            out = batch_norm(layer.norm, out if linear else out.relu())
+            out = batch_norm(layer.norm, out if linear and last else out.relu())
         elif conv != "pna":
             out = batch_norm(layer.norm, out)
-            if not linear:
+            if not (linear and last):
                 out = F.elu(out) if conv in ("gat", "gat_bonds") else out.relu()
         if virtual is not None and not last:
             steps = layer.virtual_update
             sums = [x[graph == g].sum(0) + virtual[g] for g in range(len(mask))]
             sums = torch.stack(sums)
             update = batch_norm(steps[1], steps[0](sums)).relu()
-            virtual = virtual + batch_norm(steps[4], steps[3](update)).relu()
-        x = x + out
+            update = batch_norm(steps[4], steps[3](update)).relu()
+            virtual = virtual + update if residual else update
+        x = x + out if residual else out
         found.append(x)
     return found
 
 
 @pytest.mark.parametrize("virtual_node", [False, True])
-@pytest.mark.parametrize("linear", [False, True])
+@pytest.mark.parametrize(
+    "linear, residual", [(False, True), (True, True), (False, False)]
+)
 @pytest.mark.parametrize("conv, options", CASES, ids=NAMES)
-def test_equals_the_formulas(conv, options, linear, virtual_node):
-    encoder = make_encoder(
-        conv, options, virtual_node=virtual_node, linear_last_layer=linear
-    )
+def test_equals_the_formulas(conv, options, linear, residual, virtual_node):
+    more = {"virtual_node": virtual_node, "linear_last_layer": linear}
+    encoder = make_encoder(conv, options, no_residual=not residual, **more)
     batch = make_batch()
-    wanted = twin(encoder, conv, options, batch, virtual_node, linear)
+    wanted = twin(encoder, conv, options, batch, virtual_node, linear, residual)
     out = encoder(batch)
     mask = batch["node_mask"]
     assert (out[mask] - wanted[-1]).abs().max() < 1e-10
@@ -291,7 +292,7 @@ def test_gradients_equal_those_of_the_formulas(conv, options):
     weight = torch.randn(int(mask.sum()), 8, dtype=torch.float64)
     names, parameters = zip(*encoder.named_parameters())
     ours = torch.autograd.grad((encoder(batch)[mask] * weight).sum(), parameters)
-    loss = (twin(encoder, conv, options, batch, False, False)[-1] * weight).sum()
+    loss = (twin(encoder, conv, options, batch)[-1] * weight).sum()
     for name, grad, wanted in zip(names, ours, torch.autograd.grad(loss, parameters)):
         assert (grad - wanted).abs().max() < 1e-9 * (1 + wanted.abs().max()), name
 
@@ -318,68 +319,49 @@ def spread(weight):
     return weight.mean().item(), weight.std().item(), weight.abs().max().item()
 
 
+UNIFORM = 120**-0.5  # torch's default for 120 inputs
+
+
+# Uniform +-bound unless a standard deviation is given. Source: benchmarking-gnns
+# (layers/*.py, torch's defaults), DGL (GATConv.reset_parameters), PNA (models/layers.py,
+# FCLayer.reset_parameters), OGB (conv.py, mol_encoder.py).
 @pytest.mark.parametrize(
     "conv, options, facts",
     [
-        # Uniform +-bound unless a standard deviation is given. Source: benchmarking-gnns
-        # (layers/*.py, torch's defaults), DGL (GATConv.reset_parameters), PNA
-        # (models/layers.py, FCLayer.reset_parameters), OGB (conv.py, mol_encoder.py).
-        ("gcn", {}, {"conv.lin_l.weight": 120**-0.5, "conv.lin_l.bias": 120**-0.5}),
+        ("gcn", {}, {"conv.lin_l.weight": UNIFORM, "conv.lin_l.bias": UNIFORM}),
         (
-            "gin",
-            {"hidden_dim": 100},
-            {"conv.nn.0.weight": 120**-0.5, "conv.nn.3.weight": 0.1},
+            *("gin", {"hidden_dim": 100}),
+            {"conv.nn.0.weight": UNIFORM, "conv.nn.3.weight": 0.1},
         ),
         (
-            "gat",
-            {"num_heads": 4},
-            {
-                "conv.lin.weight": ("normal", (2 * 2 / 240) ** 0.5),
-                "conv.att_src": ("normal", (2 * 2 / (120 + 30)) ** 0.5),
-                "conv.att_dst": ("normal", (2 * 2 / (120 + 30)) ** 0.5),
+            *("gat", {"num_heads": 4}),
+            {"conv.lin.weight": ("normal", (2 * 2 / 240) ** 0.5)}
+            | {
+                f"conv.att_{end}": ("normal", (4 / 150) ** 0.5)
+                for end in ("src", "dst")
             },
         ),
         (
-            "graphsage",
-            {},
-            {
-                "conv.lin.weight": 120**-0.5,
-                "conv.lin_l.weight": 240**-0.5,
-                "conv.lin_r.weight": 240**-0.5,
-                "conv.lin_l.bias": 240**-0.5,
-            },
+            *("graphsage", {}),
+            {"conv.lin.weight": UNIFORM, "conv.lin_l.bias": 240**-0.5}
+            | {f"conv.lin_{end}.weight": 240**-0.5 for end in "lr"},
         ),
         (
-            "gatedgcn",
-            {},
+            *("gatedgcn", {}),
             dict.fromkeys(
-                [
-                    f"{name}.weight"
-                    for name in "own neighbour edge source target".split()
-                ],
-                120**-0.5,
+                "own.weight neighbour.weight edge.weight source.weight "
+                "target.weight".split(),
+                UNIFORM,
             ),
         ),
         (
-            "pna",
-            {"edge_dim": 40, "num_towers": 4},
-            {
-                "source": (6 / (100 + 30)) ** 0.5 / 100,
-                "target": (6 / (100 + 30)) ** 0.5 / 100,
-                "edge": (6 / (100 + 30)) ** 0.5 / 100,
-                "post": (6 / (390 + 30)) ** 0.5 / 390,
-                "mix.weight": (6 / 240) ** 0.5 / 120,
-                "bias": 0,
-                "post_bias": 0,
-                "mix.bias": 0,
-            },
+            *("pna", {"edge_dim": 40, "num_towers": 4}),
+            dict.fromkeys(("source", "target", "edge"), (6 / 130) ** 0.5 / 100)
+            | {"post": (6 / 420) ** 0.5 / 390, "mix.weight": (6 / 240) ** 0.5 / 120}
+            | dict.fromkeys(("bias", "post_bias", "mix.bias"), 0),
         ),
-        (
-            "pna_simple",
-            {},
-            {"post.weight": (6 / (1440 + 120)) ** 0.5 / 1440, "post.bias": 0},
-        ),
-        ("gcn_bonds", {}, {"linear.weight": 120**-0.5, "root": ("normal", 1)}),
+        ("pna_simple", {}, {"post.weight": (6 / 1560) ** 0.5 / 1440, "post.bias": 0}),
+        ("gcn_bonds", {}, {"linear.weight": UNIFORM, "root": ("normal", 1)}),
     ],
 )
 def test_starts(conv, options, facts):
