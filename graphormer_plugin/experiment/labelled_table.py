@@ -15,6 +15,7 @@ from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions, table_options
+from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.smiles import smiles_parser
 from graphormer_plugin.data.splits import splits_of_graphs
@@ -87,6 +88,7 @@ class Table:
             names=[*compress(self.targets.names, kept)],
             class_names=[*compress(self.targets.class_names, kept)],
         )
+        names = compress(self.targets.names, out)
         cells = [compress(self.label_cells(row, True), out) for row in range(len(self))]
         logs = [name for at, name in enumerate(self.targets.names) if at in self.logs]
         return dataclasses.replace(
@@ -131,8 +133,42 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     options = find_options(table, settings)
     find_kind = not settings.target_kind
     read = read_labels(table, options, explore=True, find_kind=find_kind)
-    source, kind = read.source, read.source.kind
-    labels = np.asarray(source.targets, np.float64)
+    source = read.source
+    rows, scaffolds, keys, failures = parse_molecules(source, settings, progress)
+    labels = np.asarray(source.targets, np.float64)[rows]
+    given_split = None
+    if options.split.startswith("column:"):
+        graph_of_row = np.full(len(source.smiles), -1, np.int64)
+        graph_of_row[rows] = np.arange(len(rows))
+        given_split = splits_of_graphs(source.splits, graph_of_row, options.name)
+    found = Table(
+        smiles=[source.smiles[row] for row in rows],
+        smiles_column=options.smiles_column,
+        labels=labels,
+        targets=find_targets(source, labels, settings),
+        weights=None if source.weights is None else np.asarray(source.weights)[rows],
+        extra=np.asarray(source.graph_values)[rows],
+        extra_names=read.others,
+        extras=[read.cells[row] for row in rows],
+        scaffolds=scaffolds,
+        keys=keys,
+        split=options.split,
+        given_split=given_split,
+        failures=failures,
+        warned=read.warnings,
+    )
+    return without_unlearnable(with_logarithms(found, settings), settings)
+
+
+def parse_molecules(
+    source: DatasetSource, settings: Settings, progress: bool
+) -> tuple[list[int], list[str], list[int], list[tuple[int, str, str]]]:
+    """Rows whose molecules can be parsed, scaffold and key of each, and the failures; see
+    `Table`.
+
+    Raises:
+        DatasetError: Some or all cannot be parsed, and are not to be left out.
+    """
     rows: list[int] = []
     scaffolds: list[str] = []
     keys: list[int] = []
@@ -141,7 +177,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     for piece in featurise(
         source.smiles,
         LimitedParser(parser, settings.max_atoms),
-        progress=progress and len(labels) > 5000,
+        progress=progress and len(source.smiles) > 5000,
         description=Path(settings.table).name,
     ):
         failures += piece.failures
@@ -150,81 +186,87 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
             scaffolds += piece.extras["scaffold"]
             keys += piece.extras["identity"]
     if failures and not (settings.skip_invalid and rows):
-        row, smiles, reason = failures[0]
-        count = f"none of {len(failures):,} molecules can"
-        advice = ""
+        row, text, reason = failures[0]
+        count, advice = f"none of {len(failures):,} molecules can", ""
         if rows:
             count = f"{counted(len(failures), 'molecule')} cannot"
             advice = ", or leave them out with --skip-invalid"
         raise DatasetError(
-            f"{settings.table}: {count} be parsed (first: row {row}, {shown(smiles)}: "
+            f"{settings.table}: {count} be parsed (first: row {row}, {shown(text)}: "
             f"{reason}); correct the source{advice}"
         )
-    kept = np.array(rows)
-    given_split = None
-    if options.split.startswith("column:") and source.splits is not None:
-        graph_of_row = np.full(len(labels), -1, np.int64)
-        graph_of_row[kept] = np.arange(len(kept))
-        given_split = splits_of_graphs(source.splits, graph_of_row, options.name)
-    labels = labels[kept]
+    return rows, scaffolds, keys, failures
+
+
+def find_targets(
+    source: DatasetSource, labels: np.ndarray, settings: Settings
+) -> TargetSchema:
+    """The targets of a source, by the labels [n, T] of the molecules.
+
+    Raises:
+        ValueError: Numbers of classes are no classes, or weights of classes are wrong.
+    """
+    kind = source.kind
     targets = TargetSchema(list(source.target_names), settings.target_unit, kind)
     if any(source.class_names):
         targets = targets.with_classes(source.class_names)
     elif kind == "multiclass":
         check_numbers(labels)
-        count_of_classes = int(np.nanmax(labels, initial=0)) + 1
-        targets = dataclasses.replace(targets, num_classes=count_of_classes)
-    warned, logs = list(read.warnings), []
-    if kind == "regression":
-        others = (*settings.extra_columns, settings.weight_column)
-        logs = log_columns(settings.log_targets, targets.names, labels, others)
-        advised = [
-            name
-            for at, name in enumerate(targets.names)
-            if not settings.log_targets and spans_decades(labels[:, at])
-        ]
-        if advised:
-            warned.append(
-                f"labels of {listed(advised)} are positive and span more than two "
-                "decades; --log-targets auto learns their logarithms"
-            )
-        labels[:, logs] = np.log10(labels[:, logs])
-        names = [LOG * (at in logs) + name for at, name in enumerate(targets.names)]
-        targets = dataclasses.replace(targets, names=names)
-    elif settings.log_targets:
-        raise DatasetError("--log-targets is for targets that are numbers")
+        count = int(np.nanmax(labels, initial=0)) + 1
+        targets = dataclasses.replace(targets, num_classes=count)
     if settings.class_weights:
         if kind == "regression":
             raise DatasetError(
                 f"--class-weights {settings.class_weights}: the targets are numbers"
             )
         given_weights(settings.class_weights, targets)
-    equal = equal_labels(labels, targets)
-    if len(equal) == len(targets.names):
-        raise DatasetError(
-            f"{settings.table}: all labels of {listed(targets.names)} are equal, there "
-            "is nothing to learn"
-        )
-    found = Table(
-        smiles=[source.smiles[row] for row in rows],
-        smiles_column=options.smiles_column,
-        labels=labels,
-        targets=targets,
-        weights=None if source.weights is None else np.asarray(source.weights)[kept],
-        extra=np.asarray(source.graph_values)[kept],
-        extra_names=read.others,
-        extras=[read.cells[row] for row in rows],
-        scaffolds=scaffolds,
-        keys=keys,
-        split=options.split,
-        given_split=given_split,
-        logs=logs,
-        failures=failures,
-        warned=warned,
+    return targets
+
+
+def with_logarithms(table: Table, settings: Settings) -> Table:
+    """The table with the logarithms of ``--log-targets``, or a warning that advises them.
+
+    Raises:
+        DatasetError: See `log_columns`; or targets are classes.
+    """
+    targets, asked = table.targets, settings.log_targets
+    if targets.kind != "regression":
+        if asked:
+            raise DatasetError("--log-targets is for targets that are numbers")
+        return table
+    others = (*settings.extra_columns, settings.weight_column)
+    logs = log_columns(asked, targets.names, table.labels, others)
+    advised = [n for n, y in zip(targets.names, table.labels.T) if spans_decades(y)]
+    advice = (
+        f"labels of {listed(advised)} are positive and span more than two decades; "
+        "--log-targets auto learns their logarithms"
     )
-    found = found.without(equal, "all labels are equal, or missing")
-    return found.without(
-        registry_numbers(found.labels, found.targets),
+    table.labels[:, logs] = np.log10(table.labels[:, logs])
+    names = [LOG * (at in logs) + name for at, name in enumerate(targets.names)]
+    return dataclasses.replace(
+        table,
+        targets=dataclasses.replace(targets, names=names),
+        logs=logs,
+        warned=[*table.warned, *[advice] * bool(advised and not asked)],
+    )
+
+
+def without_unlearnable(table: Table, settings: Settings) -> Table:
+    """The table without targets that have one label, or registry numbers.
+
+    Raises:
+        DatasetError: All labels of each target are equal.
+    """
+    names = table.targets.names
+    equal = equal_labels(table.labels, table.targets)
+    if len(equal) == len(names):
+        raise DatasetError(
+            f"{settings.table}: all labels of {listed(names)} are equal, there is "
+            "nothing to learn"
+        )
+    table = table.without(equal, "all labels are equal, or missing")
+    return table.without(
+        registry_numbers(table.labels, table.targets),
         "different whole numbers in a row, as registry numbers are; train it alone if "
         "it is measured",
     )

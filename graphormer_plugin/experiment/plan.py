@@ -18,7 +18,7 @@ from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.results import kept_arrays
-from graphormer_plugin.experiment.scores import Metric
+from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import (
     AUTO,
     AUTO_MODELS,
@@ -42,7 +42,6 @@ from graphormer_plugin.experiment.training import (
     Start,
     column_pattern,
     run_training,
-    selecting_metric,
     table_flags,
 )
 from graphormer_plugin.heads.domain import domain_file
@@ -92,6 +91,12 @@ def fitted_rows(split: Split) -> np.ndarray:
     return np.concatenate([split[name] for name in FITTED])
 
 
+def unfit_for_head(table: Table, split: Split) -> list[str]:
+    """Names of the targets with too few different labels in train for a head."""
+    labels, targets = trained_labels(table, split), table.targets
+    return [targets.names[at] for at in unfit_targets(labels, targets.kind)]
+
+
 @dataclass
 class Experiment:
     """The data, models and options of an experiment, which its steps share.
@@ -136,11 +141,9 @@ class Experiment:
         return list(AUTO_TRAINED if trains else AUTO_MODELS)
 
     @cached_property
-    def unfit(self) -> list[list[int]]:
-        """For each split, the targets with too few labels in train for a head."""
-        kind = self.table.targets.kind
-        train = [trained_labels(self.table, split) for split in self.splits]
-        return [unfit_targets(labels, kind) for labels in train]
+    def unfit(self) -> list[list[str]]:
+        """`unfit_for_head` of each split."""
+        return [unfit_for_head(self.table, split) for split in self.splits]
 
     def warnings(self) -> list[str]:
         """Limits of the results, one line each."""
@@ -183,7 +186,7 @@ class Experiment:
         for number, unfit in enumerate(self.unfit, 1):
             if unfit and self.settings.model == HEAD:
                 raise DatasetError(
-                    f"--model head: {listed(names[at] for at in unfit)} has too few "
+                    f"--model head: {listed(unfit)} has too few "
                     f"different labels in train of {self.settings.run_name(number)}; "
                     "leave it out or give another --model"
                 )
@@ -265,9 +268,11 @@ class Experiment:
         return {name: x for name, x in options.items() if x is not False and x != ""}
 
     def metric(self, run: int) -> Metric:
-        """Metric that selects the checkpoints of a run."""
+        """Metric that selects the checkpoints of a run: the loss if the ROC-AUC is undefined,
+        as of a validation split that lacks a class."""
         labels = scored_labels(self.table, self.splits[run], "valid")
-        return selecting_metric(self.table.targets, labels)
+        metric = main_metric(self.table.targets)
+        return metric if metric.is_defined(labels) else Metric("loss", rises=False)
 
     def members(self) -> list[Member]:
         """All models, in their order. A head has its spread by itself: one per run."""

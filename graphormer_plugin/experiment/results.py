@@ -19,6 +19,7 @@ from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import (
     COUNT,
     FALLING,
+    IN_UNIT,
     MAIN,
     METRICS,
     Cell,
@@ -133,24 +134,19 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
                 std = run.std if model == run.chosen else predicted.std
                 if kind == "regression" and std is not None and split == "test":
                     found |= _spread_scores(labels - values, std[run.split[split]])
+                lines = []
                 for target in table.logs:  # in the unit, too
                     pair = antilog(values[:, target]), antilog(labels[:, target])
                     name = table.in_unit.names[target]
-                    of_target = {COUNT: counts[target]}
-                    of_target |= {one: score(one, *pair) for one in METRICS[kind]}
-                    for metric, value in of_target.items():
-                        yield Result(
-                            number, title, is_chosen, split, name, metric, value
-                        )
+                    lines.append((name, COUNT, counts[target]))
+                    lines += [(name, one, score(one, *pair)) for one in METRICS[kind]]
                 for metric, of_targets in found.items():
                     total = math.fsum if metric == COUNT else mean_of_defined
-                    for target, value in (
-                        ("", total(of_targets)),
-                        *(zip(names, of_targets) if several else ()),
-                    ):
-                        yield Result(
-                            number, title, is_chosen, split, target, metric, value
-                        )
+                    lines.append(("", metric, total(of_targets)))
+                    for name, value in zip(names, of_targets) if several else ():
+                        lines.append((name, metric, value))
+                for line in lines:
+                    yield Result(number, title, is_chosen, split, *line)
 
 
 def _spread_scores(errors: np.ndarray, std: np.ndarray) -> dict[str, list[float]]:
@@ -196,13 +192,11 @@ def metric_tables(
     tables: dict[str, list[list[Cell | str]]] = {TESTED: [[*first, "model", *metrics]]}
     for name, models in rows.items():
         for model, cells in metric_cells(models, metrics).items():
-            tables[TESTED].append([*[name for _ in first], model, *cells])
+            tables[TESTED].append([*[name][: len(first)], model, *cells])
     if means:
         title = f"Mean over {len(table.targets.names):,} endpoints"
         metrics = [main_metric(table.targets).name]
-        metrics += [
-            name for name in METRICS[kind] if name not in ("rmse", "mae", *metrics)
-        ]
+        metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
         tables[title] = [["model", *metrics]]
         for model, cells in metric_cells(found[""], metrics).items():
             tables[title].append([model, *cells])

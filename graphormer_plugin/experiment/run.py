@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,13 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, steps
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.label_statistics import label_table
-from graphormer_plugin.experiment.labelled_table import Split, Table, read_table
-from graphormer_plugin.experiment.plan import TITLES, Experiment, fitted_rows
+from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.plan import (
+    TITLES,
+    Experiment,
+    fitted_rows,
+    unfit_for_head,
+)
 from graphormer_plugin.experiment.references import mean_labels
 from graphormer_plugin.experiment.report import molecules_text, report, split_text
 from graphormer_plugin.experiment.results import Run
@@ -41,14 +46,12 @@ from graphormer_plugin.experiment.split_tables import (
     make_splits,
     recorded_splits,
     split_file,
-    trained_labels,
     warnings_of,
     write_molecules,
 )
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
 from graphormer_plugin.experiment.worst import worst_predicted
-from graphormer_plugin.heads.fit import unfit_targets
 from graphormer_plugin.heads.prediction import Prediction
 from graphormer_plugin.inference.loading import usable_device
 from graphormer_plugin.inference.model_folder import MODELS_FILE
@@ -100,7 +103,8 @@ def run_experiment(
         claim(folder, identity, write=False)
     recorded = recorded_splits(folder, table, settings)
     splits = recorded or make_splits(table, settings)
-    table = table.without(untrained(table, splits), "too few different labels in train")
+    unfit = {name for split in splits for name in unfit_for_head(table, split)}
+    table = table.without(unfit, "too few different labels in train")
     splits = recorded or labelled_splits(table, splits, settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
@@ -145,17 +149,6 @@ def run_experiment(
         say("\n" + read_text(folder / SUMMARY_FILE).rstrip())
         if not finished:
             say(f"\n{folder / REPORT_FILE}")
-
-
-def untrained(table: Table, splits: Sequence[Split]) -> list[str]:
-    """Names of the targets that would leave the others without a head."""
-    kind = table.targets.kind
-    unfit = {
-        at
-        for split in splits
-        for at in unfit_targets(trained_labels(table, split), kind)
-    }
-    return [table.targets.names[at] for at in sorted(unfit)]
 
 
 def is_finished(folder: Path) -> bool:

@@ -20,7 +20,6 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import file_sha256, open_to_write, read_text
 from graphormer_plugin.data.options import ROWS, TableOptions, flag_of, table_options
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import SMILES_COLUMN
 from graphormer_plugin.finetune.published import Published
@@ -114,15 +113,6 @@ def common_classes(targets: TargetSchema) -> Sequence[str]:
     first, *others = targets.class_names or [[]]
     same = all(names == first for names in others)
     return first if same and not any("," in name for name in first) else ()
-
-
-def selecting_metric(targets: TargetSchema, valid_labels) -> Metric:
-    """Metric that selects the best checkpoint.
-
-    The ROC-AUC of a validation split that lacks a class is undefined: then the loss.
-    """
-    metric = main_metric(targets)
-    return metric if metric.is_defined(valid_labels) else Metric("loss", rises=False)
 
 
 def shell_lines(

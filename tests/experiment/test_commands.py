@@ -127,11 +127,12 @@ def test_script(line, tmp_path):
     assert "PLUGIN" not in training.shell_lines([], tmp_path)
 
 
-def test_the_metric_that_selects():
-    targets = TargetSchema(["y"], kind="binary")
-    for labels, name in {(0.0, 1.0): "roc_auc", (1.0, 1.0): "loss"}.items():
-        metric = training.selecting_metric(targets, np.array(labels)[:, None])
-        assert metric.name == name
+def test_the_metric_that_selects(experiment):
+    experiment.table.targets = TargetSchema(["y"], kind="binary")
+    experiment.table.labels = np.arange(12.0)[:, None] % 2
+    for valid, name in {(8, 9): "roc_auc", (9, 11): "loss"}.items():
+        experiment.splits[0] = experiment.splits[0] | {"valid": np.array(valid)}
+        assert experiment.metric(0).name == name
 
 
 def test_a_training_ends_with_its_parent():
