@@ -8,13 +8,8 @@ import numpy as np
 from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import FEW_TESTED
-from graphormer_plugin.experiment.results import MetricsOfTest, Run
-from graphormer_plugin.experiment.scores import (
-    COUNT,
-    FALLING,
-    main_metric,
-    spread_text,
-)
+from graphormer_plugin.experiment.results import MetricsOfTest, Run, tested
+from graphormer_plugin.experiment.scores import COUNT, FALLING, main_metric, spread_text
 from graphormer_plugin.experiment.worst import relative_errors
 
 
@@ -52,11 +47,8 @@ def conclusions(
     errors = np.concatenate([relative_errors(table, run) for run in runs])
     half = most = np.nan
     if metric == "rmse":
-        sizes = [
-            np.abs(run.predicted.values - table.labels)[run.split["test"]]
-            for run in runs
-        ]
-        half, most = np.nanquantile(np.concatenate(sizes), [0.5, 0.9])
+        values, labels = tested(table, runs)
+        half, most = np.nanquantile(np.abs(values - labels), [0.5, 0.9])
     return {
         "model": model[0],
         "metric": metric,

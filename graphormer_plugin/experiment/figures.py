@@ -9,20 +9,16 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import norm
-from sklearn.metrics import ConfusionMatrixDisplay, roc_curve
+from sklearn.metrics import ConfusionMatrixDisplay, confusion_matrix, roc_curve
 
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import Experiment
-from graphormer_plugin.experiment.results import Run
+from graphormer_plugin.experiment.results import Run, tested
 from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
 from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.experiment.worst import Worst
-from graphormer_plugin.heads.calibration import (
-    MOST_TARGETS,
-    calibration_figure,
-    panels,
-)
+from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 from graphormer_plugin.heads.prediction import IN_DOMAIN
 from graphormer_plugin.inference.prediction_columns import class_labels
@@ -57,9 +53,9 @@ def points(
     found = []
     for number, run in enumerate(runs):
         labels = scored_labels(table, run.split, "test")[:, target]
-        rows = run.split["test"][~np.isnan(labels)]
+        known = ~np.isnan(labels)
+        rows, nothing = run.split["test"][known], np.full(known.sum(), np.nan)
         values, _, in_domain = run.predicted
-        nothing = np.full(len(rows), np.nan)
         marks = {
             one.row: place
             for place, one in enumerate(worst, 1)
@@ -67,8 +63,8 @@ def points(
         }
         std = nothing if run.std is None else run.std[rows, target]
         likeness = nothing if in_domain is None else in_domain[rows]
-        labels = labels[~np.isnan(labels)]
-        found.append(Points(rows, labels, values[rows, target], std, likeness, marks))
+        values = values[rows, target]
+        found.append(Points(rows, labels[known], values, std, likeness, marks))
     return found
 
 
@@ -130,12 +126,10 @@ def confusion_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
     if table.targets.kind != "multiclass":
         return None
     names = class_labels(table.targets)
-    counts = np.zeros((len(names), len(names)), int)
-    for run in runs:
-        labels = scored_labels(table, run.split, "test")[:, 0]
-        rows, known = run.split["test"], ~np.isnan(labels)
-        best = run.predicted.values[rows[known]].argmax(1)
-        np.add.at(counts, (labels[known].astype(int), best), 1)
+    values, labels = tested(table, runs)
+    known = ~np.isnan(labels[:, 0])
+    pair = labels[known, 0].astype(int), values[known].argmax(1)
+    counts = confusion_matrix(*pair, labels=range(len(names)))
     figure, (axis,) = panels(1)
     display = ConfusionMatrixDisplay(counts, display_labels=names)
     display.plot(ax=axis, cmap="Blues", colorbar=False, xticks_rotation=45)
@@ -223,16 +217,11 @@ def spread_figure(table: Table, runs: Sequence[Run]) -> Figure | None:
     than two classes."""
     if table.targets.kind == "multiclass":
         return None
-    rows = [run.split["test"] for run in runs]
+    values, labels = tested(table, runs)
     std = None
     if all(run.std is not None for run in runs):
-        std = np.concatenate([run.std[at] for run, at in zip(runs, rows)])
-    return calibration_figure(
-        np.concatenate([run.predicted.values[at] for run, at in zip(runs, rows)]),
-        std,
-        np.concatenate([scored_labels(table, run.split, "test") for run in runs]),
-        table.targets,
-    )
+        std = np.concatenate([run.std[run.split["test"]] for run in runs])
+    return calibration_figure(values, std, labels, table.targets)
 
 
 def curves_figure(curves: Mapping[str, Curves], metric: str) -> Figure | None:

@@ -116,6 +116,15 @@ def label_spread(table: Table, split: Split) -> np.ndarray:
     return np.array(target_statistics(labels, np.arange(len(labels)))[1])
 
 
+def tested(table: Table, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
+    """Predictions [n, C] and labels [n, T] of the test molecules of all runs; see
+    `scored_labels`."""
+    rows = [run.split["test"] for run in runs]
+    values = [run.predicted.values[at] for run, at in zip(runs, rows)]
+    labels = [scored_labels(table, run.split, "test") for run in runs]
+    return np.concatenate(values), np.concatenate(labels)
+
+
 def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
     """All metrics. References and spreads have metrics of the test rows only. Metrics of a
     head in the validation rows are of a head that has not seen them."""

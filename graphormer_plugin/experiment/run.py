@@ -16,7 +16,7 @@ from graphormer_plugin.data.datasets.csv_file import CSV
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
 from graphormer_plugin.data.options import DatasetOptions
-from graphormer_plugin.experiment import results, steps
+from graphormer_plugin.experiment import results, split_tables, steps
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import read_table
@@ -38,17 +38,6 @@ from graphormer_plugin.experiment.settings import (
     claim,
     refuse_links,
 )
-from graphormer_plugin.experiment.split_tables import (
-    INVALID_FILE,
-    MOLECULES_FILE,
-    SPLITS,
-    labelled_splits,
-    make_splits,
-    recorded_splits,
-    split_file,
-    warnings_of,
-    write_molecules,
-)
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.experiment.training import COMMANDS_FILE, Start
 from graphormer_plugin.experiment.worst import worst_predicted
@@ -60,10 +49,10 @@ REPORT_FILE = "report.html"
 SUMMARY_FILE = "results.txt"
 FINISHED_FILE = "data/finished.json"  # names of the files of a finished experiment
 WRITTEN = (  # in each
-    MOLECULES_FILE,
+    split_tables.MOLECULES_FILE,
     COMMANDS_FILE,
     results.RESULTS_FILE,
-    *(f"predictions_{split}.csv" for split in SPLITS),
+    *(f"predictions_{split}.csv" for split in split_tables.SPLITS),
     MODELS_FILE,
     SUMMARY_FILE,
     REPORT_FILE,
@@ -101,11 +90,11 @@ def run_experiment(
     identity = identity_of(settings, start)
     if folder.exists():
         claim(folder, identity, write=False)
-    recorded = recorded_splits(folder, table, settings)
-    splits = recorded or make_splits(table, settings)
+    recorded = split_tables.recorded_splits(folder, table, settings)
+    splits = recorded or split_tables.make_splits(table, settings)
     unfit = {name for split in splits for name in unfit_for_head(table, split)}
     table = table.without(unfit, "too few different labels in train")
-    splits = recorded or labelled_splits(table, splits, settings)
+    splits = recorded or split_tables.labelled_splits(table, splits, settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
     claim(folder, identity, write=False)  # or an error, before there is a lock file
@@ -128,7 +117,8 @@ def run_experiment(
         say(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
         if start is not None:
             say(f"start {start.name}, sha256 {start.sha256}")
-        warnings = warnings_of(table, splits, settings) + experiment.warnings()
+        warnings = split_tables.warnings_of(table, splits, settings)
+        warnings += experiment.warnings()
         for text in warnings:
             warn(text)
         finished = is_finished(folder)
@@ -136,7 +126,7 @@ def run_experiment(
             say(f"{folder} is finished; its results:")
         else:
             refuse_links(folder)
-            write_molecules(folder, table, splits)
+            split_tables.write_molecules(folder, table, splits)
             bar = tqdm(unit="step", disable=not progress, smoothing=0.1, delay=0.1)
             with bar as experiment.bar:
                 runs = do_runs(experiment)
@@ -228,9 +218,9 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
             file.write(png)
     page = report(experiment, runs, tested, warnings, pictures.values(), worst)
     write_text(folder / REPORT_FILE, page)
-    written += map(split_file, range(len(runs)))
+    written += map(split_tables.split_file, range(len(runs)))
     if table.failures:
-        written.append(INVALID_FILE)
+        written.append(split_tables.INVALID_FILE)
     for member in experiment.members():
         if steps.is_made(experiment, member):  # an unfit head is not
             written += member.files

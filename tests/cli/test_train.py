@@ -22,7 +22,7 @@ from graphormer_plugin.cli.train import build_parser, main, settings_of
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.formats import stem
-from graphormer_plugin.experiment import plan, starts, training
+from graphormer_plugin.experiment import plan, split_tables, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.finetune.transfer import read_pretrained
@@ -682,11 +682,11 @@ def test_a_folder_that_is_removed_while_it_works(
         written(folder, *given)
         shutil.rmtree(folder)
 
-    written = running.write_molecules
+    written = split_tables.write_molecules
     words = command("smiles,gap", ALCOHOLS, *QUICK, "--model", "head")
     words += ["--start", checkpoint("grpe_tiny")]
     with monkeypatch.context() as patch:
-        patch.setattr(running, "write_molecules", write_and_remove)
+        patch.setattr(split_tables, "write_molecules", write_and_remove)
         assert main(words) == 2
     captured = capsys.readouterr()
     assert "error: model was removed, or files in it, while they" in captured.err
