@@ -1,6 +1,6 @@
 """Attention in which queries, keys and values meet a vector per relation, on a CPU."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,11 +79,7 @@ def relative_attention_gradient(
     qkv: np.ndarray,
     relations: Relations | None = None,
     attn_bias: np.ndarray | None = None,
-    *,
-    key_from_row: bool = False,
-    dropout: float = 0.0,
-    seed: int = 0,
-    num_threads: int = 1,
+    **options: Any,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Computes the gradients of `relative_attention` with the same arguments.
 
@@ -92,14 +88,13 @@ def relative_attention_gradient(
 
     Args:
         grad: Of the result, float32 ``[B, T, D]``.
+        **options: The keywords of `relative_attention`.
 
     Returns:
         The gradients of qkv; of the three tables, ``[3, H, R + 1, d]`` with zeros in
         the last row, or None; and of the bias, or None.
     """
-    return _run(
-        grad, qkv, relations, attn_bias, key_from_row, dropout, seed, num_threads
-    )
+    return _run(grad, qkv, relations, attn_bias, **options)
 
 
 def _run(
@@ -107,10 +102,10 @@ def _run(
     qkv: np.ndarray,
     relations: Relations | None,
     attn_bias: np.ndarray | None,
-    key_from_row: bool,
-    dropout: float,
-    seed: int,
-    num_threads: int,
+    key_from_row: bool = False,
+    dropout: float = 0.0,
+    seed: int = 0,
+    num_threads: int = 1,
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Checks all arguments and calls the kernel; without ``grad`` the forward pass."""
     if not HAS_ATTENTION:

@@ -121,6 +121,13 @@ def check_features(
     return schema.bond_types(edge_attr)
 
 
+def edges_of_graph(columns: Mapping[str, np.ndarray], graph: int) -> np.ndarray:
+    """Edges of a graph of a store, int64 [2, E]."""
+    start, end = columns["edge_offset"][graph : graph + 2]
+    ends = [columns[name][start:end] for name in ("edge_src", "edge_dst")]
+    return np.stack(ends).astype(np.int64)
+
+
 def columns_of_graphs(
     columns: Mapping[str, np.ndarray], graph_ids: np.ndarray
 ) -> dict[str, np.ndarray]:

@@ -48,6 +48,14 @@ ZINC = BenchmarkFiles(
     ),
     graphs=12_000,
 )
+_DESCRIPTION: dict[str, Any] = dict(
+    node_dims=[len(ZINC_ATOM_TYPES)],
+    bond_dims=[len(ZINC_BOND_TYPES)],
+    featuriser="zinc",
+    target_names=["penalised_logp"],
+    unit="dimensionless",
+    kind="regression",
+)
 ZINC_FULL = dataclasses.replace(ZINC, name="zinc-full", graphs=249_456)
 ZINC_CSV = "ZINC/zinc12k.csv.gz"
 
@@ -71,14 +79,12 @@ def _zinc_content(options: DatasetOptions) -> dict[str, Any]:
     return {"files": ZINC.content(options), "rule": 1}
 
 
-@register_dataset(
-    "zinc",
-    source="pyg",
-    sources=("ogb", "smiles"),
-    options=("source",),
-    content=_zinc_content,
-    resolve=_zinc_source,
+_REGISTERED: dict[str, Any] = dict(
+    source="pyg", options=("source",), content=_zinc_content, resolve=_zinc_source
 )
+
+
+@register_dataset("zinc", sources=("ogb", "smiles"), **_REGISTERED)
 def zinc(options: DatasetOptions) -> DatasetSource:
     """ZINC, the benchmark of 12,000 molecules: 10,000 / 1,000 / 1,000.
 
@@ -93,14 +99,7 @@ def zinc(options: DatasetOptions) -> DatasetSource:
     return _zinc_from_pickles(ZINC, options, label)
 
 
-@register_dataset(
-    "zinc-full",
-    source="pyg",
-    sources=("ogb",),
-    options=("source",),
-    content=_zinc_content,
-    resolve=_zinc_source,
-)
+@register_dataset("zinc-full", sources=("ogb",), **_REGISTERED)
 def zinc_full(options: DatasetOptions) -> DatasetSource:
     """All 249,456 molecules: 220,011 / 24,445 / 5,000; otherwise as `zinc`."""
     return _zinc_from_pickles(ZINC_FULL, options, "zinc-full")
@@ -122,22 +121,8 @@ def _zinc_from_pickles(
             graphs += [_graph(molecule) for molecule in molecules]
             counts[name] = len(molecules)
     files.check_count(len(graphs))
-    return _described(
-        DatasetSource(graphs=graphs, splits=consecutive_splits(counts)), label
-    )
-
-
-def _described(source: DatasetSource, label: str) -> DatasetSource:
-    return dataclasses.replace(
-        source,
-        node_dims=[len(ZINC_ATOM_TYPES)],
-        bond_dims=[len(ZINC_BOND_TYPES)],
-        featuriser="zinc",
-        target_names=["penalised_logp"],
-        unit="dimensionless",
-        kind="regression",
-        label=label,
-    )
+    splits = consecutive_splits(counts)
+    return DatasetSource(graphs=graphs, splits=splits, label=label, **_DESCRIPTION)
 
 
 def _graph(molecule: dict[str, torch.Tensor]) -> SimpleNamespace:
@@ -160,7 +145,8 @@ def _zinc_from_smiles(path: Path, label: str) -> DatasetSource:
     )
     source = read_labels(CsvTable(path), options).source
     ZINC.check_count(len(source.smiles))
-    return _described(dataclasses.replace(source, parser=parse_zinc_smiles), label)
+    changed = {"parser": parse_zinc_smiles, "label": label, **_DESCRIPTION}
+    return dataclasses.replace(source, **changed)
 
 
 def parse_zinc_smiles(smiles: str) -> MoleculeGraph:

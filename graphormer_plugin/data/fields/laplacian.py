@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from graphormer_plugin.data.graph_columns import edges_of_graph
+
 _TRIVIAL = 1e-9  # eigenvalues below; a path of 10,000 nodes has a next one of 5e-8
 _TIE = 1e-6
 _ENTRIES_AT_ONCE = 1 << 20  # of the matrices that are decomposed together
@@ -50,7 +52,9 @@ def laplacian_eigenvectors(
         for graphs, size in _graphs_of_one_size(np.diff(node_offset)):
             rows = node_offset[graphs][:, None] + np.arange(size)
             solve = _sparse if size > DENSE_NODES else _dense
-            out[rows] = solve([_edges(columns, graph) for graph in graphs], size, k)
+            out[rows] = solve(
+                [edges_of_graph(columns, graph) for graph in graphs], size, k
+            )
             bar.update(len(graphs))
     return out
 
@@ -64,13 +68,7 @@ def _graphs_of_one_size(sizes: np.ndarray) -> Iterator[tuple[np.ndarray, int]]:
             yield graphs[start : start + at_once], size
 
 
-def _edges(columns: Mapping[str, np.ndarray], graph: int) -> list[np.ndarray]:
-    """Sources and targets of a graph's edges."""
-    edges = slice(*(int(columns["edge_offset"][graph + end]) for end in (0, 1)))
-    return [columns[name][edges] for name in ("edge_src", "edge_dst")]
-
-
-def _dense(graphs: list[list[np.ndarray]], n: int, k: int) -> np.ndarray:
+def _dense(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
     """Eigenvectors [graphs, n, k] of graphs of n nodes, given by their edges."""
     adjacency = np.zeros((len(graphs), n, n))
     for matrix, (source, target) in zip(adjacency, graphs):
@@ -90,13 +88,13 @@ def _dense(graphs: list[list[np.ndarray]], n: int, k: int) -> np.ndarray:
     return kept * (wanted < n)[:, None]
 
 
-def _sparse(graphs: list[list[np.ndarray]], n: int, k: int) -> np.ndarray:
+def _sparse(graphs: list[np.ndarray], n: int, k: int) -> np.ndarray:
     """`_dense` of a single large graph, component by component."""
     from scipy import sparse  # late: hardly any data have such graphs
 
     ((source, target),) = graphs
     kept = source != target
-    ends = source[kept].astype(np.int64), target[kept].astype(np.int64)
+    ends = source[kept], target[kept]
     half = sparse.coo_array((np.ones(kept.sum()), ends), (n, n)).tocsr()
     adjacency = half + half.T
     adjacency.data[:] = 1

@@ -26,6 +26,7 @@ from graphormer_plugin.data.fields.field_cache import (
     Columns,
 )
 from graphormer_plugin.data.fields.rings import code_place
+from graphormer_plugin.data.graph_columns import edges_of_graph
 from graphormer_plugin.data.registry import code_hash
 
 # Number of nodes and edges int64 [2, E] -> numbers.
@@ -89,17 +90,17 @@ def _compute(
     """The columns of a field, with a row for each graph, node or pair."""
     per, _, field = names[0].partition(".")
     dimensions = list(_SHAPES).index(per)
-    sizes, edge_offset = np.diff(columns["node_offset"]), columns["edge_offset"]
+    sizes = np.diff(columns["node_offset"])
     offset = np.cumsum([0, *sizes**dimensions], dtype=np.int64)
     rows = None
     for graph in tqdm(
         range(len(sizes)), unit="graph", desc=progress, disable=not progress
     ):
         size = int(sizes[graph])
-        edges = slice(*edge_offset[graph : graph + 2])
-        ends = [columns[n][edges].astype(np.int64) for n in ("edge_src", "edge_dst")]
         with one_line_of(f"the function of the field {field}"):
-            values = np.asarray(function(size, np.stack(ends)), np.float32)
+            values = np.asarray(
+                function(size, edges_of_graph(columns, graph)), np.float32
+            )
             rest = values.shape[dimensions:] if rows is None else rows.shape[1:]
             expected = (size,) * dimensions + rest
             if values.shape != expected or not np.isfinite(values).all():

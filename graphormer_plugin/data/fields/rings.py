@@ -26,6 +26,7 @@ from tqdm import tqdm
 
 from cython_ext import chordless_cycles
 from graphormer_plugin.data.errors import one_line_of
+from graphormer_plugin.data.graph_columns import edges_of_graph
 
 RINGS = "rings"
 _GRAPHS_AT_ONCE = 1 << 14
@@ -148,12 +149,10 @@ def _found_by(
     counts, sets = [], [np.zeros(0, np.int32)]
     for graph in graphs:
         size = int(np.diff(columns["node_offset"][graph : graph + 2])[0])
-        edges = slice(*columns["edge_offset"][graph : graph + 2])
-        ends = [columns[n][edges].astype(np.int64) for n in ("edge_src", "edge_dst")]
+        edges = edges_of_graph(columns, graph)
         with one_line_of("the function of the substructures"):
             own = [
-                sorted(set(map(int, nodes)))
-                for nodes in find(size, np.stack(ends), max_size)
+                sorted(set(map(int, nodes))) for nodes in find(size, edges, max_size)
             ]
             for nodes in own:
                 if nodes and not 0 <= nodes[0] <= nodes[-1] < size:

@@ -20,7 +20,8 @@ from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import checked_splits
 
 _GRAPHS_AT_ONCE = 1 << 16
-_NEEDED = ("node_offset", "edge_offset", "x", "edge_src", "edge_dst", "edge_bond")
+_ENDS = ("edge_src", "edge_dst")
+_NEEDED = ("node_offset", "edge_offset", "x", *_ENDS, "edge_bond")
 
 
 def check_content(
@@ -67,30 +68,16 @@ def check_content(
         # The kernel checks offsets, ends, bond types and the order of edges.
         types = schema.num_bond_types
         build_batch(stored, np.arange(start, stop), ["edge_bond"], num_bond_types=types)
-        parts, counts = {}, []
-        for offset, names in (
-            ("node_offset", ("x", "pos")),
-            ("edge_offset", ("edge_src", "edge_dst", "edge_attr")),
-        ):
-            ends = stored[offset][start : stop + 1]
+        counts, parts = [], {}
+        for kind, names in (("node", ("x", "pos")), ("edge", ("edge_attr", *_ENDS))):
+            ends = stored[f"{kind}_offset"][start : stop + 1]
             counts.append(np.diff(ends))
-            for name in names:
-                parts[name] = (
-                    stored[name][ends[0] : ends[-1]] if name in stored else None
-                )
-        GraphChunk(
-            *counts,
-            parts["x"],
-            np.stack([parts["edge_src"], parts["edge_dst"]]),
-            parts["edge_attr"],
-            pos=parts["pos"],
-        ).check(start)
-        check_features(
-            parts["x"],
-            parts["edge_attr"],
-            counts[1].sum() * (schema.num_edge_features > 0),
-            schema,
-        )
+            rows = slice(ends[0], ends[-1])
+            parts |= {name: stored[name][rows] for name in names if name in stored}
+        edge_index = np.stack([parts.pop(name) for name in _ENDS])
+        GraphChunk(*counts, edge_index=edge_index, **parts).check(start)
+        real_edges = counts[1].sum() * (schema.num_edge_features > 0)
+        check_features(parts["x"], parts.get("edge_attr"), real_edges, schema)
     parts_of_nodes = columns.get("node_split", np.zeros(len(stored["x"]), np.uint8))
     if (
         parts_of_nodes.shape != stored["x"].shape[:1]

@@ -270,8 +270,8 @@ class StoreWriter:
             "schema": schema.to_dict(),
             "targets": targets.to_dict(),
             "files": {
-                f"{name}.npy": _file_entry(self.folder / f"{name}.npy")
-                for name in sorted(self._columns)
+                column.path.name: _file_entry(column)
+                for _, column in sorted(self._columns.items())
             },
         }
         if molecules is not None and target is not None:
@@ -369,13 +369,12 @@ def write_store(
     return GraphStore.open(path)
 
 
-def _file_entry(path: Path) -> dict[str, Any]:
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+def _file_entry(column: ColumnFile) -> dict[str, Any]:
     return {
-        "sha256": file_sha256(path),
-        "bytes": path.stat().st_size,
-        "dtype": array.dtype.str,
-        "shape": list(array.shape),
+        "sha256": file_sha256(column.path),
+        "bytes": column.path.stat().st_size,
+        "dtype": column.dtype.str,
+        "shape": [column.rows, *(column.tail or ())],
     }
 
 
