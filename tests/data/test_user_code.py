@@ -67,14 +67,6 @@ def test_folder(tmp_path):
             get_store(DatasetOptions("x", user_data_dir=str(folder)))
 
 
-def test_taken_name(rings):
-    options = rings()
-    path = rings.folder / "rings.py"
-    path.write_text(path.read_text().replace('"rings"', '"nci"'))
-    with pytest.raises(DatasetError, match="'nci' is registered already"):
-        get_store(options)
-
-
 # As examples/customized_dataset/customized_dataset.py of Graphormer v2.
 V2 = """
 import numpy as np

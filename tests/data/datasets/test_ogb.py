@@ -338,11 +338,6 @@ def test_neither_files_nor_network(tmp_path, options, name):
 # -------------------------------------------------------------------- bad content
 
 
-def test_other_sources_are_refused(tmp_path, options):
-    with pytest.raises(DatasetError, match="'ogbg-molhiv' comes from ogb.pyg, not"):
-        get_store(options("ogbg-molhiv", source="generated"))
-
-
 def cut(end):
     return lambda path: path.write_bytes(path.read_bytes()[:end])
 

@@ -1,5 +1,7 @@
 """PATTERN and CLUSTER: statistics of the generators, and official files."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -73,8 +75,7 @@ def test_a_split_has_equally_many_graphs_of_each_pattern(count):
 
 
 def test_cluster_statistics(cluster):
-    nodes, edges, inside, between = [], [], [], []
-    sizes = []
+    nodes, edges, inside, between, sizes = [], [], [], [], []
     for graph in cluster:
         matrix, label, symbol = adjacency(graph), graph.y, graph.x[:, 0]
         nodes.append(len(label))
@@ -140,8 +141,8 @@ def test_generated_stores(tmp_path, options, name, classes, symbols):
     expected = {split: count * 20 // 10_000 for split, count in counts.items()}
     assert {split: len(rows) for split, rows in store.splits.items()} == expected
     targets = store.targets
-    assert (targets.level, targets.kind) == ("node", "multiclass")
-    assert targets.num_outputs == classes
+    found = targets.level, targets.kind, targets.num_outputs
+    assert found == ("node", "multiclass", classes)
     assert store.schema.node_dims == [symbols] and store.schema.num_bond_types == 1
     assert store.target.shape == (store.manifest["counts"]["nodes"],)
     assert f"{name} (generated, seed 5)" in describe(store)
@@ -165,11 +166,8 @@ def test_official_files(tmp_path, options, name, source, caplog):
     graphs = {"pattern": PatternGraphs, "cluster": ClusterGraphs}[name]
     counts = {split: len(generated.splits[split]) for split in OFFICIAL_COUNTS[name]}
     made = graphs(counts, 1)
-    numbers = iter(range(len(made)))
-    parts = [
-        [one_hot(made[next(numbers)], made.num_symbols) for _ in range(count)]
-        for count in counts.values()
-    ]
+    numbers = iter(one_hot(graph, made.num_symbols) for graph in made)
+    parts = [list(itertools.islice(numbers, count)) for count in counts.values()]
     write_gnn_benchmark(tmp_path, name.upper(), parts)
     store = get_store(options(name, source, seed=9))
     assert store.path != generated.path
@@ -196,7 +194,4 @@ def test_what_is_wrong_is_said(tmp_path, options):
         get_store(options("cluster"))
     (folder / "CLUSTER_v2.pt").write_bytes(b"PK nothing")
     with pytest.raises(DatasetError, match="the files in .*CLUSTER/raw cannot be read"):
-        get_store(options("cluster"))
-    torch.save([print], folder / "CLUSTER_v2.pt")
-    with pytest.raises(DatasetError, match="Weights only load failed"):
         get_store(options("cluster"))

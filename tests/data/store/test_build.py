@@ -22,7 +22,7 @@ from graphormer_plugin.data import (
 )
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.store import MANIFEST, GraphStore
-from support.stores import manifest
+from support.stores import column, entry, manifest
 
 
 def graph(**changes):
@@ -407,7 +407,9 @@ class TestStores:
         with pytest.raises(DatasetError, match=message):
             get_store(options)
 
-    @pytest.mark.parametrize("damage", ["byte", "truncate", "manifest", "version"])
+    @pytest.mark.parametrize(
+        "damage", ["byte", "truncate", "manifest", "version", "content", "foreign"]
+    )
     def test_damaged_or_old_store_is_rebuilt(self, rings, damage):
         store = get_store(rings())
         time.sleep(0.06)
@@ -418,15 +420,14 @@ class TestStores:
             path.write_bytes(path.read_bytes()[:-1])
         elif damage == "manifest":
             (store.path / MANIFEST).write_text("{")
-        else:
+        elif damage == "version":
             manifest(lambda content: content.update(version=0))(store.path)
+        elif damage == "content":  # with right checksums
+            column("x", entry(0, 9))(store.path)
+            manifest(lambda content: content.pop("counts"))(store.path)
+        else:
+            (store.path / MANIFEST).unlink()
         assert get_store(rings()).fingerprint == store.fingerprint
         assert rings.builds() == 2
-
-    def test_foreign_folder_in_the_place_of_a_store(self, rings):
-        path = locate(rings())[1]
-        path.mkdir(parents=True)
-        (path / "thesis.txt").write_text("precious")
-        assert len(get_store(rings())) == 10
-        (aside,) = path.parent.glob("*.foreign1")
-        assert (aside / "thesis.txt").read_text() == "precious"
+        aside = list(path.parents[1].glob("*.foreign1/x.npy"))  # nobody's is deleted
+        assert len(aside) == (damage == "foreign")

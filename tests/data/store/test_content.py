@@ -29,14 +29,6 @@ def test_wrong_weights_are_found(tmp_path, rng):
         GraphStore.open(path)
 
 
-def test_a_dataset_is_prepared_again(rings):
-    store = get_store(rings())
-    column("x", entry(0, 9))(store.path)
-    manifest(lambda m: m.pop("counts"))(store.path)
-    assert get_store(rings()).fingerprint == store.fingerprint
-    assert rings.builds() == 2
-
-
 def test_a_newer_store_is_refused_and_stays(rings):
     path = get_store(rings()).path
     manifest(lambda m: m.update(version=FORMAT_VERSION + 1))(path)

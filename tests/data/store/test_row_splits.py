@@ -36,19 +36,10 @@ def options(tmp_path):
             lines.append(f"{smiles},{k / 3},{label},{int(k != 7)},{part}")
         path = tmp_path / ("table.csv" if z else "less.csv")
         path.write_text("\n".join(lines) + "\n")
-        return DatasetOptions(
-            **dict(
-                name=str(path),
-                split=split,
-                data_root=str(tmp_path / "data"),
-                target_columns=("y", "z"),
-                weight_column="w",
-                extra_columns=("w",),
-                skip_invalid=True,
-                progress=False,
-            )
-            | changes
-        )
+        named = {"name": str(path), "split": split, "target_columns": ("y", "z")}
+        named |= {"weight_column": "w", "extra_columns": ("w",), "skip_invalid": True}
+        named |= {"data_root": str(tmp_path / "data"), "progress": False}
+        return DatasetOptions(**named | changes)
 
     return options
 
@@ -115,15 +106,10 @@ def test_graphs_of_a_dataset_with_splits_of_its_own(split, tmp_path):
     ]
     own = {"train": [0, 1], "valid": [2], "test": [3]}
     register_dataset("own-splits")(lambda: DatasetSource(graphs=graphs, splits=own))
-    asked = split({"train": [3, 2], "valid": [0]})
-    options = DatasetOptions(
-        "own-splits", split=asked, data_root=str(tmp_path), progress=False
-    )
-    store = get_store(options)
-    assert {name: ids.tolist() for name, ids in store.splits.items()} == {
-        "train": [3, 2],
-        "valid": [0],
-    }
+    asked = {"train": [3, 2], "valid": [0]}
+    more = {"split": split(asked), "data_root": str(tmp_path), "progress": False}
+    store = get_store(DatasetOptions("own-splits", **more))
+    assert {name: ids.tolist() for name, ids in store.splits.items()} == asked
     assert store.targets.mean == [1.25]
 
 

@@ -100,14 +100,8 @@ OTHERS = {"pos", "edge_attr", "graph_features"}  # molecules have none
 def test_batches_are_those_of_one_store(folder, whole, shards, fields):
     """Every field, in an order that mixes stores."""
     names = sorted(FIELDS.keys() - OTHERS) if fields == "all" else [fields]
-    spec = BatchSpec(
-        fields=frozenset(names),
-        max_dist=5,
-        max_hop=3,
-        path_length=4,
-        lap_pe_dim=3,
-        max_ring_size=8,
-    )
+    sizes = dict(max_dist=5, max_hop=3, path_length=4, lap_pe_dim=3, max_ring_size=8)
+    spec = BatchSpec(frozenset(names), **sizes)
     several = opened(folder, shards)
     parts = [
         {**one.columns, **compute_columns(one.columns, spec)} for one in several.stores
@@ -205,11 +199,8 @@ def test_splits_do_not_depend_on_the_shards(folder):
 
 
 def test_names_and_folders(folder, whole, shards, tmp_path):
-    names = [
-        str(whole.path),
-        str(shards / "00001-of-00004"),
-        str(folder / "table.parquet"),
-    ]
+    paths = whole.path, shards / "00001-of-00004", folder / "table.parquet"
+    names = list(map(str, paths))
     found = open_stores(options(folder, name=", ".join(names)))
     assert [len(store) for store in found.stores] == [ROWS, 22, ROWS]
     one = open_stores(options(folder, name=names[0]))
