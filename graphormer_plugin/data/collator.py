@@ -234,12 +234,8 @@ def padded_rows(
 def node_target(
     labels: NDArray[Any], starts: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding.
-
-    Args:
-        labels: Of all nodes ``[sum N]``.
-        starts: First node of each graph ``[B]``.
-        sizes: Number of its nodes ``[B]``.
+    """Classes of nodes ``[B, N]``, -1 at padding, or values, NaN at padding; ``labels`` are
+    of all nodes, ``starts`` and ``sizes`` the first node and number of nodes of a graph.
     """
     real = np.arange(sizes.max()) < sizes[:, None]
     target = np.full(real.shape, -1, dtype=np.int64)

@@ -154,12 +154,9 @@ def dataset_of_split(
     """The dataset of a split, shuffled for ``train`` only.
 
     Args:
-        store: all graphs.
-        split: name of the split.
-        collator: makes the batches.
-        name: name of the store's dataset, for messages.
-        seed: see `GraphDataset`, as ``bucket_ratio``.
+        name: of the store's dataset, for messages.
         max_nodes: nodes of the largest allowed graph.
+        store, split, collator, seed, bucket_ratio: see `GraphDataset`.
 
     Raises:
         ValueError: an unknown or empty split, or a graph above ``max_nodes``.
@@ -177,15 +174,8 @@ def dataset_of_split(
             logger.warning(
                 "split '%s' of %s has no labels: its metrics are undefined", split, name
             )
-    dataset = GraphDataset(
-        graph_ids,
-        store.sizes,
-        collator,
-        shuffle=split == "train",
-        seed=seed,
-        bucket_ratio=bucket_ratio,
-        split=split,
-    )
+    order = {"shuffle": split == "train", "seed": seed, "bucket_ratio": bucket_ratio}
+    dataset = GraphDataset(graph_ids, store.sizes, collator, split=split, **order)
     if max_nodes is not None:
         dataset.within(np.arange(len(dataset)), max_nodes, "--max-nodes")
     return dataset

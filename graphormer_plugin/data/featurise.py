@@ -198,7 +198,7 @@ def in_workers(
         user_data_dir: See `featurise`.
 
     Raises:
-        WorkerError: A worker died.
+        WorkerError: See `in_order`.
     """
     if workers == 0:
         return itertools.starmap(function, calls)
@@ -208,12 +208,8 @@ def in_workers(
     if user_data_dir:  # workers start where this process did
         user_data_dir = str(home_path(user_data_dir).resolve())
     context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=context,
-        initializer=start_worker,
-        initargs=(user_data_dir,),
-    )
+    how = {"initializer": start_worker, "initargs": (user_data_dir,)}
+    pool = ProcessPoolExecutor(workers, mp_context=context, **how)
     return in_order(pool, workers, function, calls)
 
 
@@ -248,11 +244,8 @@ def in_order(
 
 
 def start_worker(user_data_dir: str = "") -> None:
-    """Leaves Ctrl-C to the parent, and exits when the parent has died.
-
-    Args:
-        user_data_dir: See `featurise`. Calls come pickled, with names of its modules.
-    """
+    """Leaves Ctrl-C to the parent, exits when the parent has died, and imports the modules
+    of a user, whose names pickled calls have."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 

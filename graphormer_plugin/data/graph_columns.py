@@ -75,13 +75,7 @@ def check_features(
     num_edges: int,
     schema: FeatureSchema,
 ) -> np.ndarray:
-    """Checks features against vocabularies and joins features of edges.
-
-    Args:
-        x: Features of nodes ``[n, F]``.
-        edge_attr: Features of edges ``[E, columns]``; None if edges have none.
-        num_edges: ``E``.
-        schema: The vocabularies.
+    """Checks features of nodes ``[n, F]`` and edges ``[E, columns]`` against vocabularies.
 
     Returns:
         Joint bond type of each edge ``[E]``.
@@ -155,11 +149,7 @@ def columns_of_graphs(
 
 
 def joined_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """Flat columns of the graphs of several parts, part after part.
-
-    Args:
-        parts: Columns, of the same names; not empty.
-    """
+    """Flat columns of the graphs of parts with the same columns, part after part."""
     if len(parts) == 1:
         return dict(parts[0])
     joined = {}
@@ -222,11 +212,7 @@ class ShardColumns:
         return all(name in columns for columns in self.shards)
 
     def of_graphs(self, graph_ids: np.ndarray) -> dict[str, np.ndarray]:
-        """Columns of some graphs, in their order.
-
-        Args:
-            graph_ids: Numbers of graphs, int64 [B].
-        """
+        """Columns of graphs with these numbers [B], in their order."""
         graph_ids = np.asarray(graph_ids, dtype=np.int64)
         shard = np.searchsorted(self.first, graph_ids, side="right") - 1
         parts = [
@@ -245,12 +231,7 @@ class ShardColumns:
 
 def graph_digest(columns: Mapping[str, np.ndarray], graph: int) -> str:
     """Digest of all that a model reads of a graph, in hexadecimal: features of the graph,
-    its nodes and edges, bonds and coordinates.
-
-    Args:
-        columns: Flat columns, the format of a store.
-        graph: Number of the graph.
-    """
+    its nodes and edges, bonds and coordinates."""
     digest = hashlib.blake2b(digest_size=16)
     if "graph_features" in columns:
         digest.update(np.ascontiguousarray(columns["graph_features"][graph]))

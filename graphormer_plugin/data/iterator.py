@@ -133,17 +133,11 @@ class GraphBatchIterator(EpochBatchIterator):
         super().load_state_dict({**state_dict, **position})
 
     def _get_iterator_for_epoch(
-        self,
-        epoch: int,
-        shuffle: bool,
-        fix_batches_to_gpus: bool = False,
-        offset: int = 0,
+        self, epoch: int, shuffle: bool, *rest: Any, **more: Any
     ):
         if self.dataloader is not None:
             self.epoch_batch_sampler.shuffle = shuffle
-        iterator = super()._get_iterator_for_epoch(
-            epoch, shuffle, fix_batches_to_gpus, offset
-        )
+        iterator = super()._get_iterator_for_epoch(epoch, shuffle, *rest, **more)
         if iterator is not None:
             iterator.__class__, iterator.errors = GuardedIterator, self.errors
         return iterator

@@ -21,26 +21,20 @@ def as_float32(values: np.ndarray) -> np.ndarray:
 
 
 def checked_weights(values: Any, count: int) -> np.ndarray:
-    """Weights of graphs or rows in the loss, float32.
-
-    Args:
-        values: Numbers [count].
-        count: Of graphs or rows.
+    """Weights of graphs or rows in the loss, float32 [count].
 
     Raises:
         ValueError: They are not as many numbers, finite and at least 0.
     """
     with np.errstate(over="ignore"):
         weights = np.asarray(values, np.float32)
-    right = np.isfinite(weights) & (weights >= 0)
-    if weights.shape != (count,) or not right.all():
-        what = f"weights have shape {list(weights.shape)}, expected [{count}]"
-        if not right.all():
-            what = (
-                f"weight {right.argmin()} is {weights.flat[right.argmin()]}, expected "
-            )
-            what += "a finite number, 0 or more"
-        raise ValueError(what)
+    if weights.shape != (count,):
+        shape = list(weights.shape)
+        raise ValueError(f"weights have shape {shape}, expected [{count}]")
+    wrong = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if wrong.size:
+        weight = f"weight {wrong[0]} is {weights[wrong[0]]}"
+        raise ValueError(f"{weight}, expected a finite number, 0 or more")
     return weights
 
 

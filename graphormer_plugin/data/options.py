@@ -309,13 +309,8 @@ def flag_of(name: str) -> str:
 
 
 def add_flag(parser: Any, one: dataclasses.Field, name: str = "") -> None:
-    """Give a parser, or a group of its arguments, the flag of a field.
-
-    Args:
-        parser: Of argparse.
-        one: A field made by `option`, or a field of `DatasetConfig`.
-        name: Of the flag; empty: the name of the field.
-    """
+    """Give a parser of argparse, or a group of its arguments, the flag of a field that
+    `option` made, or of `DatasetConfig`, under its name or another."""
     kind: dict[str, Any] = {"action": "store_true"}
     if one.type is not bool:
         kinds = [k for k in (int, float) if k in (one.type, *get_args(one.type))]

@@ -114,10 +114,9 @@ def parse_smiles(
     identity: bool = False,
     **how: bool,
 ) -> MoleculeGraph:
-    """Graph of a SMILES with OGB's features; see `graph_of_mol`.
+    """Graph of a SMILES with OGB's features; several fragments make a disconnected graph.
 
     Args:
-        smiles: A molecule; several fragments make a disconnected graph.
         scaffold: Also put the Bemis-Murcko scaffold into ``extras["scaffold"]``.
         identity: Also put `molecule_key` into ``extras["identity"]``.
         **how: See `ogb_mol`.
@@ -173,7 +172,6 @@ def ogb_mol(
     """`mol_of_smiles` as a featuriser reads it.
 
     Args:
-        smiles: A molecule.
         largest_fragment: Keep only the fragment of `choose_fragment`.
         canonical: Read the molecule again, see `from_canonical`.
 

@@ -60,12 +60,7 @@ def _require_same(name: str, what: str, given: Any, trained: Any) -> None:
 def translate_columns(
     store: GraphStore, schema: FeatureSchema, name: str
 ) -> dict[str, NDArray]:
-    """Columns of a store with the bond types of another schema.
-
-    Args:
-        store: The data.
-        schema: See `translate_stores`.
-        name: Of the dataset, for messages.
+    """Columns of a store with the bond types of another schema, see `translate_stores`.
 
     Raises:
         ValueError: The columns of nodes or bonds differ, or columns that join the output
@@ -86,12 +81,7 @@ def translate_columns(
 
 
 def translate_target(store: GraphStore, targets: TargetSchema, name: str) -> NDArray:
-    """Targets of a store in the order of another schema.
-
-    Args:
-        store: The data.
-        targets: See `translate_stores`.
-        name: Of the dataset, for messages.
+    """Targets of a store in the order of another schema, see `translate_stores`.
 
     Returns:
         Labels [G, C], or [sum N] of nodes.

@@ -192,12 +192,7 @@ class BenchmarkFiles:
 
 
 def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
-    """Files of PyG's `GNNBenchmarkDataset`.
-
-    Args:
-        name: In capitals, as PyG has it.
-        graphs: Number of them.
-    """
+    """Files of PyG's `GNNBenchmarkDataset`, whose name is in capitals."""
     return BenchmarkFiles(
         name=name.lower(),
         folder=f"{name}/raw",

@@ -74,13 +74,7 @@ class BondNumbers:
     def schema(
         self, width: int, node_dims: list[int] | None, edge_features: int = 0
     ) -> FeatureSchema:
-        """Schema with all bonds that were numbered.
-
-        Args:
-            width: Number of node columns.
-            node_dims: Number of values of each, or None.
-            edge_features: Real features of edges.
-        """
+        """Schema with all bonds that were numbered; ``width`` counts the node columns."""
         if self._dims is not None:
             dims = list(self._dims)
         elif self._max is not None:
@@ -104,12 +98,7 @@ class BondNumbers:
 
 
 def largest_in(name: str, table: np.ndarray, dims: list[int] | None) -> np.ndarray:
-    """Largest value of each column of categories, int64 [columns].
-
-    Args:
-        name: Of the table.
-        table: Integers [rows, columns].
-        dims: Number of values of each column, if they are known.
+    """Largest value of each column of categories [rows, columns], int64 [columns].
 
     Raises:
         ValueError: A value is outside its range.

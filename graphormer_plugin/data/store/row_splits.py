@@ -25,7 +25,6 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
     valid would choose the checkpoint.
 
     Args:
-        store: As it was opened.
         file: JSON object of lists: rows of the source, from 0, by split name.
         text: Its content, which a worker process is given; None: read it.
 

@@ -353,15 +353,8 @@ def write_store(
     bond_dims: list[int] | None = None,
     **finish: Any,
 ) -> GraphStore:
-    """Writes a store from chunks, under its lock, and opens it.
-
-    Args:
-        path: Final folder; an earlier store there is replaced.
-        chunks: Graphs in their order.
-        node_dims: See `StoreWriter`.
-        bond_dims: See `StoreWriter`.
-        **finish: See `StoreWriter.finish`.
-    """
+    """Writes a store from chunks of graphs, under its lock, and opens it; see `StoreWriter`
+    and, for the other arguments, `StoreWriter.finish`. Replaces an earlier store."""
     with file_lock(path), StoreWriter(path, node_dims, bond_dims) as writer:
         for chunk in chunks:
             writer.append(chunk)
