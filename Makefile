@@ -40,10 +40,10 @@ help:
 EXTRAS_test = test
 EXTRAS_test-quick = test
 # Spark runs on Java; .ci/run leaves out its 480 MB.
-EXTRAS_test-all = test engines $(if $(JAVA),spark)
+EXTRAS_test-all = test engines onnx $(if $(JAVA),spark)
 EXTRAS_test-portable = test
 EXTRAS_test-fallback = test
-EXTRAS_coverage = test engines
+EXTRAS_coverage = test engines onnx
 EXTRAS_sanitize = test
 EXTRAS_soak = test
 EXTRAS_lint = lint

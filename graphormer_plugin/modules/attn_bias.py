@@ -106,7 +106,7 @@ class PathEncoding(nn.Module):
         first = torch.arange(self.max_steps, device=dist.device, dtype=torch.int32)
         rows = path_bond.int() + first * table.shape[1]
         path_sum = embedding_sum(table.flatten(0, 1), rows)
-        return path_sum / self.steps[dist.int()].unsqueeze(-1).to(path_sum.dtype)
+        return path_sum / self.steps[dist.long()].unsqueeze(-1).to(path_sum.dtype)
 
 
 class EdgeBias(nn.Module):
@@ -214,7 +214,7 @@ class AttnBias(nn.Module):
             nodes = torch.zeros(B, H, N, N, device=mask.device)
         forbidden = ~mask[:, None, None]  # [B, 1, 1, N], columns that are padding
         if self.limited:
-            forbidden = forbidden | self.too_far[batch["dist"].int()].unsqueeze(1)
+            forbidden = forbidden | self.too_far[batch["dist"].long()].unsqueeze(1)
         nodes = nodes.masked_fill(forbidden, FORBIDDEN)
         if not self.virtual_node:
             return nodes

@@ -96,7 +96,8 @@ class MaskedBatchNorm(nn.Module):
         """
         Args:
             x: [..., D].
-            rows: [R] int64, numbers of the rows that count (`real_rows`); None: all.
+            rows: [R] int64, numbers of the rows that count (`NodeLayout.flat_index`);
+                None: all.
 
         Returns:
             [..., D] in the type of x. In training a single row equals its mean and
@@ -163,11 +164,6 @@ def has_batch_norm(model: nn.Module) -> bool:
     """Whether a model normalises by the statistics of a batch."""
     kinds = (MaskedBatchNorm, nn.modules.batchnorm._BatchNorm)
     return any(isinstance(module, kinds) for module in model.modules())
-
-
-def real_rows(mask: Tensor) -> Tensor:
-    """Numbers [R] of the True entries of a mask [...], in order."""
-    return mask.flatten().nonzero().squeeze(1)
 
 
 # Width -> normalisation; `MaskedBatchNorm` reads which rows are real nodes.

@@ -119,6 +119,6 @@ class BiasedAttention(nn.Module):
         """
         B, H, T, _ = attention.shape
         index = pair_type.unsqueeze(1).expand(B, H, T, T)
-        per_type = add_by_index(attention, index, 3, (B, H, T, len(value)))
-        heads = value.to(attention.dtype).view(len(value), H, -1).transpose(0, 1)
+        per_type = add_by_index(attention, index, 3, (B, H, T, value.shape[0]))
+        heads = value.to(attention.dtype).view(value.shape[0], H, -1).transpose(0, 1)
         return per_type @ heads

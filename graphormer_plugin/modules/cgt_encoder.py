@@ -6,7 +6,7 @@ from typing import Any, Optional
 import torch
 from torch import Tensor, nn
 
-from graphormer_plugin.modules.batch_norm import MaskedBatchNorm, real_rows
+from graphormer_plugin.modules.batch_norm import MaskedBatchNorm
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.chromatic_attention import ChromaticAttention
 from graphormer_plugin.modules.compiled_attention import compiled_fits
@@ -23,6 +23,7 @@ from graphormer_plugin.modules.node_encoder import NodeEncoder
 from graphormer_plugin.modules.node_position import walk_powers
 from graphormer_plugin.modules.pair_encoder import PairEncoder, PairProjection
 from graphormer_plugin.modules.pair_encodings import make_pair_encodings
+from graphormer_plugin.modules.sparse import NodeLayout
 from graphormer_plugin.modules.vocabulary import Vocabularies
 
 MEMORY = ("auto", "plain", "lean")
@@ -133,10 +134,11 @@ class CGTEncoder(Encoder):
         ... )
         >>> encoder = CGTEncoder(schema, config)
         >>> sorted(encoder.required_fields)
-        ['node_mask', 'relation_index', 'relations', 'x']
+        ['node_graph', 'node_mask', 'relation_index', 'relations', 'x']
         >>> batch = {
         ...     "x": torch.tensor([[[6], [8]]]),
         ...     "node_mask": torch.tensor([[True, True]]),
+        ...     "node_graph": torch.tensor([0, 0]),
         ...     # positions in `relations`: self, and a bond of type 1
         ...     "relation_index": torch.tensor([[[1, 2], [2, 1]]]),
         ...     # padding, self, and what codes.bond_relation gives for that bond
@@ -225,7 +227,7 @@ class CGTEncoder(Encoder):
     @property
     def required_fields(self) -> frozenset[str]:
         """See `Encoder`."""
-        return self.pairs.required_fields | {"x", "node_mask"}
+        return self.pairs.required_fields | {"x", "node_mask", "node_graph"}
 
     @property
     def field_options(self) -> dict[str, Any]:
@@ -250,7 +252,7 @@ class CGTEncoder(Encoder):
         self, batch: dict[str, Tensor], perturb: Tensor | None = None
     ) -> Tensor:
         """See `Encoder`; returns [B, N, D]; padding is zero."""
-        rows = real_rows(batch["node_mask"])
+        rows = NodeLayout(batch["node_mask"], batch["node_graph"]).flat_index
         walks = self.walk_powers(batch)
         x = self.encode_nodes(batch["x"], rows, walks)
         if perturb is not None:
@@ -271,7 +273,7 @@ class CGTEncoder(Encoder):
     def lean(self, x: Tensor) -> bool:
         """Whether to compute the attention in chunks for this batch, x [B, N, D], where
         the compiled function does not fit."""
-        if self.attention_memory != "auto":
+        if self.attention_memory != "auto" or torch.compiler.is_compiling():
             return self.attention_memory == "lean"
         return x.shape[0] * x.shape[1] ** 2 * x.shape[2] > LARGE
 

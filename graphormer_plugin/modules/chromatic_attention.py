@@ -176,7 +176,7 @@ def filter_messages(
         tensor is None or compiled_fits(tensor) for tensor in tensors
     ):
         return compiled_channels(*tensors)
-    if pairs.lean:
+    if pairs.lean and not torch.compiler.is_compiling():
         with torch.autocast(v.device.type, enabled=False):
             return _LeanAttention.apply(base, v, keep, *pairs[:3])
     att, val = (pairs if pairs.dense else pairs.with_dense()).dense

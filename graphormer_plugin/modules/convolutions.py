@@ -120,12 +120,12 @@ class BondGraphConvolution(nn.Module):
         """x [S, D] and edges -> nodes [S, D] and edges after the convolution."""
         x = self.linear(x)
         source, target = edges.index
-        degree = _count(source, len(x), x.dtype).unsqueeze(1) + 1
+        degree = _count(source, x.shape[0], x.dtype).unsqueeze(1) + 1
         scale = degree.rsqrt().to(x.dtype)
         vectors = F.embedding(edges.bond, self.bonds(*edges.features))
         message = x.index_select(0, source) + vectors
         message = message.relu() * (scale[source] * scale[target])
-        mixed = scatter_sum(message, target, len(x)).to(x.dtype)
+        mixed = scatter_sum(message, target, x.shape[0]).to(x.dtype)
         return mixed + (x + self.root).relu() / degree.to(x.dtype), edges
 
 
@@ -216,8 +216,8 @@ class GatedGraphConvolution(nn.Module):
         state = state + self.target(x).index_select(0, target)
         gate = state.sigmoid()
         message = gate * self.neighbour(x).index_select(0, source)
-        mixed = scatter_sum(message, target, len(x))
-        mixed = mixed / (scatter_sum(gate, target, len(x)) + GATE_EPSILON)
+        mixed = scatter_sum(message, target, x.shape[0])
+        mixed = mixed / (scatter_sum(gate, target, x.shape[0]) + GATE_EPSILON)
         if self.norm is not None:
             state = self.dropout(self.norm(state).relu())
             state = edges.state + state if self.residual else state
@@ -317,7 +317,7 @@ class DegreeScaledAggregates(nn.Module):
         source, target = edges.index
         names = self.statistics
         values = message_statistics(sent, table, source, target, edges.bond, names)
-        degree = _count(target, len(sent), sent.dtype).view(-1, 1, 1)
+        degree = _count(target, sent.shape[0], sent.dtype).view(-1, 1, 1)
         own = torch.zeros_like(sent) if own is None else own
         aggregates = self.aggregate(dict(zip(names, values)), own, degree)
         scales = {"identity": torch.ones_like(degree)}
@@ -378,7 +378,7 @@ class PrincipalAggregation(DegreeScaledAggregates):
         scaled = self.scaled(sent, edges, table, own)
         out = _per_tower(torch.cat([nodes, *scaled], -1), self.post) + self.post_bias
         # At most as many graphs as nodes; graphs without nodes do not matter.
-        sizes = _count(edges.node_graph, len(x), x.dtype)[edges.node_graph]
+        sizes = _count(edges.node_graph, x.shape[0], x.dtype)[edges.node_graph]
         out = out.flatten(1) / sizes.sqrt().unsqueeze(1).to(x.dtype)
         out = self.dropout(self.norm(out))
         return F.leaky_relu(self.mix(out)), edges

@@ -115,7 +115,7 @@ class EdgeAttention(nn.Module):
             [S, D].
         """
         value = self.value(x)
-        weight = self.dropout(self.weights(scores, edge_index, count, len(x)))
+        weight = self.dropout(self.weights(scores, edge_index, count, x.shape[0]))
         if count is not None:
             mixed = weight.to(value.dtype) @ split_heads(
                 layout.pad(value), self.num_heads
@@ -124,7 +124,7 @@ class EdgeAttention(nn.Module):
         source, target = edge_index
         message = per_head(value.index_select(0, source), self.num_heads)
         message = message * weight.to(value.dtype).unsqueeze(-1)
-        mixed = scatter_sum(message.flatten(1), target, len(x))
+        mixed = scatter_sum(message.flatten(1), target, x.shape[0])
         return self.output(mixed.to(value.dtype))
 
     def weights(
@@ -154,7 +154,7 @@ class EdgeAttention(nn.Module):
     ) -> Tensor:
         """Weights [1, H, N, N] of `forward` with the same arguments for a single graph,
         without dropout; row i has the weights of the sum for node i."""
-        weight = self.weights(scores, edge_index, count, len(x))
+        weight = self.weights(scores, edge_index, count, x.shape[0])
         if count is not None:
             return weight
         source, target = edge_index

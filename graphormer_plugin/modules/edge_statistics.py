@@ -81,8 +81,9 @@ class _MessageStatistics(torch.autograd.Function):
 
 
 def _chunks(index: Tensor) -> list[slice]:
-    size = CHUNK if index.device.type == "cpu" else max(len(index), 1)
-    return [slice(i, i + size) for i in range(0, len(index), size)]
+    if index.device.type != "cpu" or torch.compiler.is_compiling():
+        return [slice(None)]
+    return [slice(i, i + CHUNK) for i in range(0, len(index), CHUNK)]
 
 
 def _terms(
@@ -137,7 +138,7 @@ class _Extreme(torch.autograd.Function):
         """Gradient of values; equal values share it."""
         values, index, out = ctx.saved_tensors
         first = (values == out.index_select(0, index)).to(grad.dtype)
-        ties = scatter_sum(first, index, len(out)).clamp(min=1)
+        ties = scatter_sum(first, index, out.shape[0]).clamp(min=1)
         share = (grad / ties).to(grad.dtype).index_select(0, index)
         return first * share, None, None, None
 

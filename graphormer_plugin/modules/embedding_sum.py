@@ -41,6 +41,8 @@ def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     Returns:
         [..., D].
     """
+    if torch.compiler.is_compiling():  # also an export, e.g. to ONNX
+        return F.embedding(rows, table).sum(-2)
     flat = rows.flatten(0, -2)
     if table.device.type == "cpu":
         out = _EmbeddingSum.apply(table, flat)

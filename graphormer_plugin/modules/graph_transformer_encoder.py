@@ -333,7 +333,8 @@ class GraphTransformerEncoder(SparseEncoder):
         """Whether to compute with all pairs."""
         if self.full_graph or self.attention_form == "dense":
             return True
-        if self.attention_form == "sparse":
+        # An exported program has one form, for batches of any size.
+        if self.attention_form == "sparse" or torch.compiler.is_compiling():
             return False
         graphs, columns = batch["node_mask"].shape
         edges = batch["edge_index"].shape[1]

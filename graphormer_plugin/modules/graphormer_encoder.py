@@ -319,7 +319,7 @@ class GraphormerEncoder(Encoder):
         occur; an empty tuple unless the edge type is "aggregation"."""
         if self.bond_messages is None:
             return ()
-        bond = batch["bond"].int()
+        bond = batch["bond"].long()
         if self.virtual_node is not None:
             bond = F.pad(bond, (1, 0, 1, 0))
         types, position = torch.unique(bond, return_inverse=True)

@@ -153,10 +153,10 @@ class RelationEncoding(VocabularyModule):
             joint = F.pad(sum(used), (0, 0, 0, 1))
         else:
             joint = torch.zeros(
-                len(topology) + 1, width * self.embed_dim, device=topology.device
+                topology.shape[0] + 1, width * self.embed_dim, device=topology.device
             )
         heads = width * self.num_heads
-        return joint.view(len(joint), heads, -1).transpose(0, 1).contiguous()
+        return joint.view(joint.shape[0], heads, -1).transpose(0, 1).contiguous()
 
     def row_labels(
         self, vocabularies: Vocabularies, weights: dict[str, Tensor]

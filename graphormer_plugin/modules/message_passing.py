@@ -136,7 +136,7 @@ class MessagePassingLayer(nn.Module):
         if not self.drop_sum:
             out = self.dropout(out)
         if self.virtual_update is not None:
-            nodes = scatter_sum(x, edges.node_graph, len(virtual)).to(x.dtype)
+            nodes = scatter_sum(x, edges.node_graph, virtual.shape[0]).to(x.dtype)
             update = self.virtual_dropout(self.virtual_update(nodes + virtual))
             virtual = virtual + update if self.residual else update
         out = x + out if self.residual else out
@@ -270,7 +270,7 @@ class MessagePassingEncoder(SparseEncoder):
         edges = Edges(batch["edge_index"], batch["node_graph"])
         if self.bond_owner != "none" and self.real:
             attr = batch["edge_attr"]
-            numbers = torch.arange(1, len(attr) + 1, device=attr.device)
+            numbers = torch.arange(1, attr.shape[0] + 1, device=attr.device)
             edges = edges._replace(bond=numbers.int(), features=(attr,))
         elif self.bond_owner != "none":
             edges = edges._replace(bond=batch["edge_bond"].int())

@@ -95,5 +95,5 @@ class VirtualNode(nn.Module):
 
     def forward(self, x: Tensor, node_mask: Tensor) -> tuple[Tensor, Tensor]:
         """x [B, N, D], node_mask [B, N] -> [B, N + 1, D], [B, N + 1]."""
-        x = torch.cat([self.embedding.weight.expand(len(x), 1, -1), x], dim=1)
+        x = torch.cat([self.embedding.weight.expand(x.shape[0], 1, -1), x], dim=1)
         return x, F.pad(node_mask, (1, 0), value=True)

@@ -171,10 +171,11 @@ class PairEncoder(nn.Module):
             ring = batch["ring"].long()
         blocks, basis = [], [self.relation_vectors(relations)]
         if self.rings != "none":
-            index = index + len(relations) * ring
+            index = index + relations.shape[0] * ring
         dtype = basis[0].dtype
-        blocks.append(F.one_hot(index, len(basis[0])).to(dtype))
-        forbidden = self.forbidden[relations].repeat(len(basis[0]) // len(relations))
+        one_hot = torch.eye(basis[0].shape[0], dtype=dtype, device=index.device)
+        blocks.append(F.embedding(index, one_hot))
+        forbidden = self.forbidden[relations].repeat(1 + (self.rings != "none"))
         if self.walks is not None:
             blocks.append(walks[..., : self.num_steps].to(dtype))
             basis.append(self._place(self.walks.weight.T, "rwse"))
@@ -187,7 +188,7 @@ class PairEncoder(nn.Module):
             blocks.append(term.features(*(batch[name] for name in term.fields)))
             basis.append(term.projection.weight.T)
         basis = torch.cat(basis)
-        forbidden = F.pad(forbidden, (0, len(basis) - len(forbidden)))
+        forbidden = F.pad(forbidden, (0, basis.shape[0] - forbidden.shape[0]))
         return torch.cat(blocks, -1), basis, forbidden
 
     def adjacency(self, batch: dict[str, Tensor]) -> Tensor:

@@ -234,8 +234,9 @@ class RelativeAttention(nn.Module):
         Returns:
             [B, T, D]. A row in which everything is forbidden is finite and meaningless.
         """
-        if edges is not None:
-            return self._with_edges(x, tables, relation_index, attn_bias, edges)
+        # An exported program has no autograd functions.
+        if edges is not None or torch.compiler.is_compiling():
+            return self._plain(x, tables, relation_index, attn_bias, edges)
         qkv = self.qkv_proj(x)
         tables = [table.to(qkv.dtype) for table in tables]
         p = self.dropout if self.training else 0.0
@@ -308,15 +309,15 @@ class RelativeAttention(nn.Module):
         scores = scores.masked_fill(index == R - 1, torch.finfo(scores.dtype).min)
         return torch.softmax(scores, -1).transpose(0, 1)
 
-    def _with_edges(
+    def _plain(
         self,
         x: Tensor,
         tables: RelationTables,
         relation_index: Tensor,
         attn_bias: Tensor | None,
-        edges: EdgeTerms,
+        edges: EdgeTerms | None,
     ) -> Tensor:
-        """`forward` with real features of edges, in plain operations."""
+        """`forward` in plain operations, also with real features of edges."""
         q, k, v = self._heads(x)
         weights = self._weights(q, k, tables, relation_index, attn_bias, edges)
         weights = F.dropout(weights, self.dropout, self.training)  # [B, H, T, T]
@@ -326,7 +327,7 @@ class RelativeAttention(nn.Module):
         out = torch.einsum("bhij,hbjd->bihd", weights, v)
         value = tables.value.to(x.dtype)
         out = out + torch.einsum("bhir,hrd->bihd", per_relation, value)
-        if edges.value is not None:
+        if edges is not None and edges.value is not None:
             features = edges.features.to(weights.dtype)
             per_feature = torch.einsum("bhij,bijc->bhic", weights, features)
             value = edges.value.to(x.dtype)

@@ -39,7 +39,7 @@ class NodeLayout:
         self.sizes = sizes = node_mask.sum(1)
         self.ptr = sizes.cumsum(0) - sizes
         # Counted, not looked up with nonzero(), which would wait for a GPU.
-        nodes = torch.arange(len(node_graph), device=node_graph.device)
+        nodes = torch.arange(node_graph.shape[0], device=node_graph.device)
         self.local_index = nodes - self.ptr[node_graph]
         self.flat_index = node_graph * self.max_nodes + self.local_index
 
@@ -52,7 +52,7 @@ class NodeLayout:
         partners = self.sizes[self.node_graph]
         target = torch.repeat_interleave(partners)
         first = partners.cumsum(0) - partners  # pair of each target
-        number = torch.arange(len(target), device=target.device) - first[target]
+        number = torch.arange(target.shape[0], device=target.device) - first[target]
         source = self.ptr[self.node_graph[target]] + number
         return torch.stack([source, target])[:, source != target]
 
