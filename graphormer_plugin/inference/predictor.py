@@ -9,7 +9,6 @@ import numpy as np
 import torch
 
 from graphormer_plugin.data.chunk import GraphChunk
-from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import LOG, FeatureSchema, TargetSchema
@@ -34,10 +33,10 @@ from graphormer_plugin.inference.embedding import (
     widths,
 )
 from graphormer_plugin.inference.extra_columns import Extra, extra_values
-from graphormer_plugin.inference.graphs import MAX_PAIRS, Batch, ModelGraphs, PerGraph
+from graphormer_plugin.inference.graphs import Batch, ModelGraphs, PerGraph
 from graphormer_plugin.inference.molecules import Molecules, RowReader, read
+from graphormer_plugin.inference.sampling import dropout_samples
 from graphormer_plugin.models import GraphModel
-from graphormer_plugin.modules.dropout import dropout_switched_on
 
 # SMILES, RDKit molecules and PyG `Data`, graphs in arrays, or `Predictor.read` of these.
 Inputs = Sequence[Any] | GraphChunk | Molecules
@@ -300,8 +299,8 @@ class Predictor:
 
     def _raw(self, molecules: Molecules, numbers: np.ndarray) -> dict[str, np.ndarray]:
         """Features that the head reads beside the vectors."""
-        raw = {name: molecules.features(name) for name in self.head.molecule_blocks}
-        return {**raw, "extra": numbers}
+        blocks = self.head.molecule_blocks
+        return {**{name: molecules.features(name) for name in blocks}, "extra": numbers}
 
     def _joined(
         self, graphs: ModelGraphs, molecules: Molecules, numbers: np.ndarray
@@ -347,34 +346,22 @@ class Predictor:
         """
         if self.targets.level != "graph":
             raise ValueError("only predictions of graphs can be sampled")
-        if self.logs:  # of the folder of one model
-            (one,) = self._single().members
-            values = one.sample(inputs, count, seed, extra)
-            values[..., self.logs] = antilog(values[..., self.logs])
-            return values
-        molecules = self._single().read(inputs).canonical
+        (member,) = self._single().members
+        values = member._sample(self.read(inputs).canonical, count, seed, extra)
+        values[..., self.logs] = antilog(values[..., self.logs])
+        return values
+
+    def _sample(
+        self, molecules: Molecules, count: int, seed: int, extra: Extra
+    ) -> np.ndarray:
+        """Samples of this member's model."""
         graphs = self._graphs(molecules)
         numbers = extra_values(self.extra_columns, extra, len(molecules))
         if self.head is None:
             graphs = self._joined(graphs, molecules, numbers)
-        device = self.device
-        forked = torch.random.fork_rng([device] if device.type == "cuda" else [])
-        samples_of: dict[str, np.ndarray] = {}
-        keys = []
-        with dropout_switched_on(self.model), forked, torch.no_grad():
-            for graph, size in enumerate(graphs.sizes.tolist()):
-                key = graph_digest(graphs.columns, graph)
-                keys.append(key)
-                if key in samples_of:
-                    continue
-                copies = max(1, min(count, MAX_PAIRS // size**2))
-                batch = graphs.batch(np.full(copies, graph))
-                torch.manual_seed(int(key[:15], 16) ^ seed)
-                parts = [self._outputs(batch) for _ in range(-(-count // copies))]
-                samples_of[key] = np.concatenate(parts)[:count]
-        if not keys:
+        if not len(molecules):
             return np.empty((count, 0, self.targets.num_outputs))
-        samples = np.stack([samples_of[key] for key in keys], 1)
+        samples, keys = dropout_samples(self.model, graphs, self._outputs, count, seed)
         if self.head is None:
             return samples
         # Rows of a matrix product may differ in the last bit: equal molecules share one.
@@ -527,19 +514,15 @@ class Predictor:
 
 def check_agreement(first: Predictor, other: Predictor) -> None:
     """Raise ValueError unless both models predict the same from the same features."""
-
-    def _interface(predictor: Predictor) -> dict[str, Any]:
-        parts = ("names", "unit", "kind", "num_classes", "class_names")
-        return {
-            **{part: getattr(predictor.targets, part) for part in parts},
-            "extra columns": predictor.extra_columns,
-            "featuriser": predictor.featuriser,
-        }
-
-    ours, theirs = _interface(first), _interface(other)
-    for part in ours:
-        if ours[part] != theirs[part]:
+    parts = ("names", "unit", "kind", "num_classes", "class_names")
+    ours, theirs = (
+        {part: getattr(predictor.targets, part) for part in parts}
+        | {"extra columns": predictor.extra_columns, "featuriser": predictor.featuriser}
+        for predictor in (first, other)
+    )
+    for part, value in ours.items():
+        if theirs[part] != value:
             raise ValueError(
                 f"{other.name} and {first.name} predict different things: {part} "
-                f"{theirs[part]!r} and {ours[part]!r}"
+                f"{theirs[part]!r} and {value!r}"
             )

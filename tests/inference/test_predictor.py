@@ -15,6 +15,7 @@ from graphormer_plugin.data.collator import GraphCollator
 from graphormer_plugin.data.dataset import GraphDataset
 from graphormer_plugin.data.datasets import sbm
 from graphormer_plugin.data.fields.field_cache import load_or_compute
+from graphormer_plugin.data.graph_columns import graph_digest
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.smiles import feature_dims, parse_smiles
 from graphormer_plugin.heads.domain import (
@@ -23,7 +24,6 @@ from graphormer_plugin.heads.domain import (
     unlike_warnings,
 )
 from graphormer_plugin.inference import graphs
-from graphormer_plugin.inference import predictor as predictor_module
 from graphormer_plugin.inference.molecules import RowReader
 from graphormer_plugin.models import build_model
 from support.benchmark_files import write_zinc
@@ -296,7 +296,7 @@ def test_samples_are_those_of_training_mode():
     made = one._graphs(one.read([SMILES[2]]))
     batch = made.batch(np.zeros(3, int))
     one.model.train()
-    torch.manual_seed(int(predictor_module.graph_digest(made.columns, 0)[:15], 16) ^ 7)
+    torch.manual_seed(int(graph_digest(made.columns, 0)[:15], 16) ^ 7)
     with torch.no_grad():
         first = TARGETS.restore(one.model(batch)).numpy()
     np.testing.assert_allclose(samples[:, 2], first, atol=1e-12)
