@@ -1,7 +1,7 @@
 """Shared by the importers: weights taken by name, tables of feature columns."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -38,10 +38,15 @@ class Weights:
 
     Args:
         state: the published state dict.
+        prefix: left out of its names.
+
+    Attributes:
+        new: the weights under this package's names.
     """
 
-    def __init__(self, state: Mapping[str, Tensor]) -> None:
-        self.state = dict(state)
+    def __init__(self, state: Mapping[str, Tensor], prefix: str = "") -> None:
+        self.state = {name.removeprefix(prefix): state[name] for name in state}
+        self.new: dict[str, Tensor] = {}
 
     def __contains__(self, name: str) -> bool:
         return name in self.state
@@ -60,42 +65,36 @@ class Weights:
         """Number of weights whose number stands at ``{}`` in their name, from 0."""
         return next(n for n in itertools.count() if name.format(n) not in self)
 
-    def move(self, old: str, new: str, target: dict[str, Tensor]) -> None:
-        """Rename the weight and the bias of a module."""
-        for kind in ("weight", "bias"):
-            target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+    def rename(self, names: Mapping[str, str]) -> None:
+        """Rename matrices without a bias, from the published name."""
+        for old, new in names.items():
+            self.new[f"{new}.weight"] = self.take(f"{old}.weight")
 
-    def move_layers(
-        self, names: Mapping[str, str], count: int, target: dict[str, Tensor]
-    ) -> None:
+    def move(self, old: str, new: str) -> None:
+        """Rename the weight and the bias of a module; of a BatchNorm also its statistics."""
+        kinds = ["weight", "bias"]
+        if f"{old}.running_mean" in self:
+            kinds += ["running_mean", "running_var"]
+            self.drop(f"{old}.num_batches_tracked")
+        for kind in kinds:
+            self.new[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
+
+    def move_layers(self, names: Mapping[str, str], count: int) -> None:
         """Rename modules of ``count`` layers, and join their maps of q, k and v.
 
         Args:
-            names: name below ``layers.{}`` here and there; the key of the joined maps
-                ends in ``*``, in place of the letter.
+            names: published name, with ``{}`` in place of the number, and name within the
+                layer here; ``*`` in the key stands for q, k and v, which are joined.
             count: number of layers.
-            target: gets the weights.
         """
         for layer, (theirs, ours) in itertools.product(range(count), names.items()):
             old, new = theirs.format(layer), f"encoder.layers.{layer}.{ours}"
-            if "*" in old:
-                self.join([old.replace("*", part) for part in "qkv"], new, target)
-            else:
-                self.move(old, new, target)
-
-    def move_norm(self, old: str, new: str, target: dict[str, Tensor]) -> None:
-        """Rename the weights of a LayerNorm, or of a BatchNorm with its statistics."""
-        self.move(old, new, target)
-        if f"{old}.running_mean" in self:
-            for kind in ("running_mean", "running_var"):
-                target[f"{new}.{kind}"] = self.take(f"{old}.{kind}")
-            self.drop(f"{old}.num_batches_tracked")
-
-    def join(self, old: Sequence[str], new: str, target: dict[str, Tensor]) -> None:
-        """Concatenate several linear maps into a map whose outputs stand side by side."""
-        for kind in ("weight", "bias"):
-            parts = [self.take(f"{name}.{kind}") for name in old]
-            target[f"{new}.{kind}"] = torch.cat(parts)
+            if "*" not in old:
+                self.move(old, new)
+                continue
+            for kind in ("weight", "bias"):
+                parts = [self.take(f"{old.replace('*', p)}.{kind}") for p in "qkv"]
+                self.new[f"{new}.{kind}"] = torch.cat(parts)
 
     def drop(self, *names: str) -> None:
         """Leave out weights that the released code never uses."""

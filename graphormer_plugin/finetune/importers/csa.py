@@ -38,6 +38,13 @@ from graphormer_plugin.modules.choices import check_choice
 
 POOLING = {"add": "sum", "mean": "mean", "max": "max"}
 NODES, EDGES = "encoder.node_encoder.", "encoder.edge_encoder."
+LAYER = {
+    "linear_attn": "attention.out_proj",
+    "norm1_attn": "attention_norm",
+    "norm2": "ffn_norm",
+    "ff_linear1": "fc1",
+    "ff_linear2": "fc2",
+}
 
 
 def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Imported:
@@ -56,21 +63,19 @@ def import_csa(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Import
     """
     require(config, "CSA", n_heads=8, graph_pooling='"add"')
     check_choice("graph_pooling", config["graph_pooling"], tuple(POOLING))
-    weights = Weights(
-        {name.removeprefix("model."): value for name, value in state.items()}
-    )
-    new: dict[str, Tensor] = {}
-    node_dims, walk_options = _nodes(weights, new)
-    bond_dims, pair_options = _pairs(weights, config, new)
-    value_bias = _shared_maps(weights, new)
+    weights = Weights(state, "model.")
+    new = weights.new
+    node_dims, walk_options = _nodes(weights)
+    bond_dims, pair_options = _pairs(weights, config)
+    value_bias = _shared_maps(weights)
     layers = weights.count("layers.{}.linear_attn.weight")
     for layer in range(layers):
-        _move_layer(weights, layer, value_bias, new)
+        _move_layer(weights, layer, value_bias)
     # Only models of whole graphs have these maps, those of the head san_graph.
     hidden = max(weights.count("post_mp.FC_layers.{}.weight"), 1) - 1
     for number in range(hidden):
-        weights.move(f"post_mp.FC_layers.{number}", f"head.hidden.{2 * number}", new)
-    weights.move(f"post_mp.FC_layers.{hidden}", "head.projection", new)
+        weights.move(f"post_mp.FC_layers.{number}", f"head.hidden.{2 * number}")
+    weights.move(f"post_mp.FC_layers.{hidden}", "head.projection")
     weights.finish()
 
     width = len(new["encoder.layers.0.attention.out_proj.bias"])
@@ -105,32 +110,30 @@ def _tables(weights: Weights, one: str, several: str) -> list[Tensor]:
     return [weights.take(f"{several}.{number}.weight") for number in range(count)]
 
 
-def _nodes(
-    weights: Weights, new: dict[str, Tensor]
-) -> tuple[list[int], dict[str, Any]]:
+def _nodes(weights: Weights) -> tuple[list[int], dict[str, Any]]:
     """Node input: vocabularies, and the options of return probabilities."""
     walks = f"{NODES}encoder2.pe_encoder.weight" in weights
     prefix = f"{NODES}encoder1." if walks else NODES
     tables = _tables(weights, f"{prefix}encoder", f"{prefix}atom_embedding_list")
-    new["encoder.node_encoder.embedding.weight"] = torch.cat(tables)
+    weights.new["encoder.node_encoder.embedding.weight"] = torch.cat(tables)
     options = {"rwse_steps": 0}
     if walks:
-        weights.move(f"{NODES}encoder2.pe_encoder", "encoder.rwse_proj", new)
-        weights.move_norm(f"{NODES}encoder2.raw_norm", "encoder.rwse_norm", new)
-        channels, steps = new["encoder.rwse_proj.weight"].shape
+        weights.move(f"{NODES}encoder2.pe_encoder", "encoder.rwse_proj")
+        weights.move(f"{NODES}encoder2.raw_norm", "encoder.rwse_norm")
+        channels, steps = weights.new["encoder.rwse_proj.weight"].shape
         options = {"rwse_steps": steps, "rwse_dim": channels}
     return [len(table) for table in tables], options
 
 
 def _pairs(
-    weights: Weights, config: Mapping[str, Any], new: dict[str, Tensor]
+    weights: Weights, config: Mapping[str, Any]
 ) -> tuple[list[int], dict[str, Any]]:
     """Pair features: vocabularies of bonds, and options of the encodings.
 
     The released features are [type, relative encoding] side by side. Here both are as
     wide as the whole and summed.
     """
-    types = f"{EDGES}type_encoder."
+    types, new = f"{EDGES}type_encoder.", weights.new
     bonds = _tables(weights, f"{types}0.encoder", f"{types}0.bond_embedding_list")
     no_bonds = weights.take(f"{types}1.encoder.weight")[1:]  # row 0 pads
     rings = f"{types}2.encoder.weight" in weights
@@ -173,39 +176,32 @@ def _pairs(
     return [len(table) for table in bonds], options
 
 
-def _shared_maps(weights: Weights, new: dict[str, Tensor]) -> Tensor | None:
-    """Maps of pairs that all layers share: the bias of that to E^val; None without."""
+def _shared_maps(weights: Weights) -> Tensor | None:
+    """Rename the maps of pairs that all layers share; returns the bias of the map to E^val,
+    None without shared maps."""
     shared = f"{EDGES}shared_edge_encoder."
     if f"{shared}value_encoder.weight" not in weights:
         return None
     for theirs, ours in (("attention", "att"), ("value", "val")):
-        name = f"encoder.projections.0.{ours}.weight"
-        new[name] = weights.take(f"{shared}{theirs}_encoder.weight")
+        weights.rename({f"{shared}{theirs}_encoder": f"encoder.projections.0.{ours}"})
     weights.drop(f"{shared}attention_encoder.bias")
     return weights.take(f"{shared}value_encoder.bias")
 
 
-def _move_layer(
-    weights: Weights, number: int, value_bias: Tensor | None, new: dict[str, Tensor]
-) -> None:
+def _move_layer(weights: Weights, number: int, value_bias: Tensor | None) -> None:
     """Rename the weights of a layer."""
     old, layer = f"layers.{number}.", f"encoder.layers.{number}."
     maps = [weights.take(f"{old}self_attn.{part}.weight") for part in "QKV"]
-    new[f"{layer}attention.qkv_proj.weight"] = torch.cat(maps)
-    weights.move(f"{old}linear_attn", f"{layer}attention.out_proj", new)
+    weights.new[f"{layer}attention.qkv_proj.weight"] = torch.cat(maps)
+    for theirs, ours in LAYER.items():
+        weights.move(old + theirs, layer + ours)
     if value_bias is None:
         for theirs, ours in (("E_att", "att"), ("E_value", "val")):
-            name = f"encoder.projections.{number}.{ours}.weight"
-            new[name] = weights.take(f"{old}self_attn.{theirs}.weight")
+            name = f"encoder.projections.{number}.{ours}"
+            weights.rename({f"{old}self_attn.{theirs}": name})
     else:
-        weight, bias = (
-            new[f"{layer}attention.out_proj.{kind}"] for kind in ("weight", "bias")
-        )
-        new[f"{layer}attention.out_proj.bias"] = bias + weight @ value_bias
-    weights.move_norm(f"{old}norm1_attn", f"{layer}attention_norm", new)
-    weights.move_norm(f"{old}norm2", f"{layer}ffn_norm", new)
-    weights.move(f"{old}ff_linear1", f"{layer}fc1", new)
-    weights.move(f"{old}ff_linear2", f"{layer}fc2", new)
+        out, new = f"{layer}attention.out_proj.", weights.new
+        new[f"{out}bias"] = new[f"{out}bias"] + new[f"{out}weight"] @ value_bias
     # Of the local model, which CSA does not have.
     kinds = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
     weights.drop(*(f"{old}norm1_local.{kind}" for kind in kinds))

@@ -37,7 +37,7 @@ def import_graph_transformer(
     """
     require(config, "the Graph Transformer", n_heads=8)
     weights = Weights(state)
-    new: dict[str, Tensor] = {}
+    new = weights.new
     nodes = weights.take("embedding_h.weight")
     new["encoder.node_encoder.embedding.weight"] = nodes
     edges = "layers.0.attention.proj_e.weight" in weights
@@ -51,14 +51,14 @@ def import_graph_transformer(
         bond_dims = [len(bonds)]
     vectors = "embedding_lap_pos_enc.weight" in weights
     if vectors:
-        weights.move("embedding_lap_pos_enc", "encoder.position.projection", new)
+        weights.move("embedding_lap_pos_enc", "encoder.position.projection")
 
     norm = "batch" if any(".batch_norm" in name for name in state) else "layer"
     layers = weights.count("layers.{}.attention.Q.weight")
     for layer in range(layers):
-        _move_layer(weights, layer, norm, edges, new)
+        _move_layer(weights, layer, norm, edges)
     for number, place in enumerate(("hidden.0", "hidden.2", "projection")):
-        weights.move(f"MLP_layer.FC_layers.{number}", f"head.{place}", new)
+        weights.move(f"MLP_layer.FC_layers.{number}", f"head.{place}")
     weights.finish()
 
     width, outputs = nodes.shape[1], len(new["head.projection.bias"])
@@ -98,22 +98,20 @@ def import_graph_transformer(
     return Imported(arch, options, schema, outputs, new, level)
 
 
-def _move_layer(
-    weights: Weights, number: int, norm: str, edges: bool, new: dict[str, Tensor]
-) -> None:
+def _move_layer(weights: Weights, number: int, norm: str, edges: bool) -> None:
     """Rename the weights of a layer."""
     old, layer = f"layers.{number}.", f"encoder.layers.{number}."
-    projections = {"Q": "scores.query", "K": "scores.key", "V": "nodes.attention.value"}
+    maps = {"Q": "scores.query", "K": "scores.key", "V": "nodes.attention.value"}
     if edges:
-        projections["proj_e"] = "scores.edge"
-    for theirs, ours in projections.items():
-        name = f"{old}attention.{theirs}.weight"
-        new[f"{layer}{ours}.weight"] = weights.take(name)
+        maps["proj_e"] = "scores.edge"
+    weights.rename({f"{old}attention.{name}": layer + maps[name] for name in maps})
     blocks = {"_h": "nodes", "_e": "edges"} if edges else {"": "nodes"}
     for suffix, block in blocks.items():
-        block = f"{layer}{block}."
-        weights.move(f"{old}O{suffix}", f"{block}attention.output", new)
-        weights.move(f"{old}FFN{suffix}_layer1", f"{block}fc1", new)
-        weights.move(f"{old}FFN{suffix}_layer2", f"{block}fc2", new)
-        for half, place in ((1, "attention_norm"), (2, "ffn_norm")):
-            weights.move_norm(f"{old}{norm}_norm{half}{suffix}", block + place, new)
+        for theirs, ours in {
+            f"O{suffix}": "attention.output",
+            f"FFN{suffix}_layer1": "fc1",
+            f"FFN{suffix}_layer2": "fc2",
+            f"{norm}_norm1{suffix}": "attention_norm",
+            f"{norm}_norm2{suffix}": "ffn_norm",
+        }.items():
+            weights.move(old + theirs, f"{layer}{block}.{ours}")

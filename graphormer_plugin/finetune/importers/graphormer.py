@@ -29,12 +29,12 @@ from graphormer_plugin.finetune.importers._shared import (
 from graphormer_plugin.modules.attn_bias import UNREACHABLE_HOPS
 
 LAYER = {
-    "self_attn.*_proj": "attention.qkv_proj",
-    "self_attn.out_proj": "attention.out_proj",
-    "self_attn_layer_norm": "attention_norm",
-    "final_layer_norm": "ffn_norm",
-    "fc1": "fc1",
-    "fc2": "fc2",
+    "graph_encoder.layers.{}.self_attn.*_proj": "attention.qkv_proj",
+    "graph_encoder.layers.{}.self_attn.out_proj": "attention.out_proj",
+    "graph_encoder.layers.{}.self_attn_layer_norm": "attention_norm",
+    "graph_encoder.layers.{}.final_layer_norm": "ffn_norm",
+    "graph_encoder.layers.{}.fc1": "fc1",
+    "graph_encoder.layers.{}.fc2": "fc2",
 }
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # of the distance table
 
@@ -54,10 +54,8 @@ def import_graphormer(
     Raises:
         ValueError: weights are missing or unknown, or contradict the config.
     """
-    weights = Weights(
-        {name.removeprefix("encoder."): value for name, value in state.items()}
-    )
-    new: dict[str, Tensor] = {}
+    weights = Weights(state, "encoder.")
+    new = weights.new
     features = "graph_encoder.graph_node_feature."
     bias = "graph_encoder.graph_attn_bias."
     schema = molecule_schema(config)
@@ -70,14 +68,13 @@ def import_graphormer(
         table = weights.take(f"{features}{end}_degree_encoder.weight")
         table = torch.cat([table[1:], table[-1:]])
         new[f"encoder.positions.centrality.{end}_degree.weight"] = table
-    new["encoder.virtual_node.embedding.weight"] = weights.take(
-        features + "graph_token.weight"
-    )
-
     distance = weights.take(bias + "spatial_pos_encoder.weight")
     edges = weights.take(bias + "edge_encoder.weight")
-    new["encoder.attn_bias.virtual.weight"] = weights.take(
-        bias + "graph_token_virtual_distance.weight"
+    weights.rename(
+        {
+            features + "graph_token": "encoder.virtual_node.embedding",
+            bias + "graph_token_virtual_distance": "encoder.attn_bias.virtual",
+        }
     )
     heads = distance.shape[1]
     multi_hop = bias + "edge_dis_encoder.weight" in weights
@@ -97,13 +94,17 @@ def import_graphormer(
 
     embed_norm = "graph_encoder.emb_layer_norm.weight" in weights
     if embed_norm:
-        weights.move("graph_encoder.emb_layer_norm", "encoder.embed_norm", new)
-    # Created with pre-LayerNorm only, and never applied.
+        weights.move("graph_encoder.emb_layer_norm", "encoder.embed_norm")
+    # Created with pre-LayerNorm only.
     pre_layernorm = "graph_encoder.final_layer_norm.weight" in weights
     layers = weights.count("graph_encoder.layers.{}.fc1.weight")
-    names = {f"graph_encoder.layers.{{}}.{old}": new for old, new in LAYER.items()}
-    weights.move_layers(names, layers, new)
-    _move_head(weights, new)
+    weights.move_layers(LAYER, layers)
+    weights.move("lm_head_transform_weight", "head.transform")
+    weights.move("layer_norm", "head.norm")
+    weights.rename({"embed_out": "head.projection"})
+    new["head.bias"] = weights.take("lm_output_learned_bias")
+    for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
+        weights.drop(f"{unused}.weight", f"{unused}.bias")  # are never applied
     weights.finish()
 
     width = atoms.shape[1]
@@ -138,16 +139,6 @@ def import_graphormer(
     # A switch that a preset sets cannot be taken back; without a preset all are given.
     arch = "graphormer_base" if embed_norm else "graphormer"
     return Imported(arch, options, schema, outputs, new)
-
-
-def _move_head(weights: Weights, new: dict[str, Tensor]) -> None:
-    """Rename the weights of the head, and leave out modules that are never applied."""
-    weights.move("lm_head_transform_weight", "head.transform", new)
-    weights.move("layer_norm", "head.norm", new)
-    new["head.projection.weight"] = weights.take("embed_out.weight")
-    new["head.bias"] = weights.take("lm_output_learned_bias")
-    for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
-        weights.drop(f"{unused}.weight", f"{unused}.bias")
 
 
 def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> Tensor:

@@ -57,13 +57,11 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
             config.
     """
     require(config, "GRPE", nhead=32)
-    weights = Weights(
-        {name.removeprefix("module."): value for name, value in state.items()}
-    )
-    new: dict[str, Tensor] = {}
+    weights = Weights(state, "module.")
+    new = weights.new
     continuous = "node_emb.bias" in weights
     if continuous:
-        weights.move("node_emb", "encoder.node_encoder.projection", new)
+        weights.move("node_emb", "encoder.node_encoder.projection")
         width, features = new["encoder.node_encoder.projection.weight"].shape
         schema = FeatureSchema(features, None, list(config.get("bond_dims", [])))
     else:
@@ -73,7 +71,7 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
         new["encoder.node_encoder.embedding.weight"] = columns_of(
             nodes, 1, schema.num_node_features, "node_emb"
         )
-    new["encoder.virtual_node.embedding.weight"] = weights.take("task_token.weight")
+    weights.rename({"task_token": "encoder.virtual_node.embedding"})
 
     independent = "query_hop_emb.0.weight" in weights
     for encoding in range(weights.count("query_hop_emb.{}.weight") or 1):
@@ -93,13 +91,13 @@ def import_grpe(state: Mapping[str, Tensor], config: Mapping[str, Any]) -> Impor
             new[f"{prefix}{name}_value.weight"] = tables[2][rows]
 
     layers = weights.count("layers.{}.ffn.layer1.weight")
-    weights.move_layers(LAYER, layers, new)
-    weights.move("final_ln", "encoder.final_norm", new)
+    weights.move_layers(LAYER, layers)
+    weights.move("final_ln", "encoder.final_norm")
     hidden = weights.count("last_mlp.{}.0.weight")
     for number in range(hidden):
-        weights.move(f"last_mlp.{number}.0", f"head.hidden.{2 * number}", new)
+        weights.move(f"last_mlp.{number}.0", f"head.hidden.{2 * number}")
     head = "head.projection" if hidden else "head"
-    weights.move("linear", head, new)
+    weights.move("linear", head)
     weights.finish()
 
     max_hop = len(hop[0]) - 3
