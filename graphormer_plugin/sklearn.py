@@ -221,9 +221,9 @@ class MoleculeEstimator:
 
     def _take(self, folder: str | Path) -> None:
         """Load the models of a folder, and keep the files that predictions need."""
-        self.predictor_ = load(folder).to(usable_device(self.device))
-        paths = []
-        for path in read_folder(folder).checkpoints:
+        models, paths = read_folder(folder), []
+        self.predictor_ = load(models).to(usable_device(self.device))
+        for path in models.checkpoints:
             paths += [path, path.with_name(HEAD_FILE), domain_file(path)]
         paths = [*filter(Path.exists, paths), Path(folder, MODELS_FILE)]
         self._files = {p.relative_to(folder): p.read_bytes() for p in paths}
@@ -375,7 +375,7 @@ class MoleculeClassifier(MoleculeEstimator, ClassifierMixin, BaseEstimator):
 
 
 def _smiles(X: Any) -> list[str]:
-    """SMILES of X; a missing one is empty."""
+    """SMILES of X; empty where missing."""
     table = pandas.DataFrame(X)
     if len(table.columns) != 1 and len(table):
         raise ValueError(f"X has {len(table.columns)} columns, expected one, of SMILES")

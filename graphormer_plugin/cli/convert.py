@@ -14,6 +14,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command, not_empty, say
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import read_text
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import (
     IMPORTERS,
@@ -130,7 +131,7 @@ def check_arguments(arguments: argparse.Namespace) -> None:
         raise ValueError("--vectors goes with --slim only")
     for name in ("config", "target_names", "target_kind", "target_unit"):
         if not arguments.source and getattr(arguments, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} goes with --from only")
+            raise ValueError(f"{flag_of(name)} goes with --from only")
 
 
 def convert(arguments: argparse.Namespace) -> tuple[dict[str, Any], str]:

@@ -94,11 +94,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     predictor = hub.load(models, arguments.user_data_dir)
     if predictor.targets.level != "graph":
         raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
-    reader = RowReader(
-        predictor.featuriser,
-        [member.schema for member in predictor.members],
-        arguments.max_atoms or predictor.max_atoms,
-    )
+    reader = predictor.reader(arguments.max_atoms)
     written = written_molecules(arguments.molecules, arguments.smiles_column)
     molecules, refused = read_molecules(written, reader)
     count = len(molecules) + len(refused)
@@ -119,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except NoPredictionError as error:
             refused.append(Section(molecule.title, str(error), []))
     if not sections:
-        raise ValueError("; ".join(section.text for section in refused))
+        raise ValueError(refused[0].text)
     if kind == "html":
         title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
         text = page(title, explain.introduction, [*sections, *refused])
@@ -163,7 +159,7 @@ def read_molecules(
         reader refuses.
 
     Raises:
-        ValueError: all are refused, or there are too many.
+        ValueError: there are too many.
     """
     molecules, refused = [], []
     for molecule in written:
@@ -178,8 +174,6 @@ def read_molecules(
             raise ValueError(
                 f"{file}: more than {MAX_MOLECULES} molecules for one page"
             )
-    if refused and not molecules:
-        raise ValueError(refused[0].text)
     return molecules, refused
 
 

@@ -12,6 +12,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (
     IMPORT_HINT,
@@ -72,7 +73,7 @@ def drop_paths(task: dict[str, Any]) -> list[tuple[str, str]]:
     dropped = []
     for name in PATH_OPTIONS:
         if task.get(name):
-            dropped.append((name, f"--{name.replace('_', '-')} {task[name]}"))
+            dropped.append((name, f"{flag_of(name)} {task[name]}"))
             task[name] = None
     return dropped
 

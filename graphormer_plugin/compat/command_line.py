@@ -26,6 +26,7 @@ from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 
 from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.inference.checkpoint import checkpoint_path
 from graphormer_plugin.processes import import_nothing_from_current_folder
 
@@ -241,7 +242,7 @@ def _changed_options(component: type | None, arguments: argparse.Namespace) -> s
 def _flag(name: str, value: Any) -> str:
     """An option and its value as on the command line."""
     text = ",".join(map(str, value)) if isinstance(value, list) else value
-    return f"--{name.replace('_', '-')} {text}"
+    return f"{flag_of(name)} {text}"
 
 
 def _wrong_value(name: str, value: Any, expected: str) -> ValueError:

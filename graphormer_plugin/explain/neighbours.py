@@ -91,8 +91,9 @@ class TrainingMolecules:
         return panels
 
     def other_outcome(self, predicted: str | float) -> np.ndarray:
-        """Whether the label of each molecule [n] is another class, or a number farther from
-        the predicted one than the standard deviation of all labels (our choice)."""
+        """Whether the label of each molecule [n] is another class, or differs from the
+        predicted number by more than the standard deviation of all labels (our choice).
+        """
         if isinstance(predicted, str):
             return self.labels != predicted
         numbers = self.labels.astype(float)

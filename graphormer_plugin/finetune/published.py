@@ -43,34 +43,26 @@ class Published:
 
 
 MICROSOFT = "https://ml2md.blob.core.windows.net/graphormer-ckpts"
-
-
-def _microsoft(file: str) -> Published:
-    return Published(file, f"{MICROSOFT}/{file}")
-
-
 # The folder that GRPE's README names; its scripts name the files.
 GRPE = "https://drive.google.com/drive/folders/1Oc3Ox0HAoJ5Hrihfp5-jFvStPIfFQAf9"
-
-
-def _grpe(file: str) -> Published:
-    return Published(file, GRPE, "lenscloth-grpe", {"nhead": 32}, by_hand=True)
-
 
 # Names and addresses of Graphormer v2's own table, and the files that GRPE's scripts load
 # (hiv.sh, pcba.sh, pretrained.py); their authors publish no checksums.
 PUBLISHED = {
-    "pcqm4mv1_graphormer_base": _microsoft("checkpoint_best_pcqm4mv1.pt"),
-    "pcqm4mv2_graphormer_base": _microsoft("checkpoint_best_pcqm4mv2.pt"),
-    "pcqm4mv1_graphormer_base_for_molhiv": _microsoft(
-        "checkpoint_base_preln_pcqm4mv1_for_hiv.pt"
-    ),
-    "pcqm4m_pretrained_standard": _grpe("pcqm4m_pretrained_standard.pt"),
-    "pcqm4m_pretrained_standard_underfit": _grpe(
-        "pcqm4m_pretrained_standard_underfit.pt"
-    ),
-    "pcqm4m_pretrained_large": _grpe("pcqm4m_pretrained_large.pt"),
-    "pcqm4mv2_pretrained_standard": _grpe("pcqm4mv2_pretrained_standard.pt"),
+    name: Published(f"{file}.pt", f"{MICROSOFT}/{file}.pt")
+    for name, file in {
+        "pcqm4mv1_graphormer_base": "checkpoint_best_pcqm4mv1",
+        "pcqm4mv2_graphormer_base": "checkpoint_best_pcqm4mv2",
+        "pcqm4mv1_graphormer_base_for_molhiv": "checkpoint_base_preln_pcqm4mv1_for_hiv",
+    }.items()
+} | {
+    name: Published(f"{name}.pt", GRPE, "lenscloth-grpe", {"nhead": 32}, by_hand=True)
+    for name in (
+        "pcqm4m_pretrained_standard",
+        "pcqm4m_pretrained_standard_underfit",
+        "pcqm4m_pretrained_large",
+        "pcqm4mv2_pretrained_standard",
+    )
 }
 
 

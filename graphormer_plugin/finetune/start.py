@@ -116,11 +116,12 @@ def starting_point(cfg: Any) -> StartingPoint | None:
         return StartingPoint(read_pretrained(restore), resumes=True)
     if not (path or name):
         return None
-    keep_head = cfg.load_pretrained_model_output_layer
     if name:
         checkpoint = load_pretrained(name, cfg.pretrained_dir, cfg.data_root)
-        return StartingPoint(checkpoint, keep_head=keep_head)
-    return StartingPoint(read_pretrained(path), False, True, keep_head)
+    else:
+        checkpoint = read_pretrained(path)
+    keep_head = cfg.load_pretrained_model_output_layer
+    return StartingPoint(checkpoint, False, not name, keep_head)
 
 
 def training_identity(cfg: Any, store: GraphStore) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import torch
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
 from graphormer_plugin.models import (
@@ -102,13 +103,13 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         raise ValueError(
             f"{start.path} is a checkpoint of {saved_arch}, this run has --arch {arch}"
         )
-    wrong = [name for name in SIZES if _differ(cfg, saved, name)]
+    wrong = [
+        f"{SIZES[name]} {saved[name]}, this run has {setting(name, cfg[name])}"
+        for name in SIZES
+        if _differ(cfg, saved, name)
+    ]
     if wrong:
-        details = " and ".join(
-            f"{SIZES[name]} {saved[name]}, this run has {flag(name)} {cfg[name]}"
-            for name in wrong
-        )
-        raise ValueError(f"{start.path} has {details}; they have to agree")
+        raise ValueError(f"{start.path} has {' and '.join(wrong)}; they have to agree")
     if here is None:  # fairseq alone knows it
         return
     preset = here.options()
@@ -134,16 +135,11 @@ def settle_options(cfg: DictConfig, start: Pretrained, resumes: bool = False) ->
         logger.info("options other than in %s: %s", start.path, ", ".join(kept))
 
 
-def flag(name: str) -> str:
-    """Command-line option of a config field."""
-    return "--" + name.replace("_", "-")
-
-
 def setting(name: str, value: Any) -> str:
     """An option and its value as typed on the command line."""
     if isinstance(value, bool):
-        return flag(name) if value else f"no {flag(name)}"
-    return f"{flag(name)} {value}"
+        return flag_of(name) if value else f"no {flag_of(name)}"
+    return f"{flag_of(name)} {value}"
 
 
 def _differ(cfg: Mapping[str, Any], saved: Mapping[str, Any], name: str) -> bool:

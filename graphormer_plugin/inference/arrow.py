@@ -105,7 +105,7 @@ class TablePredictor:
             schema: of the frame (``frame.schema``).
 
         Returns:
-            ``pyspark.sql.types.StructType`` of the columns of the frame and the new ones.
+            ``pyspark.sql.types.StructType`` of the frame's columns and the new columns.
         """
         from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
         from pyspark.sql.types import StructType

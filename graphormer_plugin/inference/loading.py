@@ -71,12 +71,9 @@ def load_member(
         parts = tuple(task_state.get("vectors", ()))
         widths(model, checkpoint.targets.num_outputs, parts)
         max_atoms = int(checkpoint.state["cfg"]["task"].get("max_atoms", MAX_ATOMS))
-    head = head_file(path, head)
-    beside = domain_file(path)
+    head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
-    owner = ""
-    if head is not None or has_domain:
-        owner = weights_digest(checkpoint.weights)
+    owner = weights_digest(checkpoint.weights) if head or has_domain else ""
     return Predictor(
         model,
         checkpoint.schema,

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from graphormer_plugin.data.errors import named_damage
+from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
 from graphormer_plugin.finetune.importers._shared import Imported
@@ -91,11 +92,8 @@ def checkpoint_of(
     arguments = ["--task", f"{targets.level}_prediction", "--criterion", criterion]
     arguments += ["--arch", imported.arch]
     for name, value in imported.options.items():
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            arguments += [flag] if value else []
-        else:
-            arguments += [flag, str(value)]
+        if value is not False:
+            arguments += [flag_of(name), *([] if value is True else [str(value)])]
     parser = fairseq_options.get_training_parser(default_task=arguments[1])
     namespace = fairseq_options.parse_args_and_arch(parser, arguments)
     with warnings.catch_warnings():  # about fairseq's use of Hydra
