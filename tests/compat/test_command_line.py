@@ -43,31 +43,16 @@ def parsed(more):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--task", "--arch", "--criterion", "--optimizer", "--batch-size"]
+    "main, flags",
+    [
+        (fairseq_train.cli_main, "--task --arch --criterion --optimizer --batch-size"),
+        (fairseq_validate.cli_main, "--task --path --batch-size"),
+    ],
 )
-def test_training_lacks_a_flag(flag, refused):
-    arguments = COMPLETE.split()
-    place = arguments.index(flag)
-    del arguments[place : place + 2]
-    assert f"the command lacks {flag}" in refused(arguments)
-
-
-def test_all_missing_flags_are_named_at_once(refused):
-    line = refused(["--user-dir", USER_DIR, "--dataset-name", "nci"])
-    for flag in ("--task", "--arch", "--criterion", "--optimizer", "--batch-size"):
-        assert flag in line
-
-
-@pytest.mark.parametrize(
-    "arguments, flag",
-    [("--path x.pt --task graph_prediction", "--batch-size")]
-    + [("--path x.pt --batch-size 4", "--task")]
-    + [("--batch-size 4 --task graph_prediction", "--path")],
-)
-def test_validation_lacks_a_flag(arguments, flag, refused):
-    arguments = ["--user-dir", USER_DIR, *arguments.split()]
-    line = refused(arguments, fairseq_validate.cli_main)
-    assert f"the command lacks {flag}" in line
+def test_all_missing_flags_are_named_at_once(main, flags, refused):
+    line = refused(["--user-dir", USER_DIR, "--dataset-name", "nci"], main)
+    named, _, _ = line.partition("(")
+    assert re.findall(r"--[a-z-]+", named) == flags.split()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.experiment.settings import Settings, claim
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.finetune.published import find_file, load_pretrained
 from graphormer_plugin.inference.arrow import TablePredictor
 from graphormer_plugin.inference.checkpoint import (
     DEFAULT_START,
@@ -93,6 +93,7 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
         named = find_start(Settings("a.csv", "out", start=DEFAULT_START))
         assert start == named and start.name == DEFAULT_START
         assert start.path == packaged_models()[DEFAULT_START]
+        assert find_file(DEFAULT_START) == start.path
         assert models_named([DEFAULT_START]).checkpoints == [start.path]
         assert read_checkpoint(DEFAULT_START).arch == "grpe_small"
         assert TablePredictor(DEFAULT_START).checkpoint == DEFAULT_START

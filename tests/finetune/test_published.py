@@ -5,13 +5,9 @@ import socket
 import pytest
 import torch
 
-from graphormer_plugin import hub
 from graphormer_plugin.data import files as data_files
-from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune import published as pretrained
-from graphormer_plugin.finetune.importers import checkpoint_of, import_published
 from graphormer_plugin.finetune.published import Published, find_file, load_pretrained
-from graphormer_plugin.inference import checkpoint
 from support.golden import golden_state, load_golden
 
 
@@ -124,23 +120,5 @@ def test_unknown_name(places):
     assert f"no pcqm4mv3.pt in {places[0]}, {places[1]}, {places[2]}" in str(
         error.value
     )
-    assert "pcqm4mv2_graphormer_base" in str(error.value)
-
-
-def test_a_model_of_the_package(places, tmp_path, monkeypatch):
-    """Loads by its name, be there a file of that name where others are looked for."""
-    folder = tmp_path / "package"
-    folder.mkdir()
-    monkeypatch.setattr(checkpoint, "PACKAGED", folder)
-    torch.save(golden_state(load_golden("grpe_shared")), tmp_path / "grpe.pt")
-    imported = import_published(tmp_path / "grpe.pt", "lenscloth-grpe", {"nhead": 2})
-    names = [f"y{number}" for number in range(imported.num_outputs)]
-    state = checkpoint_of(imported, TargetSchema(names), "lenscloth-grpe")
-    torch.save(state, folder / "tiny_start.pt")
-    found = load_pretrained("tiny_start")
-    assert found.path == str(folder / "tiny_start.pt")
-    assert hub.load("tiny_start").predict(["CCO"]).shape == (1, len(names))
-    with pytest.raises(ValueError, match="known names are tiny_start, pcqm4mv1"):
-        load_pretrained("pcqm4mv3")
-    (places[2] / "tiny_start.pt").touch()
-    assert find_file("tiny_start", str(places[2])) == folder / "tiny_start.pt"
+    for known in ("grpe_minimol", "pcqm4mv2_graphormer_base"):
+        assert known in str(error.value)

@@ -336,25 +336,19 @@ def test_sampling_leaves_batch_statistics_alone():
 class TestVocabulary:
     """6 is carbon for PyG's ``from_smiles`` and nitrogen for OGB."""
 
-    def test_graphs_of_pyg_are_refused(self):
-        graph = from_smiles("CCO")  # has its SMILES, and every code is in range
-        message = "graph 1: its codes are not the codes of the training .*'CCO'"
-        with pytest.raises(ValueError, match=message):
-            predictor().predict(["CC", graph])
-
     @pytest.mark.parametrize(
-        "changes, message",
+        "graph, vocabulary, message",
         [
-            ({}, "it does not say what its codes mean.*vocabulary = 'ogb'"),
-            ({"vocabulary": "zinc"}, "vocabulary is 'zinc', the model .* on 'ogb'"),
+            # has its SMILES, and every code is in range
+            (from_smiles("CCO"), None, "graph 1: its codes are not the .*'CCO'"),
+            (as_data("CCO"), None, "not say what its codes mean.*vocabulary = 'ogb'"),
+            (as_data("CCO"), "zinc", "vocabulary is 'zinc', the model .* on 'ogb'"),
         ],
     )
-    def test_graphs_that_do_not_say_it(self, changes, message):
-        graph = as_data("CCO")
-        del graph.vocabulary
-        graph.update(changes)
+    def test_graphs_of_other_codes_are_refused(self, graph, vocabulary, message):
+        graph.vocabulary = vocabulary
         with pytest.raises(ValueError, match=message):
-            predictor().predict([graph])
+            predictor().predict(["CC", graph])
 
     def test_the_smiles_of_a_graph_says_it(self):
         graph = as_data("CCO")
