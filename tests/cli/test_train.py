@@ -1,6 +1,5 @@
 """graphormer-train: from a table to a folder with a model."""
 
-import dataclasses
 import json
 import os
 import re
@@ -25,7 +24,6 @@ from graphormer_plugin.data.tables.formats import stem
 from graphormer_plugin.experiment import plan, split_tables, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.finetune.transfer import read_pretrained
 from graphormer_plugin.heads import fit as gaussian_process
 from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
@@ -320,6 +318,11 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     words = [str(folder / "table.csv"), "--out", str(model), *QUICK]
     words += ["--start", "pcqm4mv2_graphormer_base", "--max-atoms", "40"]
     assert main([*words, "--replicates", "2"]) == 0
+    # fairseq-train would not find it by itself
+    start = starts.find_start(
+        Settings("a.csv", "out", start=words[words.index("--start") + 1])
+    )
+    assert start.options["pretrained_dir"] == str(tmp_path)
     text = "arning: heads are fitted to 20 of 27 molecules"
     assert text in capsys.readouterr().err
     assert text in (model / "report.html").read_text()
@@ -335,32 +338,24 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
         assert written == pytest.approx(values, rel=1e-4)
 
 
-def test_the_model_of_the_package_is_the_start(checkpoint, monkeypatch):
-    path = Path(checkpoint("grpe_tiny"))
-    pretrained = read_pretrained(path)
-
-    def find(found=pretrained, **options):
-        monkeypatch.setattr(starts, "load_pretrained", lambda name: found)
+def test_the_model_of_the_package_is_the_start(checkpoint, tmp_path):
+    def find(**options):
         return starts.find_start(Settings("a.csv", "out", **options))
 
-    monkeypatch.setattr(starts, "DEFAULT_START", "small")
-    monkeypatch.setattr(
-        starts, "packaged_models", lambda: {"large": path, "small": path}
-    )
-    start = find()
-    assert start.options["pretrained_model_name"] == start.name == "small"
-    assert "pretrained_dir" not in start.options
-    # A user's own, which fairseq-train would not find by itself:
-    own = find(dataclasses.replace(pretrained, path="models/mine.pt"), start="mine")
-    assert own.options["pretrained_dir"] == os.path.abspath("models")
-    assert (start.path, start.arch, start.layers) == (path, "grpe_tiny", 2)
-    with pytest.raises(DatasetError, match="--arch gcn: the start small is a grpe_tin"):
-        find(arch="gcn")
-    with pytest.raises(DatasetError, match=r"\.pt: unknown --arch mixer, expected one"):
-        find(dataclasses.replace(pretrained, options={"_name": "mixer"}))
-    with pytest.raises(
-        DatasetError, match="unknown --arch lstm, expected one of cgt, "
-    ):
+    options = find().options
+    assert options["pretrained_model_name"] == starts.DEFAULT_START
+    assert "pretrained_dir" not in options
+    path = checkpoint("grpe_tiny")
+    own = find(start=path)
+    assert (own.path, own.arch, own.layers) == (Path(path), "grpe_tiny", 2)
+    with pytest.raises(DatasetError, match="--arch gcn: the start"):
+        find(start=path, arch="gcn")
+    state = torch.load(path, weights_only=True)
+    state["cfg"]["model"]["_name"] = "mixer"
+    torch.save(state, tmp_path / "mixer.pt")
+    with pytest.raises(DatasetError, match=r"mixer\.pt: unknown --arch mixer"):
+        find(start=str(tmp_path / "mixer.pt"))
+    with pytest.raises(DatasetError, match="unknown --arch lstm"):
         find(arch="lstm", model="scratch")
 
 
@@ -433,11 +428,9 @@ def test_rows_without_weight_teach_nothing(checkpoint, command, capsys):
     assert {line["gap"] for line in found} > {"50.0"}
     for name in ("gap_predicted", "gap_forest"):
         assert max(float(line[name]) for line in found) < 10
-    text = "split column:Split: 48 train, 6 valid, 6 test\n"
-    assert text in capsys.readouterr().out
-    assert (
-        json.loads(Path("model/settings.json").read_text())["split"] == "column:Split"
-    )
+    assert "column:Split: 48 train, 6 valid, 6 test\n" in capsys.readouterr().out
+    settings = json.loads(Path("model/settings.json").read_text())
+    assert settings["split"] == "column:Split"
 
 
 def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
@@ -481,14 +474,11 @@ def test_columns_beside_the_molecule(quick, checkpoint, command, capsys):
         assert predict.main([path, str(new), f"{name}.csv"]) == 0
         (line,) = rows(Path(f"{name}.csv"))
         assert float(line["gap"]) == pytest.approx(high, rel=1e-4)
-        assert line["Größe"] == "1"
         error = capsys.readouterr().err
-        assert "new.csv: cells are separated by semicolons" in error
-        assert "new.csv: text that is not UTF-8 is read as Windows-1252" in error
+        assert "new.csv: cells are sep" in error and "Windows-1252" in error
         new.write_text("smiles\nCCCO\n")
         assert predict.main([path, str(new), "no.csv"]) == 2
-        error = capsys.readouterr().err
-        assert "new.csv: no column 'pH'; the model reads the columns pH" in error
+        assert "new.csv: no column 'pH'" in capsys.readouterr().err
     assert explain.main([path, "CCCO", "page.html"]) == 0
     assert "pH have their mean over the training" in Path("page.html").read_text()
     state = read_checkpoint(path).state["task_state"]["schema"]
@@ -528,14 +518,12 @@ def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
     assert main(words) == 0
     captured = capsys.readouterr()
     assert "targets gap, large (regression)" in captured.out
-    text = "warning: flat is left out: too few different labels in train\n"
-    assert text in captured.err
+    assert "warning: flat is left out" in captured.err
     assert chosen(Path("model")) == ["replicate1/head1/checkpoint_best.pt"]
     assert rows("model/predictions_test.csv")[0]["flat"] == "26.0"
     (line,) = re.findall("^head .*", captured.out, re.MULTILINE)
-    assert (
-        float(line.split()[1].rstrip("*")) < 5
-    )  # nrmse; large has an rmse of hundreds
+    nrmse = float(line.split()[1].rstrip("*"))  # the rmse of large is of hundreds
+    assert nrmse < 5
     assert main(words) == 0
     assert "is finished" in capsys.readouterr().out
 
@@ -597,7 +585,7 @@ def test_logarithms(command, checkpoint, capsys):
     assert folder["log_targets"] == ["log10 dose"]
     Path("model/models.json").write_text(json.dumps(folder | {"log_targets": ["y"]}))
     assert predict.main(["model", "new.csv", "no.csv"]) == 2
-    assert "log_targets ['y'], expected some of" in capsys.readouterr().err
+    assert "log_targets ['y']" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -707,8 +695,7 @@ def test_no_link_leads_out_of_the_folder(command, monkeypatch, capsys, name):
     monkeypatch.setattr(running, "claim", lambda *_, **__: None)  # of this experiment
     link.symlink_to(Path("precious").resolve())
     assert main(words) == 2
-    message = f"error: model/{name} is a symbolic link that leads out of model; remove"
-    assert message in capsys.readouterr().err
+    assert f"error: model/{name} is a symbolic link" in capsys.readouterr().err
     assert not [*Path("precious").iterdir()]
 
 
