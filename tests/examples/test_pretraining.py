@@ -159,42 +159,26 @@ class TestBlocks:
         assert few.a_ppb_reg.to_numpy() == pytest.approx(2 * table.a_ppb_reg.to_numpy())
 
 
-class TestJudge:
-    @pytest.fixture
-    def files(self, tmp_path):
-        """Sets whose labels are the first of the vectors and a little noise; test rows
-        have absurd ones."""
-        rng = np.random.default_rng(1)
-        self.vectors = []
-        molecules = ["C" * size + end for size in range(1, 16) for end in "ONFS"]
-
-        def labelled():
-            self.vectors.append(rng.normal(size=(len(molecules), 3)))
-            return self.vectors[-1][:, 0] + 0.05 * rng.normal(size=len(molecules))
-
-        for name in judge.DEVELOPMENT:
-            rows = [
-                f"{s},{y},train" for s, y in zip(molecules, labelled(), strict=True)
-            ]
-            text = "\n".join(["smiles,y,split", *rows, "CCCCCCN,1e9,test"])
-            (tmp_path / f"{name}.csv").write_text(text)
-        rows = ["endpoint,split,smiles,y"]
-        for name in judge.BIOGEN:
-            pairs = zip(molecules, labelled(), strict=True)
-            rows += [f"{name},train,{s},{y}" for s, y in pairs]
-            rows += [f"{name},test,CCCCCCN,1e9", "other,train,CCCCCCN,1e9"]
-        (tmp_path / "biogen.csv").write_text("\n".join(rows))
-        np.save(tmp_path / "good.npy", np.concatenate(self.vectors))
-        noise = rng.normal(size=(len(molecules) * len(self.vectors), 3))
-        np.save(tmp_path / "noise.npy", noise)
-        return ["--sets", str(tmp_path), "--biogen", str(tmp_path / "biogen.csv")]
-
-    def test_better_vectors_have_smaller_errors(self, tmp_path, files):
-        results = tmp_path / "results.tsv"
-        for name in ("good", "noise"):
-            words = [str(tmp_path / f"{name}.npy"), "--name", name, *files]
-            assert judge.main([*words, "--results", str(results)]) == 0
-        table = pd.read_csv(results, sep="\t")
-        assert len(table) == 2 * 13 * 3
-        means = table.groupby(["name", "blocks"]).rmse.mean()
-        assert means["good"].max() < 0.5 < means["noise"].min() < 1.5
+def test_better_vectors_have_smaller_errors(tmp_path):
+    """Labels are the first of the vectors and a little noise; test rows have absurd ones."""
+    rng = np.random.default_rng(1)
+    molecules = ["C" * size + end for size in range(1, 16) for end in "ONFS"]
+    vectors = {name: rng.normal(size=(len(molecules), 3)) for name in ("good", "noise")}
+    labels = vectors["good"][:, 0] + 0.05 * rng.normal(size=len(molecules))
+    lines = [f"{s},{y},train" for s, y in zip(molecules, labels, strict=True)]
+    lines.append("CCCCCCN,1e9,test")
+    for name in judge.DEVELOPMENT:
+        text = "\n".join(["smiles,y,split", *lines])
+        (tmp_path / f"{name}.csv").write_text(text)
+    names = [*judge.BIOGEN, "other"]
+    rows = [f"{line},{name}" for name in names for line in lines]
+    biogen = tmp_path / "biogen.csv"
+    biogen.write_text("\n".join(["smiles,y,split,endpoint", *rows]))
+    sets = judge.training_rows(tmp_path, biogen)
+    assert [*sets] == [*judge.DEVELOPMENT, *judge.BIOGEN]
+    assert all(smiles == molecules and max(y) < 9 for smiles, y in sets.values())
+    two = dict([*sets.items()][-2:])
+    errors = [
+        [*judge.judge(two, np.tile(v, (2, 1))).values()] for v in vectors.values()
+    ]
+    assert len(errors[0]) == 2 * 3 and max(errors[0]) < 0.5 < min(errors[1]) < 1.5
