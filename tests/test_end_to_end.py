@@ -269,14 +269,6 @@ def test_message_passing_on_its_way_to_a_prediction(
 FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m 2"
 
 
-def test_flag_trains_in_half_precision(train):
-    text = train("flag", *FLAG.split(), "--fp16", "--fp16-no-flatten-grads")
-    train_log = logged(text, "train")
-    assert train_log[-1]["train_mae"] < train_log[0]["train_mae"]
-    plain = logged(train("plain"), "train")
-    assert train_log[0]["train_loss"] != plain[0]["train_loss"]
-
-
 def test_bfloat16_trains_without_a_tpu(train):
     halves, plain = (logged(train(flag, flag), "train") for flag in ("--bf16", "--cpu"))
     for half, whole in zip(halves, plain, strict=True):

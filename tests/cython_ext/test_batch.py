@@ -160,7 +160,7 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
             max_dist=max_dist,
             max_hop=max_hop,
             path_length=length,
-            num_threads=int(rng.integers(1, 4)),
+            num_threads=int(rng.integers(1, 9)),  # also more than graphs
         )
         expected = reference.batch_of(
             columns,
@@ -240,18 +240,6 @@ def test_degrees_beyond_their_type():
     message = "graph 1 has a node of 32770 neighbours, expected at most 32767"
     with pytest.raises(ValueError, match=message):
         build_batch(columns, [0, 1], ["out_degree"], num_bond_types=1)
-
-
-@pytest.mark.parametrize("num_threads", [2, 5, 64])
-def test_threads_change_nothing(num_threads):
-    rng = np.random.default_rng(5)
-    graphs = [random_graph(rng, 20, 2.5, 9) for _ in range(40)]
-    options = {"max_hop": 3, "path_length": 3}
-    one = build(graphs, FIELDS, **options)
-    several = build(graphs, FIELDS, num_threads=num_threads, **options)
-    assert one and one.keys() == several.keys()
-    for name, array in one.items():
-        assert np.array_equal(array, several[name]), name
 
 
 def test_works_in_a_forked_child():

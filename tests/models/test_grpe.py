@@ -84,11 +84,3 @@ def test_independent_encodings_give_every_layer_its_own():
     more = sum(p.numel() for p in own.parameters())
     more -= sum(p.numel() for p in shared.parameters())
     assert more == 11 * tables
-
-
-def test_the_vocabulary_decides_the_tables_by_default():
-    rows = {}
-    for size in (0, 512):
-        model = build_model("grpe_tiny", OGB, TargetSchema(["y"]), node_table_size=size)
-        rows[size] = model.encoder.node_encoder.embedding.num_embeddings
-    assert rows == {0: sum(OGB.node_dims), 512: 9 * 512}

@@ -8,7 +8,6 @@ import torch
 
 from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
-from graphormer_plugin.modules import return_probabilities
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from support.graphormer import (
     ABLATIONS,
@@ -173,14 +172,6 @@ def test_equals_the_equations(graphs, options):
         assert not states[n:].any()
 
 
-def test_every_parameter_gets_a_gradient(graphs):
-    for options in ABLATIONS.values():
-        encoder = make_encoder(**options)
-        encoder(batch_of(encoder, graphs)).square().sum().backward()
-        for name, parameter in encoder.named_parameters():
-            assert parameter.grad is not None and parameter.grad.any(), name
-
-
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("options", ABLATIONS.values(), ids=ABLATIONS)
 def test_half_precision_is_finite(graphs, options, dtype):
@@ -191,7 +182,9 @@ def test_half_precision_is_finite(graphs, options, dtype):
     out = encoder(batch)
     out.float().square().mean().backward()
     assert out.dtype == dtype and out.isfinite().all()
-    assert all(p.grad.isfinite().all() for p in encoder.parameters())
+    for name, parameter in encoder.named_parameters():
+        assert parameter.grad.isfinite().all(), name
+        assert dtype != torch.float32 or parameter.grad.any(), name
     tolerance = {torch.float16: 0.05, torch.bfloat16: 0.4, torch.float32: 1e-4}[dtype]
     assert (out - reference).abs().max() < tolerance
 
@@ -272,19 +265,6 @@ def test_a_path_of_300_nodes_is_far():
     rows = make_encoder(edge_type="none").attn_bias.spatial.embedding.weight
     assert torch.equal(bias[:, 253], rows[254]) and torch.equal(bias[:, 254], rows[511])
     assert torch.equal(bias[:, 299], rows[511])
-
-
-def test_return_probabilities_of_a_triangle_with_a_tail():
-    graph = undirected_graph(5, [(0, 1), (1, 2), (2, 0), (2, 3)])
-    walk = return_probabilities(collate([graph], ["bond"])["bond"], 3)[0]
-    expected = [
-        [0, 1 / 4 + 1 / 6, 1 / 6],
-        [0, 1 / 4 + 1 / 6, 1 / 6],
-        [0, 1 / 6 + 1 / 6 + 1 / 3, 1 / 6],
-        [0, 1 / 3, 0],
-        [0, 0, 0],
-    ]
-    assert torch.allclose(walk, torch.tensor(expected))
 
 
 def test_embedding_sum_and_its_gradient():

@@ -12,7 +12,7 @@ from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig, RelativeAttention
 from graphormer_plugin.modules.relative_attention import _RelativeAttention
 from support import toy_graphs
-from support.toy_graphs import hops, random_graph, undirected_graph
+from support.toy_graphs import hops, random_graph
 
 MAX_HOP, BOND_TYPES, HEADS, DIM = 3, 4, 4, 16
 ABLATIONS = list(itertools.product([False, True], repeat=3))
@@ -223,15 +223,6 @@ def test_dropout_and_noise_act_in_training_only(graphs):
         assert not torch.equal(encoder(batch), encoder(batch))
         encoder.eval()
         assert torch.equal(encoder(batch), encoder(batch))
-
-
-def test_max_hop_is_what_it_says():
-    """On a path of six nodes, hops beyond max_hop share one vector, nearer ones do
-    not."""
-    path = undirected_graph(6, [(node, node + 1) for node in range(5)])
-    batch = collate([path])
-    first_row = batch["relations"][batch["relation_index"][0, 0].long()]
-    assert first_row.tolist() == [1, MAX_HOP + 2 + 1, 2 + 2, 3 + 2, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ def test_a_finished_training_changes_nothing(
     assert files(tmp_path / "run") == before
 
 
-def test_a_raised_limit_trains_on(train, tmp_path, fresh_fairseq):
-    train("run", "--max-update", 4)
-    train("run", "--max-update", 5)
-    assert read_checkpoint(tmp_path / "run" / "checkpoint_last.pt").updates == 5
-
-
 def options(**changes):
     optimization = {"max_update": 0, "max_epoch": 0, "stop_time_hours": 0}
     checkpoint = {"patience": -1, "reset_optimizer": False, "reset_dataloader": False}
@@ -131,12 +125,9 @@ def test_a_metric_that_cannot_be_meant(train, tmp_path, capsys, metric, message)
     assert not list((tmp_path / "run").glob("*.pt"))
 
 
-@pytest.mark.parametrize("metric", ["loss", "mae_length"])
-def test_a_known_metric_selects_the_best_checkpoint(
-    train, tmp_path, metric, fresh_fairseq
-):
-    log = train("run", "--best-checkpoint-metric", metric, "--max-epoch", 2)
-    values = [epoch[f"valid_{metric}"] for epoch in logged(log, "valid")]
+def test_a_known_metric_selects_the_best_checkpoint(train, tmp_path, fresh_fairseq):
+    log = train("run", "--best-checkpoint-metric", "mae_length", "--max-epoch", 2)
+    values = [epoch["valid_mae_length"] for epoch in logged(log, "valid")]
     saved = read_checkpoint(tmp_path / "run" / "checkpoint_best.pt").state
     best = saved["extra_state"]["best"]
     assert len(values) == 2 and best == pytest.approx(min(values), abs=1e-3)
