@@ -21,9 +21,11 @@ for array in (*COLUMNS.values(), TARGET):
     array.flags.writeable = False  # as memory maps are
 
 
-def collator(fields=("x", "node_mask", "bond"), **kwargs):
-    spec = BatchSpec(frozenset(fields), max_hop=3)
-    return GraphCollator(COLUMNS, TARGET, num_bond_types=3, spec=spec, **kwargs)
+def collator(fields="x node_mask bond", columns=None, target=TARGET, **options):
+    most = options.pop("max_nodes", None)
+    spec = BatchSpec(frozenset(fields.split()), max_hop=3, **options)
+    columns = COLUMNS | (columns or {})
+    return GraphCollator(columns, target, num_bond_types=3, spec=spec, max_nodes=most)
 
 
 def test_sample():
@@ -44,19 +46,14 @@ def test_sample():
 def test_target_survives_fp16_and_keeps_missing_values():
     target = collator()(np.array([0, 1, 2]))["target"]
     assert target.dtype == torch.float64  # fairseq's --fp16 halves float32 only
-    torch.testing.assert_close(
-        target,
-        torch.tensor([[70000.0, np.nan], [1.5, 2.0], [2049.0, 4.0]]).double(),
-        equal_nan=True,
-    )
+    expected = torch.tensor([[70000.0, np.nan], [1.5, 2.0], [2049.0, 4.0]]).double()
+    torch.testing.assert_close(target, expected, equal_nan=True)
 
 
 def test_values_of_nodes():
     """NaN at padding, and where a value is missing."""
     values = np.array([1.5, np.nan, 70000, 2, -1, 4], dtype=np.float32)
-    spec = BatchSpec(frozenset({"x"}))
-    collate = GraphCollator(COLUMNS, values, num_bond_types=3, spec=spec)
-    target = collate(np.array([2, 0]))["target"]
+    target = collator("x", target=values)(np.array([2, 0]))["target"]
     assert target.dtype == torch.float64
     nan = float("nan")
     expected = torch.tensor([[-1, 4, nan], [1.5, nan, 70000]]).double()
@@ -66,14 +63,11 @@ def test_values_of_nodes():
 def test_numbers_of_edges():
     """In the batch, from 1, in the order of edge_attr."""
     attr = np.arange(12, dtype=np.float32).reshape(6, 2)
-    spec = BatchSpec(
-        frozenset({"bond", "path_bond", "edge_attr", "edge_index", "edge_bond"}),
-        path_length=2,
-        number_edges=True,
-    )
-    columns = {**COLUMNS, "edge_attr": attr}
-    collate = GraphCollator(columns, TARGET, num_bond_types=1, spec=spec)
-    batch = collate(np.array([2, 0]))["net_input"]["batch"]
+    fields, options = "bond path_bond edge_attr edge_index edge_bond", {
+        "path_length": 2
+    }
+    build = collator(fields, {"edge_attr": attr}, number_edges=True, **options)
+    batch = build(np.array([2, 0]))["net_input"]["batch"]
     assert batch["edge_attr"].tolist() == attr[[4, 5, 0, 1, 2, 3]].tolist()
     assert batch["edge_attr"].dtype == torch.float64
     bond = batch["bond"].tolist()
@@ -87,10 +81,7 @@ def test_numbers_of_edges():
 @pytest.mark.parametrize("name", ["pos", "x"])
 def test_positions_and_features_survive_fp16(name):
     values = np.linspace(0, 99999.9, 18, dtype=np.float32).reshape(6, 3)
-    spec = BatchSpec(frozenset({name}))
-    columns = {**COLUMNS, name: values}
-    batch = GraphCollator(columns, TARGET, num_bond_types=3, spec=spec)(np.array([0]))
-    found = batch["net_input"]["batch"][name]
+    found = collator(name, {name: values})(np.array([0]))["net_input"]["batch"][name]
     assert found.dtype == torch.float64
     assert np.array_equal(found[0], values[:3])
 
@@ -135,8 +126,7 @@ def test_same_batches_from_forked_workers(workers):
 
 def test_classes_of_nodes():
     labels = np.array([1, 0, 2, 1, -1, 2], dtype=np.int8)
-    spec = BatchSpec(frozenset({"node_mask"}))
-    collate = GraphCollator(COLUMNS, labels, num_bond_types=3, spec=spec)
+    collate = collator("node_mask", target=labels)
     sample = collate(np.array([2, 0, 1]))
     assert sample["target"].dtype == torch.int64
     assert sample["target"].tolist() == [[-1, 2, -1], [1, 0, 2], [1, -1, -1]]

@@ -5,14 +5,13 @@ import logging
 import numpy as np
 import pytest
 
-from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.translate import (
     translate_bonds,
     translate_stores,
     translate_target,
 )
-from support.stores import write
+from support.stores import make_chunk, write
 
 
 def test_bond_types_of_tables_are_translated():
@@ -35,8 +34,8 @@ def test_bond_types_of_tables_are_translated():
 
 def labelled(tmp_path, target, **options):
     """Four graphs of two nodes, which have these labels."""
-    two, ends = np.full(4, 2), np.tile([[0, 1], [1, 0]], (1, 4))
-    chunk = GraphChunk(two, two, np.zeros((8, 1), int), ends, None, np.array(target))
+    ends = np.tile([[0, 1], [1, 0]], (1, 4))
+    chunk = make_chunk([2] * 4, [2] * 4, ends, target=np.array(target))
     options |= {"splits": {"train": [0, 1], "valid": [2], "test": [3]}}
     return write(
         tmp_path / "store", chunk, **{"target_names": ["y"], "unit": "", **options}

@@ -21,7 +21,7 @@ from graphormer_plugin.data.store import (
     manifest_checksum,
 )
 from graphormer_plugin.data.store.writer import GraphChunk, StoreWriter
-from support.stores import SPLITS, manifest, random_chunk, write
+from support.stores import SPLITS, make_chunk, manifest, random_chunk, write
 
 
 def edges_of(store, graph):
@@ -78,20 +78,9 @@ class TestRoundTrip:
     )
     def test_smallest_types_that_fit(self, tmp_path, nodes, dtype):
         """Also when a later chunk needs a wider one."""
-        small = GraphChunk(
-            num_nodes=np.array([2] * 5),
-            num_edges=np.array([1] * 5),
-            x=np.ones((10, 1), int),
-            edge_index=np.array([[0] * 5, [1] * 5]),
-            target=np.zeros((5, 1)),
-        )
-        large = GraphChunk(
-            num_nodes=np.array([nodes]),
-            num_edges=np.array([1]),
-            x=np.full((nodes, 1), nodes),
-            edge_index=np.array([[nodes - 1], [0]]),
-            target=np.zeros((1, 1)),
-        )
+        ones, wide = np.ones((10, 1), int), np.full((nodes, 1), nodes)
+        small = make_chunk([2] * 5, [1] * 5, [[0] * 5, [1] * 5], x=ones)
+        large = make_chunk([nodes], [1], [[nodes - 1], [0]], x=wide)
         store = write(tmp_path / "s", small, large)
         assert store.columns["edge_src"].dtype == np.dtype(dtype)
         assert store.columns["edge_src"].tolist() == [0] * 5 + [nodes - 1]
@@ -114,14 +103,7 @@ class TestRoundTrip:
         assert store.targets.num_classes == chunk.target.max() + 1
 
     def test_no_edges_at_all(self, tmp_path):
-        chunk = GraphChunk(
-            num_nodes=np.array([1] * 6),
-            num_edges=np.zeros(6, int),
-            x=np.zeros((6, 1), int),
-            edge_index=np.zeros((2, 0), int),
-            target=np.zeros((6, 1)),
-        )
-        store = write(tmp_path / "s", chunk)
+        store = write(tmp_path / "s", make_chunk([1] * 6, [0] * 6, [[], []]))
         assert len(store.columns["edge_src"]) == 0
         assert store.schema.num_bond_types == 1
 
@@ -164,9 +146,25 @@ TRIPLE = dict(kind="multiclass", target=np.array([[0.0], [1], [2]] * 2))
 
 class TestBadGraphs:
     @pytest.mark.parametrize(
+        "other, message",
+        [
+            ([[0.5]], "x has floats here and integers before"),
+            ([[0, 0]], r"x has rows of shape \[2\], expected \[1\]"),
+        ],
+    )
+    @pytest.mark.parametrize("swapped", [False, True])
+    def test_chunks_of_several_kinds(self, tmp_path, other, message, swapped):
+        features = [np.array([[0]]), np.array(other)]
+        if swapped:
+            features, message = features[::-1], "x has (integers here|rows of shape)"
+        chunks = [make_chunk([1], [0], [[], []], x=x) for x in features]
+        with pytest.raises(ValueError, match=message):
+            write(tmp_path / "s", *chunks)
+
+    @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            (dict(num_nodes=np.array([2, 0, 2])), "graph 1 has no nodes"),
+            (dict(num_nodes=[2, 0, 2]), "graph 1 has no nodes"),
             (dict(edge_index=2 * np.eye(2, 3, 1, int)), "graph 1: .* names node 2"),
             (dict(edge_index=-np.eye(2, 3, 1, int)), "graph 1: .* names node -1"),
             (dict(edge_index=np.zeros((2, 4), int)), r"expected \[3, .* of integers"),
@@ -182,14 +180,11 @@ class TestBadGraphs:
     )
     def test_refused(self, tmp_path, changes, message):
         values = dict(
-            num_nodes=np.array([2, 2, 2]),
-            num_edges=np.array([1, 1, 1]),
-            x=np.zeros((6, 1), int),
-            edge_index=np.array([[0, 0, 0], [1, 1, 1]]),
-            target=np.zeros((3, 1)),
+            num_nodes=[2] * 3, num_edges=[1] * 3, edge_index=[[0] * 3, [1] * 3]
         )
+        chunk = make_chunk(**{**values, **changes})
         with pytest.raises(ValueError, match=message):
-            write(tmp_path / "s", GraphChunk(**{**values, **changes}))
+            write(tmp_path / "s", chunk)
         assert not any(path.is_dir() for path in tmp_path.iterdir())
 
     @pytest.mark.parametrize(
@@ -368,18 +363,10 @@ class TestMillionGraphs:
         """Two nodes and two edges per graph; every column stays on disk."""
         graphs, per_chunk = 1_000_000, 250_000
 
-        def chunks():
-            for _ in range(graphs // per_chunk):
-                yield GraphChunk(
-                    num_nodes=np.full(per_chunk, 2),
-                    num_edges=np.full(per_chunk, 2),
-                    x=np.zeros((2 * per_chunk, 1), np.uint8),
-                    edge_index=np.tile(np.array([[0, 1], [1, 0]]), per_chunk),
-                    target=np.zeros((per_chunk, 1), np.float32),
-                )
-
+        two, ends = np.full(per_chunk, 2), np.tile([[0, 1], [1, 0]], per_chunk)
+        chunks = graphs // per_chunk * [make_chunk(two, two, ends)]
         splits = {"train": np.arange(graphs - 2), "valid": np.array([graphs - 1])}
-        store = write(tmp_path / "s", *chunks(), splits=splits)
+        store = write(tmp_path / "s", *chunks, splits=splits)
         assert len(store) == graphs
         for array in [*store.columns.values(), *store.splits.values()]:
             assert isinstance(array, np.memmap)
