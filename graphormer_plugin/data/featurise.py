@@ -334,6 +334,7 @@ def captured_rdkit_log() -> Iterator[list[str]]:
 
     class Collect(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            """See `logging.Handler`."""
             text = record.getMessage()
             messages.append(text.partition("] ")[2] if text[:1] == "[" else text)
 

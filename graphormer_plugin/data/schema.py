@@ -202,7 +202,7 @@ class FeatureSchema:
 
 @dataclass(frozen=True)
 class TargetSchema:
-    """What the labels are.
+    """Names, kind, unit and scale of the labels.
 
     Attributes:
         names: Of the columns of a graph-level target [G, C], or the name of node labels.

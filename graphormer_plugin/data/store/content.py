@@ -11,11 +11,7 @@ from cython_ext import build_batch
 from cython_ext.columns import checked_columns
 from graphormer_plugin.data.chunk import NODE_SPLITS, GraphChunk
 from graphormer_plugin.data.graph_columns import check_features
-from graphormer_plugin.data.labels import (
-    as_float32,
-    checked_weights,
-    describe_targets,
-)
+from graphormer_plugin.data.labels import checked_weights, describe_targets
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.data.splits import checked_splits
 
@@ -85,8 +81,6 @@ def check_content(
     ):
         raise ValueError(f"node_split {list(parts_of_nodes.shape)} names no splits")
     target = columns.get("target")
-    if target is not None and target.dtype.kind == "f":
-        as_float32(target.reshape(len(target), -1))
     level = describe_targets(target, targets, stored["node_offset"], {})[0].level
     if level != targets.level:
         raise ValueError(f"labels of each {level}, expected of each {targets.level}")

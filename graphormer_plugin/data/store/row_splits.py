@@ -19,10 +19,10 @@ from graphormer_plugin.data.store.column_file import npy_header
 def with_splits(store: GraphStore, file: Path, text: str | None = None) -> GraphStore:
     """The store under other splits.
 
-    Statistics of labels and features are those of the new training split. The fingerprint
-    is that of a store that was prepared with these splits. A target without a label of a
-    weight above 0 in train has no labels: nothing is learned about it, and its labels in
-    valid would choose the checkpoint.
+    Statistics of labels and features come from the new training split. The fingerprint
+    equals the fingerprint of a store that was prepared with these splits. A target without
+    a label of a weight above 0 in train has no labels: nothing is learned about it, and its
+    labels in valid would choose the checkpoint.
 
     Args:
         file: JSON object of lists: rows of the source, from 0, by split name.

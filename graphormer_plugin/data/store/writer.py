@@ -239,10 +239,9 @@ class StoreWriter:
             self._column(f"split_{name}", ("<i8",)).append(graph_ids)
             unused[graph_ids] = False
         self._close_columns(schema)
-        values = self._array("target") if "target" in self._columns else None
+        values, of_nodes = self._array("target"), self._array("node_split")
         asked = TargetSchema(list(target_names), unit, kind, num_classes=num_classes)
         offset = self._array("node_offset")
-        of_nodes = self._array("node_split") if "node_split" in self._columns else None
         targets, missing = describe_targets(values, asked, offset, splits, of_nodes)
         if any(class_names):
             targets = targets.with_classes(class_names)
@@ -314,10 +313,11 @@ class StoreWriter:
             self._columns[name] = ColumnFile(self.folder / f"{name}.npy", dtypes)
         return self._columns[name]
 
-    def _array(self, name: str) -> np.ndarray:
-        """A column that is closed."""
-        path = self.folder / f"{name}.npy"
-        return np.load(path, mmap_mode="r", allow_pickle=False)
+    def _array(self, name: str) -> Any:
+        """A column that is closed; None without it."""
+        if name not in self._columns:
+            return None
+        return np.load(self._columns[name].path, mmap_mode="r", allow_pickle=False)
 
     def _append(
         self, name: str, values: np.ndarray, dtypes: tuple[str, ...] = _UNSIGNED
