@@ -95,15 +95,11 @@ class FeatureSchema:
         if ((table < 0) | (table >= self.bond_dims)).any():
             raise ValueError(f"bond_table has rows outside of {self.bond_dims}")
         types = math.prod(self.bond_dims)
-        if self.bond_table is None and types > MAX_RADIX_TYPES:
+        no_table = self.bond_table is None and types > MAX_RADIX_TYPES
+        if no_table or self.num_bond_types > MAX_BOND_TYPES:
             raise ValueError(
                 f"bond_dims {self.bond_dims} make {types} combinations > "
-                f"{MAX_RADIX_TYPES}: bond_table is needed"
-            )
-        if self.num_bond_types > MAX_BOND_TYPES:
-            raise ValueError(
-                f"{self.num_bond_types} bond types > {MAX_BOND_TYPES}; are the edge "
-                "features continuous? Give them as floats"
+                f"{MAX_RADIX_TYPES}: a bond_table of at most {MAX_BOND_TYPES} is needed"
             )
 
     @property
