@@ -88,12 +88,18 @@ def output_and_vectors(
     model: GraphModel, batch: dict[str, Tensor]
 ) -> tuple[Tensor, Tensor]:
     """Output of a model of graphs, and its vectors [B, D] as of `layer_vectors`."""
+    output, x = _output_and_last_layer(model, batch)
+    return output, model.graphs(x, batch["node_mask"])
+
+
+def _output_and_last_layer(
+    model: GraphModel, batch: dict[str, Tensor]
+) -> tuple[Tensor, Tensor]:
     last: list[Tensor] = []
     with hooked([model.encoder], lambda *call: last.append(call[-1])):
         output = model(batch)
-    if not last:  # the head reads all layers, which is another call of the encoder
-        return output, layer_vectors(model, batch)
-    return output, model.graphs(last[0], batch["node_mask"])
+    # A head that reads all layers calls the encoder in another way.
+    return output, last[0] if last else model.encoder(batch)
 
 
 def joined_vectors(
@@ -101,10 +107,8 @@ def joined_vectors(
 ) -> Tensor:
     """Concatenate some of `PARTS` for each graph [B, D'], D' the sum of
     `widths`."""
-    last: list[Tensor] = []
-    with hooked([model.encoder], lambda *call: last.append(call[-1])):
-        output = model(batch)
-    x, mask = last[0] if last else model.encoder(batch), batch["node_mask"]
+    output, x = _output_and_last_layer(model, batch)
+    mask = batch["node_mask"]
     made = {
         "graph": model.graphs(x, mask),
         "nodes": read_out(model.nodes(x), mask, "mean"),

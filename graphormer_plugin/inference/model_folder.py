@@ -113,15 +113,14 @@ def write_folder(
     log_targets: Sequence[str] = (),
 ) -> None:
     """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
-    content: dict[str, Any] = {"models": list(checkpoints)}
-    if weights and len({*weights}) > 1:
-        content["weights"] = list(weights)
-    if spread_scale:
-        content["spread_scale"] = dict(spread_scale)
-    if spread_floor:
-        content["spread_floor"] = dict(spread_floor)
-    if log_targets:
-        content["log_targets"] = list(log_targets)
+    content: dict[str, Any] = {
+        "models": checkpoints,
+        "weights": weights if weights and len({*weights}) > 1 else None,
+        "spread_scale": spread_scale,
+        "spread_floor": spread_floor,
+        "log_targets": log_targets,
+    }
+    content = {name: value for name, value in content.items() if value}
     with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
         file.write("\n")

@@ -117,7 +117,7 @@ def prediction_columns(
             Column(f"{name}_std", number_cells(column))
             for name, column in zip(names, std.T, strict=True)
         ]
-        for at in logs if std is not None else ():
+        for at in logs:
             ends = log_interval(values[:, at], std[:, at])
             for kind, end in zip(("low", "high"), ends, strict=True):
                 column = Column(f"{names[at]}_{kind}90", number_cells(end))

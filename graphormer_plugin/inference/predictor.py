@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,7 @@ from graphormer_plugin.models import GraphModel
 Inputs = Sequence[Any] | GraphChunk | Molecules
 
 
+@dataclass(eq=False, repr=False)
 class Predictor:
     """One or several trained models with their vocabularies, targets and featuriser.
 
@@ -76,34 +77,25 @@ class Predictor:
         logs: numbers of the targets of which the members predict the logarithm.
     """
 
-    def __init__(
-        self,
-        model: GraphModel,
-        schema: FeatureSchema,
-        targets: TargetSchema,
-        featuriser: str = "",
-        max_atoms: int = MAX_ATOMS,
-        head: Head | None = None,
-        domain: Domain | None = None,
-        arch: str = "",
-        name: str = "the model",
-        vector_parts: Sequence[str] = (),
-    ) -> None:
-        self.model = model.eval()
-        self.schema = schema
-        self.model_outputs = targets.num_outputs
-        self.targets = targets if head is None else head.targets
-        self.featuriser = featuriser
-        self.max_atoms = max_atoms
-        self.head = head
-        self.domain = domain if head is None else head.domain
-        self.arch = arch
-        self.name = name
-        self.vector_parts = vector_parts
-        if head is not None:
-            self.extra_columns = head.extra_columns
+    model: GraphModel
+    schema: FeatureSchema
+    targets: TargetSchema
+    featuriser: str = ""
+    max_atoms: int = MAX_ATOMS
+    head: Head | None = None
+    domain: Domain | None = None
+    arch: str = ""
+    name: str = "the model"
+    vector_parts: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.model.eval()
+        self.model_outputs = self.targets.num_outputs
+        if self.head is not None:
+            self.targets, self.domain = self.head.targets, self.head.domain
+            self.extra_columns = self.head.extra_columns
         else:
-            names = schema.graph_features
+            names = self.schema.graph_features
             self.extra_columns = [n for n in names if not n.startswith(PREFIX)]
         self.members = [self]
         self.weights: Sequence[float] | None = None

@@ -46,13 +46,10 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
         if "schema" in (state.get("task_state") or {}):
             raise ValueError(f"{path} is a checkpoint of graphormer_plugin already")
         state = state["model"]
-    if isinstance(state, Mapping) and isinstance(state.get("model_state"), Mapping):
-        state = state["model_state"]
-    if not (
-        isinstance(state, Mapping)
-        and state
-        and all(isinstance(value, Tensor) for value in state.values())
-    ):
+    if isinstance(state, Mapping):
+        state = state.get("model_state", state)
+    weights = state.values() if isinstance(state, Mapping) else []
+    if not weights or not all(isinstance(weight, Tensor) for weight in weights):
         raise ValueError(
             f"{path} holds no weights, alone, under 'model' or under 'model_state'"
         )

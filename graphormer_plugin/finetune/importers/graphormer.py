@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from cython_ext.codes import FAR
+from graphormer_plugin.data.schema import FeatureSchema
 from graphormer_plugin.finetune.importers._shared import (
     COLUMN_STRIDE,
     Imported,
@@ -35,6 +36,13 @@ LAYER = {
     "graph_encoder.layers.{}.final_layer_norm": "ffn_norm",
     "graph_encoder.layers.{}.fc1": "fc1",
     "graph_encoder.layers.{}.fc2": "fc2",
+}
+MATRICES = {
+    "graph_encoder.graph_node_feature.graph_token": "encoder.virtual_node.embedding",
+    "graph_encoder.graph_attn_bias.graph_token_virtual_distance": (
+        "encoder.attn_bias.virtual"
+    ),
+    "embed_out": "head.projection",
 }
 UNREACHABLE_ROW = UNREACHABLE_HOPS + 1  # of the distance table
 
@@ -57,7 +65,6 @@ def import_graphormer(
     weights = Weights(state, "encoder.")
     new = weights.new
     features = "graph_encoder.graph_node_feature."
-    bias = "graph_encoder.graph_attn_bias."
     schema = molecule_schema(config)
 
     atoms = weights.take(features + "atom_encoder.weight")
@@ -68,29 +75,9 @@ def import_graphormer(
         table = weights.take(f"{features}{end}_degree_encoder.weight")
         table = torch.cat([table[1:], table[-1:]])
         new[f"encoder.positions.centrality.{end}_degree.weight"] = table
-    distance = weights.take(bias + "spatial_pos_encoder.weight")
-    edges = weights.take(bias + "edge_encoder.weight")
-    weights.rename(
-        {
-            features + "graph_token": "encoder.virtual_node.embedding",
-            bias + "graph_token_virtual_distance": "encoder.attn_bias.virtual",
-        }
-    )
-    heads = distance.shape[1]
-    multi_hop = bias + "edge_dis_encoder.weight" in weights
+    weights.rename(MATRICES)
     max_steps = int(config.get("multi_hop_max_dist", 5))
-    columns = len(schema.bond_dims)
-    steps = None
-    if multi_hop:
-        steps = weights.take(bias + "edge_dis_encoder.weight").view(-1, heads, heads)
-        new["encoder.attn_bias.edges.weight"] = steps
-        steps = steps[:max_steps]
-    new["encoder.attn_bias.edges.bonds.embedding.weight"] = columns_of(
-        edges, 3 if multi_hop else 2, columns, "edge_encoder"
-    )
-    new["encoder.attn_bias.spatial.embedding.weight"] = distance_table(
-        distance, edges[0], steps
-    )
+    heads, multi_hop = _move_pair_bias(weights, schema, max_steps)
 
     embed_norm = "graph_encoder.emb_layer_norm.weight" in weights
     if embed_norm:
@@ -101,7 +88,6 @@ def import_graphormer(
     weights.move_layers(LAYER, layers)
     weights.move("lm_head_transform_weight", "head.transform")
     weights.move("layer_norm", "head.norm")
-    weights.rename({"embed_out": "head.projection"})
     new["head.bias"] = weights.take("lm_output_learned_bias")
     for unused in ("masked_lm_pooler", "graph_encoder.final_layer_norm"):
         weights.drop(f"{unused}.weight", f"{unused}.bias")  # are never applied
@@ -139,6 +125,28 @@ def import_graphormer(
     # A switch that a preset sets cannot be taken back; without a preset all are given.
     arch = "graphormer_base" if embed_norm else "graphormer"
     return Imported(arch, options, schema, outputs, new)
+
+
+def _move_pair_bias(
+    weights: Weights, schema: FeatureSchema, max_steps: int
+) -> tuple[int, bool]:
+    """Rename the weights of the bias of pairs; returns the number of heads, and whether the
+    edges of paths count."""
+    new, bias = weights.new, "graph_encoder.graph_attn_bias."
+    distance = weights.take(bias + "spatial_pos_encoder.weight")
+    edges = weights.take(bias + "edge_encoder.weight")
+    heads, steps = distance.shape[1], None
+    multi_hop = bias + "edge_dis_encoder.weight" in weights
+    if multi_hop:
+        steps = weights.take(bias + "edge_dis_encoder.weight").view(-1, heads, heads)
+        new["encoder.attn_bias.edges.weight"] = steps
+        steps = steps[:max_steps]
+    new["encoder.attn_bias.edges.bonds.embedding.weight"] = columns_of(
+        edges, 3 if multi_hop else 2, len(schema.bond_dims), "edge_encoder"
+    )
+    table = distance_table(distance, edges[0], steps)
+    new["encoder.attn_bias.spatial.embedding.weight"] = table
+    return heads, multi_hop
 
 
 def distance_table(distance: Tensor, no_edge: Tensor, steps: Tensor | None) -> Tensor:
