@@ -132,15 +132,6 @@ def test_options_of_the_first_run_are_taken_over(train, validate, tmp_path):
     assert logged(log, "valid")[0]["valid_mae"] == pytest.approx(wanted, rel=1e-5)
 
 
-def test_half_precision(train, first, rings):
-    half = ["--fp16", "--fp16-no-flatten-grads", "--layerwise-lr-decay", 0.9]
-    more = [*half, "--freeze-encoder-layers", 1, "--max-epoch", 3]
-    log = train("half", *on_rings(rings, first), *more)
-    assert "mapped by vocabulary" in log
-    lines = logged(log, "train")
-    assert lines[-1]["train_loss"] < lines[0]["train_loss"]
-
-
 def test_two_processes(data, train, first, rings, tmp_path):
     more = [*on_rings(rings, first), "--max-epoch", 2, "--batch-size", 8]
     more += ["--freeze-encoder-layers", 1, "--layerwise-lr-decay", 0.9]
