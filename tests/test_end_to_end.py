@@ -172,6 +172,7 @@ def test_validating_on_the_training_split_leaves_training_alone(train, tmp_path)
     metrics.reset()
     text = train("both", "--max-epoch", 2, "--valid-subset", "valid,train")
     trained = [log for log in logged(text, "train") if "train_lr" in log]
+    assert len(plain) == 2
     assert [log["train_loss"] for log in trained] == [
         log["train_loss"] for log in plain
     ]
@@ -271,6 +272,7 @@ FLAG = "--task graph_prediction_with_flag --criterion l1_loss_with_flag --flag-m
 
 def test_bfloat16_trains_without_a_tpu(train):
     halves, plain = (logged(train(flag, flag), "train") for flag in ("--bf16", "--cpu"))
+    assert len(plain) == 3
     for half, whole in zip(halves, plain, strict=True):
         assert half["train_loss"] == pytest.approx(whole["train_loss"], rel=0.05)
         assert half["train_loss"] != whole["train_loss"]

@@ -333,6 +333,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
         assert predictor.max_atoms == 40
         lines = rows(model / "predictions_test.csv")
         test = [line for line in lines if line["replicate"] == number]
+        assert len(test) == 3
         values = predictor.predict([line["SMILES"] for line in test])[:, 0]
         written = [float(line["gap_predicted"]) for line in test]
         assert written == pytest.approx(values, rel=1e-4)

@@ -55,17 +55,20 @@ def test_damaged(smiles):
     rng = np.random.default_rng(0)
     for size in range(0, len(good), 1 + len(good) // 200):
         read_molecule(good[:size], ATOM_CODES, BOND_CODES)
+    read = 0
     for _ in range(2000):
         bad = np.frombuffer(good, np.uint8).copy()
         places = rng.integers(0, len(bad), rng.integers(1, 4))
         bad[places] = rng.integers(0, 256, len(places))
         found = read_molecule(bad, ATOM_CODES, BOND_CODES)
         if found is not None:
+            read += 1
             x, edge_index, edge_attr = found
             assert x.shape[1] == len(ATOM_COLUMNS) and 0 <= x.min() and x.max() < 256
             assert edge_attr.shape == (edge_index.shape[1], len(BOND_COLUMNS))
             assert not edge_index.size or 0 <= edge_index.min()
             assert not edge_index.size or edge_index.max() < len(x)
+    assert 0 < read < 2000
 
 
 def test_arguments():

@@ -91,7 +91,9 @@ def benchmark_data(tmp_path_factory):
 def test_trains(name, dry, benchmark_data, monkeypatch, fresh_fairseq):
     """Every command of every recipe and row, in this process, without checkpoints."""
     more = f"--data-root {benchmark_data} --no-save --max-update 1 --log-format json"
-    for recipe, _, arguments in dry(name, SMOKE="1"):
+    trainings = [*dry(name, SMOKE="1")]
+    assert trainings
+    for recipe, _, arguments in trainings:
         metric, _ = measured(recipe)
         words = [*arguments, *more.split()]
         log = train_in_process(fairseq_train.cli_main, words, monkeypatch)
