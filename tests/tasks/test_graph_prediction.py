@@ -131,14 +131,23 @@ def test_start_line_names_data_and_fingerprint(make, caplog):
     assert task.store.fingerprint[:12] in line
 
 
-def test_spec_reaches_datasets_loaded_before_the_model(make, monkeypatch):
+@pytest.fixture
+def build(monkeypatch):
+    """Function: let the task build a model that is given."""
+
+    def build(task, model):
+        monkeypatch.setattr("fairseq.models.build_model", lambda *_: model)
+        name = "fairseq.quantization_utils.quantize_model_scalar"
+        monkeypatch.setattr(name, lambda model, cfg: model)
+        return task.build_model(EncoderConfig())
+
+    return build
+
+
+def test_spec_reaches_datasets_loaded_before_the_model(make, build):
     task = make()
     task.load_dataset("valid")
-    monkeypatch.setattr("fairseq.models.build_model", lambda *args: Linear(2))
-    monkeypatch.setattr(
-        "fairseq.quantization_utils.quantize_model_scalar", lambda model, cfg: model
-    )
-    model = task.build_model(EncoderConfig())
+    model = build(task, Linear(2))
     task.load_dataset("train")
     for split in ("train", "valid"):
         sample = first_batch(task, split)
@@ -173,9 +182,9 @@ def test_option_prepare_workers(tmp_path, csv, monkeypatch):
     assert len(prints) == 1
 
 
-def test_option_bucket_ratio(tmp_path, csv):
+def test_option_bucket_ratio(make):
     def buckets(ratio):
-        task = GraphPredictionTask(csv_config(tmp_path, csv, bucket_ratio=ratio))
+        task = make(bucket_ratio=ratio)
         return len(set(task.load_split("train").buckets.tolist()))
 
     assert buckets(1e9) == 1 < buckets(0.5) < buckets(0.0)
@@ -193,17 +202,13 @@ def test_option_bucket_ratio(tmp_path, csv):
         ("graphormer_paper_slim", {}, False),
     ],
 )
-def test_batch_norm_sees_all_sizes(tmp_path, csv, monkeypatch, arch, options, mixed):
+def test_batch_norm_sees_all_sizes(make, build, arch, options, mixed):
     """The statistics of a batch are those of the data, not those of one size."""
     model = tiny_model(arch, **options)
-    monkeypatch.setattr("fairseq.models.build_model", lambda *args: model)
-    monkeypatch.setattr(
-        "fairseq.quantization_utils.quantize_model_scalar", lambda model, cfg: model
-    )
     for ratio in (None, 0.1):
-        task = GraphPredictionTask(csv_config(tmp_path, csv, bucket_ratio=ratio))
+        task = make(bucket_ratio=ratio)
         task.load_dataset("train")
-        task.build_model(EncoderConfig())
+        build(task, model)
         task.load_dataset("valid")
         for split in ("train", "valid"):  # read before and after the model
             found = task.dataset(split).buckets
@@ -482,34 +487,23 @@ def test_resuming_on_other_data_is_refused(make, error, csv):
     assert other.store.fingerprint[:12] in line and "--finetune-from-model" in line
 
 
-@pytest.fixture
-def evaluated(make, tmp_path):
-    """Function: a task, and one with its state on another CSV."""
+def test_other_data_need_the_same_targets(make, tmp_path, caplog, error):
+    task, other = make(), tmp_path / "other.csv"
 
-    def evaluated(text, columns):
-        task, other = make(), tmp_path / "other.csv"
-        other.write_text(text)
-        restored = make(True, dataset_name=str(other), target_columns=columns)
-        restored.load_state_dict(task.state_dict())
-        return task, restored
+    def restored(columns):
+        found = make(True, dataset_name=str(other), target_columns=columns)
+        found.load_state_dict(task.state_dict())
+        return found
 
-    return evaluated
-
-
-def test_other_data_with_the_same_targets_can_be_evaluated(evaluated, caplog):
     text = "odd,smiles,heavy,split\n1,CCCC,4,test\n0,CCO,,train\n0,C,1,valid\n"
-    task, restored = evaluated(text, "odd,heavy")
-    restored.load_dataset("test")
-    restored.collator.spec = Linear.batch_spec
-    assert first_batch(restored, "test")["target"].tolist() == [[4.0, 1.0]]
-    assert restored.targets.mean == task.targets.mean
+    other.write_text(text)
+    evaluated = restored("odd,heavy")
+    evaluated.load_dataset("test")
+    evaluated.collator.spec = Linear.batch_spec
+    assert first_batch(evaluated, "test")["target"].tolist() == [[4.0, 1.0]]
+    assert evaluated.targets.mean == task.targets.mean
     assert "other data" in caplog.text
-
-
-def test_other_data_without_the_targets_are_refused(evaluated, error):
-    text = "smiles,heavy,split\nCCCC,4,test\nCCO,3,train\nC,1,valid\n"
-    _, restored = evaluated(text, "heavy")
-    assert "predicts heavy, odd" in error(restored.load_dataset, "test")
+    assert "predicts heavy, odd" in error(restored("heavy").load_dataset, "test")
 
 
 def test_other_node_columns_are_refused(make, tmp_path, error):
