@@ -201,10 +201,13 @@ class GraphLoss(nn.Module):
                 output.flatten(0, -2), labels, ignore_index=-1, reduction="sum"
             )
             return total / (labels >= 0).sum().clamp(min=1)
-        present = ~torch.isnan(target).view(output.shape)
-        values = targets.standardise(target.view(output.shape)).to(output.dtype)
+        target = target.view(output.shape)
+        present = ~torch.isnan(
+            target
+        )  # used without a look-up, which a GPU would wait for
+        values = targets.standardise(target.nan_to_num()).to(output.dtype)
         loss_of = F.binary_cross_entropy_with_logits
         if targets.kind == "regression":
             loss_of = REGRESSION_LOSSES[self.regression]
-        total = loss_of(output[present], values[present], reduction="sum")
-        return total / present.sum().clamp(min=1)
+        losses = loss_of(output, values, reduction="none")
+        return losses.where(present, 0).sum() / present.sum().clamp(min=1)

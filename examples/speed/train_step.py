@@ -71,6 +71,8 @@ def make_step(model: nn.Module, batches: list[dict]) -> Callable[[], None]:
             out = model(sample["net_input"]["batch"])
             F.l1_loss(out, sample["target"].to(out.dtype)).backward()
             optimiser.step()
+        if out.device.type == "cuda":
+            torch.cuda.synchronize()
 
     return step
 
@@ -85,6 +87,7 @@ def main() -> None:
     parser.add_argument("--dropout", type=float, default=0.1, help="everywhere")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--rounds", type=int, default=7, help="timed, after one more")
+    parser.add_argument("--device", default="cpu", help="default: %(default)s")
     parser.add_argument(
         "--cpu-time",
         action="store_true",
@@ -115,9 +118,13 @@ def main() -> None:
         part[len(part) // 2 :] for part in np.array_split(graph_ids, args.batches)
     ]
     batches = [collator(part[: args.batch_size]) for part in slices]
+    for sample in batches:
+        fields = sample["net_input"]["batch"]
+        fields |= {name: field.to(args.device) for name, field in fields.items()}
+        sample["target"] = sample["target"].to(args.device)
     plain = PlainTransformer(cfg, store.schema.node_dims[0], args.dropout)
 
-    models = {args.arch: model, PLAIN: plain}
+    models = {args.arch: model.to(args.device), PLAIN: plain.to(args.device)}
     steps = {name: make_step(module, batches) for name, module in models.items()}
     seconds: dict[str, list[float]] = {name: [] for name in steps}
     clock = time.process_time if args.cpu_time else time.perf_counter

@@ -1,6 +1,7 @@
 """Base classes of all losses on graphs: masking, dtypes, units and logging."""
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -135,7 +136,8 @@ class GraphCriterion(FairseqCriterion):
 
         Raises:
             ValueError: the model's output does not fit the target.
-            FloatingPointError: a loss in training is not finite.
+            FloatingPointError: a loss in training is not finite (on a CPU; a GPU would be
+                waited for, `report` raises there).
         """
         # The loss and its sum are float32, also for bfloat16 and float16 outputs.
         output = model(**sample["net_input"])
@@ -165,7 +167,8 @@ class GraphCriterion(FairseqCriterion):
         entries = torch.where(present, entries, torch.zeros_like(entries))
         loss = entries.sum()
         # With float16 fairseq leaves out such batches, until its loss scale is too small.
-        if self.training and not half and not torch.isfinite(loss):
+        checked = self.training and not half and loss.device.type == "cpu"
+        if checked and not torch.isfinite(loss):
             wrong = ~torch.isfinite(
                 entries.flatten(1) if entries.dim() > 1 else entries
             )
@@ -202,21 +205,27 @@ class GraphCriterion(FairseqCriterion):
 
         fairseq's `reduce_metrics` is a class method, which does not know the targets.
         """
-        if self.training and not self.warned:
-            self.warn_if_diverged(logging_outputs)
+        if self.training:
+            self.check_loss(logging_outputs)
         fixed = {"loss", "sample_size", "ntokens", "nsentences"}
         names = [name for name in logging_outputs[0] if name not in fixed]
         sums = {name: sum(log[name] for log in logging_outputs) for name in names}
         self.log_metrics(sums, evaluation)
 
-    def warn_if_diverged(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
-        """Warn once if the loss is `DIVERGED` times the loss of the first update."""
+    def check_loss(self, logging_outputs: Sequence[dict[str, Any]]) -> None:
+        """Warn once if the loss is `DIVERGED` times the loss of the first update.
+
+        Raises:
+            FloatingPointError: the loss is not finite.
+        """
         total = sum(float(log["loss"]) for log in logging_outputs)
         count = sum(float(log["sample_size"]) for log in logging_outputs)
         loss = total / max(count, 1)
+        if not math.isfinite(loss):
+            raise FloatingPointError(f"the loss is {loss}")
         if self.first_loss is None:
             self.first_loss = max(loss, 1)
-        elif loss > DIVERGED * self.first_loss:
+        elif loss > DIVERGED * self.first_loss and not self.warned:
             self.warned = True
             logger.warning(
                 "the training diverges: the loss is %.3g, over %s times the loss of the "

@@ -36,7 +36,7 @@ class _NormaliseTogether(torch.autograd.Function):
         dim = rows.shape[1]
         mean = rows.sum(0) / max(1, len(rows))
         squares = (rows - mean).square().sum(0)
-        parts = gathered(torch.cat([mean, squares, mean.new_tensor([len(rows)])]))
+        parts = gathered(torch.cat([mean, squares, mean.new_full((1,), len(rows))]))
         means, squares, counts = parts.split([dim, dim, 1], 1)
         count = counts.sum()
         total = count.clamp(min=1)

@@ -112,6 +112,16 @@ class BiasedAttention(nn.Module):
         return torch.softmax(scores, -1)
 
     @staticmethod
+    def aligned(attn_bias: Tensor) -> Tensor:
+        """[B, H, T, T] as fused kernels read it in every layer without a copy: in the type
+        of autocast, with rows that begin a multiple of 8 numbers apart."""
+        kind = attn_bias.device.type
+        if torch.is_autocast_enabled(kind):
+            attn_bias = attn_bias.to(torch.get_autocast_dtype(kind))
+        columns = attn_bias.shape[-1]
+        return F.pad(attn_bias, (0, -columns % 8))[..., :columns]
+
+    @staticmethod
     def pair_messages(attention: Tensor, pair_type: Tensor, value: Tensor) -> Tensor:
         """attention [B, H, T, T], pair_type [B, T, T], value [R, D] -> [B, H, T, d].
 

@@ -302,6 +302,8 @@ class GraphormerEncoder(Encoder):
             x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
         attn_bias = self.attn_bias(batch)
+        if x.device.type != "cpu":
+            attn_bias = BiasedAttention.aligned(attn_bias)
         messages = self.pair_messages(batch)
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias, *messages)

@@ -195,6 +195,15 @@ def test_fp16_keeps_the_standardisation():
     assert reported(criterion, [logs])["mae"] == pytest.approx(0.001, rel=1e-4)
 
 
+def test_the_report_of_a_training_refuses_a_loss_that_is_not_finite(fresh_fairseq):
+    """The loss itself is looked at on a CPU only, since a GPU would be waited for."""
+    targets = TargetSchema(["a"], mean=[0.0], std=[1.0])
+    criterion, _, _, _, logs = run(L1Loss, targets, [[1.0]], [[0.0]])
+    logs = {**logs, "loss": torch.tensor(math.nan)}
+    with metrics.aggregate(), pytest.raises(FloatingPointError, match="loss is nan"):
+        criterion.report([logs])
+
+
 def test_meters_survive_a_checkpoint(fresh_fairseq):
     targets = TargetSchema(["a", "b"], mean=[0.0, 0.0], std=[1.0, 1.0])
     criterion, _, _, _, logs = run(L1Loss, targets, [[1.0, 2.0]], [[0.0, 0.0]])

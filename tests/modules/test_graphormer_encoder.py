@@ -8,6 +8,7 @@ import torch
 
 from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
+from graphormer_plugin.modules.biased_attention import BiasedAttention
 from graphormer_plugin.modules.embedding_sum import embedding_sum
 from support.graphormer import (
     ABLATIONS,
@@ -196,6 +197,15 @@ def test_autocast(graphs):
         out = encoder(batch)
     out.square().mean().backward()
     assert (out - encoder(batch)).abs().max() < 0.4
+
+
+@pytest.mark.parametrize("columns", [5, 8])
+def test_the_bias_of_fused_kernels_is_aligned(columns):
+    bias = torch.randn(2, 3, columns, columns)
+    aligned = BiasedAttention.aligned(bias)
+    assert aligned.equal(bias) and {step % 8 for step in aligned.stride()[:-1]} == {0}
+    with torch.autocast("cpu", torch.bfloat16):
+        assert BiasedAttention.aligned(bias).dtype == torch.bfloat16
 
 
 def test_random_parts_act_in_training_only(graphs):
