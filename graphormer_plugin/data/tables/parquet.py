@@ -1,6 +1,5 @@
 """Parquet files of molecules: reading with bounded memory, and writing of predictions."""
 
-import contextlib
 import csv
 import hashlib
 import itertools
@@ -53,7 +52,7 @@ class ParquetTable(Table):
         super().__init__(path, self.schema.names)
 
     def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
-        with parquet_errors(file):
+        with readable(file):
             return pyarrow_parquet().ParquetFile(
                 file,
                 metadata=footer,
@@ -91,7 +90,7 @@ class ParquetTable(Table):
         before ``end``."""
         columns = list(dict.fromkeys(names))
         for file, footer, groups, start in self._overlapping(first, end):
-            with parquet_errors(file):
+            with readable(file):
                 reader = self._open(file, footer)
                 as_stored = self._open(file, footer, shared_texts(footer))
                 total = 0
@@ -269,13 +268,6 @@ def pyarrow_parquet() -> Any:
             "Parquet files need pyarrow: pip install 'graphormer-plugin[parquet]'"
         ) from None
     return pyarrow.parquet
-
-
-@contextlib.contextmanager
-def parquet_errors(path: Path) -> Iterator[None]:
-    """See `readable`; DatasetError instead of pyarrow's exceptions."""
-    with readable(path), named_damage(str(path), DatasetError):
-        yield
 
 
 def array_of(cells: Sequence[str], is_number: bool) -> Any:

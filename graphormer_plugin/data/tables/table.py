@@ -6,14 +6,12 @@ import functools
 import gzip
 import itertools
 import re
-import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from graphormer_plugin.data.errors import DatasetError
+from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import check_unpacked, file_sha256, open_to_read
 from graphormer_plugin.data.tables.cells import shown
 
@@ -249,12 +247,14 @@ def _check_gzip(path: Path, size: int, changed: int) -> None:
 def readable(path: Path) -> Iterator[None]:
     """One line for what is not a file (reading a pipe or a device may never end), and
     for what goes wrong while it is read."""
-    try:
-        open_to_read(path).close()
-        yield
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        reason = getattr(error, "strerror", None) or f"damaged or incomplete: {error}"
-        raise DatasetError(f"{path}: {reason}") from None
+    with named_damage(f"{path}: damaged or incomplete", DatasetError):
+        try:
+            open_to_read(path).close()
+            yield
+        except OSError as error:
+            if error.strerror is None:  # of gzip or pyarrow
+                raise
+            raise DatasetError(f"{path}: {error.strerror}") from None
 
 
 def listed_columns(names: Sequence[str], limit: int = 12) -> str:

@@ -2,9 +2,7 @@
 
 import dataclasses
 import gzip
-import multiprocessing
 import os
-import resource
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +14,7 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.tables.table import CsvTable
+from support.limits import within
 
 SMILES = ["CCO", "c1ccccc1O", "C", "C/C=C/C", "N[C@@H](C)C(=O)O", "[Na+].[Cl-]", "C#N"]
 
@@ -325,29 +324,6 @@ class TestCsv:
         source = csv_dataset(asked)
         assert source.targets.shape == (7831, 2)
         assert 0 < np.isnan(source.targets).sum() < 7831
-
-
-def within(megabytes, function):
-    """What a function raises in a process that may take so much more memory."""
-
-    def child(pipe):
-        with open("/proc/self/statm") as file:
-            size = int(file.read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (size + megabytes * 2**20,) * 2)
-        try:
-            function()
-        except Exception as error:
-            pipe.send((type(error), str(error)))
-        pipe.close()
-
-    context = multiprocessing.get_context("fork")
-    receive, send = context.Pipe(duplex=False)
-    process = context.Process(target=child, args=(send,))
-    process.start()
-    send.close()
-    result = receive.recv()
-    process.join()
-    return result
 
 
 def refusal(path, megabytes, columns, **options):

@@ -201,7 +201,8 @@ def test_a_damaged_parquet_is_named_with_a_reason(tmp_path):
     path = tmp_path / "table.parquet"
     path.write_bytes(b"PAR1" + bytes(100) + b"PAR1")
     with pytest.raises(
-        DatasetError, match=f"{path}: OSError: Couldn't deserialize thrift"
+        DatasetError,
+        match=f"{path}: damaged or incomplete: OSError: Couldn't deserialize thrift",
     ):
         open_table(path)
 
