@@ -200,20 +200,19 @@ def metric_tables(
     first = ["endpoint"] if several else []
     tables: dict[str, list[list[Cell | str]]] = {TESTED: [[*first, "model", *metrics]]}
     for name, models in rows.items():
-        for model, cells in metric_cells(models, metrics).items():
-            tables[TESTED].append([*[name][: len(first)], model, *cells])
+        start = [name][: len(first)]
+        tables[TESTED] += [[*start, *row] for row in metric_cells(models, metrics)]
     if means:
         title = f"Mean over {len(table.targets.names):,} endpoints"
         metrics = [main_metric(table.targets).name]
         metrics += [x for x in METRICS[kind] if x not in (*IN_UNIT, *metrics)]
-        tables[title] = [["model", *metrics]]
-        for model, cells in metric_cells(found[""], metrics).items():
-            tables[title].append([model, *cells])
+        tables[title] = [["model", *metrics], *metric_cells(found[""], metrics)]
     spreads = [
-        [name or model, *metric_cells({model: values}, SPREAD_SCORES)[model]]
+        row
         for name, models in rows.items()
         for model, values in models.items()
         if SPREAD_SCORES[0] in values
+        for row in metric_cells({name or model: values}, SPREAD_SCORES)
     ]
     if spreads:
         tables[SPREAD] = [[*(first or ["model"]), *SPREAD_SCORES], *spreads]
@@ -288,17 +287,13 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         lines: list[Sequence[Any]] = []
         for number, run in enumerate(runs, 1):
             rows = np.sort(run.split[split])  # as in the input
-            values, std, in_domain = from_log(run.predicted._replace(std=run.std), logs)
+            every = from_log(run.predicted._replace(std=run.std), logs)
+            values, std, in_domain = (None if x is None else x[rows] for x in every)
             nothing = np.full(values.shape, np.nan)
-            std = std if std is not None else nothing if has_std else None
+            std = nothing if std is None and has_std else std
             in_domain = nothing[:, 0] if in_domain is None else in_domain
             columns = prediction_columns(
-                targets,
-                values[rows],
-                None if std is None else std[rows],
-                in_domain[rows],
-                layout=COMPARED,
-                logs=logs,
+                targets, values, std, in_domain, layout=COMPARED, logs=logs
             )
             if split == "test":
                 of_forest = from_log(run.predictions[FOREST], logs).values[rows]

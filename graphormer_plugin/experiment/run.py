@@ -97,7 +97,6 @@ def run_experiment(
     splits = recorded or split_tables.labelled_splits(table, splits, settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
-    claim(folder, identity, write=False)  # or an error, before there is a lock file
     with (
         contextlib.nullcontext()  # also of somebody else, who may read it only
         if is_finished(folder)

@@ -152,8 +152,8 @@ class Cell(NamedTuple):
 
 def metric_cells(
     rows: Mapping[str, Mapping[str, Sequence[float]]], metrics: Sequence[str]
-) -> dict[str, list[Cell]]:
-    """Metrics of models that are compared, by model.
+) -> list[list[Cell | str]]:
+    """Rows of a table of models that are compared: the name of each, and its metrics.
 
     Args:
         rows: Values of each run by metric, by model.
@@ -168,13 +168,12 @@ def metric_cells(
         for name, found in means.items()
         if name != COUNT and np.isfinite(found).sum() > 1
     }
-    return {
-        model: [
-            Cell(spread_text(of[name], name), bool(means[name][at] == best.get(name)))
-            for name in metrics
-        ]
-        for at, (model, of) in enumerate(rows.items())
-    }
+    table: list[list[Cell | str]] = []
+    for at, (model, of) in enumerate(rows.items()):
+        texts = [spread_text(of[name], name) for name in metrics]
+        bests = [bool(means[name][at] == best.get(name)) for name in metrics]
+        table.append([model, *map(Cell, texts, bests)])
+    return table
 
 
 def text_table(rows: Sequence[Sequence[Cell | str]]) -> str:

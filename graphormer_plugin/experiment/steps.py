@@ -51,14 +51,10 @@ def is_made(experiment: Experiment, member: Member) -> bool:
 
 def write_commands(experiment: Experiment) -> None:
     """Write the lines of fairseq-train that run."""
+    folder, has_head = experiment.folder, HEAD in experiment.models
     lines = [experiment.line(member) for member in experiment.trainings()]
-    comments = []
-    if HEAD in experiment.models:
-        comments.append("Heads (head.npz) are fitted by graphormer-train itself.")
-    write_text(
-        experiment.folder / COMMANDS_FILE,
-        shell_lines(lines, experiment.folder, comments),
-    )
+    comments = ["Heads (head.npz) are fitted by graphormer-train itself."] * has_head
+    write_text(folder / COMMANDS_FILE, shell_lines(lines, folder, comments))
 
 
 def forest(experiment: Experiment, run: int) -> Prediction:
@@ -107,12 +103,12 @@ def model_predictions(experiment: Experiment, member: Member) -> Prediction:
     path = save_dir / PREDICTIONS
     if not is_made(experiment, member):
         path.unlink(missing_ok=True)
-    if not (save_dir / BEST).exists():  # a training that goes on may not write it again
+    is_old = not path.exists() and main_metric(experiment.table.targets) is NRMSE
+    # Earlier versions compared epochs in the units of the targets.
+    is_old = is_old and (NRMSE.name, "valid") not in read_curves(save_dir / LOG_FILE)
+    # A training that goes on may not write its best checkpoint again.
+    if is_old or not (save_dir / BEST).exists():
         (save_dir / LAST).unlink(missing_ok=True)
-    if main_metric(experiment.table.targets) is NRMSE and not path.exists():
-        # Earlier versions compared epochs in the units of the targets.
-        if (NRMSE.name, "valid") not in read_curves(save_dir / LOG_FILE):
-            (save_dir / LAST).unlink(missing_ok=True)
     predict = head_predictions if member.model == HEAD else trained_predictions
     return kept_prediction(
         experiment, path, lambda: predict(experiment, member)._asdict()

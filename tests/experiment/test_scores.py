@@ -103,14 +103,14 @@ def test_the_best_of_each_metric():
         "head": {"n": [9], "mae": [0.4], "r2": [0.5], "spearman": [NAN]},
     }
     found = metric_cells(rows, ["n", "mae", "r2", "spearman"])
-    best = {model: [cell.is_best for cell in cells] for model, cells in found.items()}
+    best = {model: [cell.is_best for cell in cells] for model, *cells in found}
     assert best == {
         "mean": [False] * 4,
         "forest": [False, False, True, False],
         "head": [False, True, False, False],
     }
     header = ["", "n", "mae", "r2", "spearman"]
-    table = text_table([header, *([model, *cells] for model, cells in found.items())])
+    table = text_table([header, *found])
     assert table.splitlines() == [
         "        n  mae            r2      spearman",
         "mean    9  1.000          0.000   -",
