@@ -71,7 +71,9 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     values = {name: x for name, x in vars(arguments).items() if name in names}
     folder = arguments.out or stem(Path(arguments.table)) + "-model"
     # Lines that are shown to others do not tell where on this machine they were written.
-    values["table"], folder = map(relative, (values["table"], folder))
+    folder = relative(folder)
+    for name in ("table", "test_file", "valid_file"):
+        values[name] = relative(values[name])
     values["ratios"] = parse_ratios(values["ratios"]) if values["ratios"] else None
     return Settings(folder=folder, **values)
 

@@ -19,6 +19,7 @@ def warnings_about(
     molecules: Sequence[int],
     extra: np.ndarray | None = None,
     learned: Sequence[str] = (TRAIN,),
+    drawn: bool = True,
 ) -> list[str]:
     """All warnings about a table of molecules, a line each.
 
@@ -29,6 +30,7 @@ def warnings_about(
         molecules: `molecule_key` of each molecule [G].
         extra: Float [G, K], numbers that models read beside the molecule, NaN = missing.
         learned: Splits that models are fitted to, in their order.
+        drawn: Whether the molecules may as well be split by scaffold.
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
@@ -37,7 +39,7 @@ def warnings_about(
     warnings = [
         _classes_as_regression(targets, target),
         _contradicting_labels(targets, target, equal),
-        _shared_molecules(splits, groups, duplicates, learned),
+        _shared_molecules(splits, groups, duplicates, learned, drawn),
     ]
     return [text for text in warnings if text]
 
@@ -123,6 +125,7 @@ def _shared_molecules(
     groups: np.ndarray,
     duplicates: bool,
     learned: Sequence[str],
+    drawn: bool,
 ) -> str:
     """Warning about molecules of a split that models have been fitted to before; else
     empty. ``duplicates`` says whether rows of a molecule are equal for a model."""
@@ -140,11 +143,9 @@ def _shared_molecules(
             )
     if not shared:
         return ""
-    advice = "drop the duplicates, or give" if duplicates else "give"
-    return (
-        f"{' and '.join(shared)}, so that metrics look better than they are; {advice} "
-        "--split scaffold"
-    )
+    text = f"{' and '.join(shared)}, so that metrics look better than they are"
+    advice = ["drop the duplicates"] * duplicates + ["give --split scaffold"] * drawn
+    return f"{text}; {', or '.join(advice)}" if advice else text
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

@@ -77,12 +77,13 @@ class TableOptions:
     split: str = option(
         "",
         "random (80/10/10 by --seed), scaffold (80/10/10 of the labels by --seed, no "
-        "Bemis-Murcko scaffold in two splits), or column:NAME, a column with train, valid "
+        "Bemis-Murcko scaffold in two splits), time:NAME, a column of dates or numbers, the "
+        "latest of which are test, or column:NAME, a column with train, valid "
         "and test (default: column:split if there is one, else random); or rows:FILE, row "
         "numbers from 0 by split in JSON: all such splits share a store, and a target "
         "without a label in train has none",
         always=True,
-        choices=("random", "scaffold", "column:NAME", "rows:FILE"),
+        choices=("random", "scaffold", "time:NAME", "column:NAME", "rows:FILE"),
     )
     seed: int = option(
         1, "of a drawn split", flag=False, everywhere=True, always=True, least=0

@@ -1,4 +1,4 @@
-"""Splits of a dataset: random, by scaffold, and from rows of a source to graphs."""
+"""Splits of a dataset: random, by scaffold or time, and from rows of a source to graphs."""
 
 import itertools
 import logging
@@ -89,7 +89,7 @@ def scaffold_split(
     labels: np.ndarray | None = None,
     molecules: Sequence[int] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Split by Bemis-Murcko scaffold, no scaffold in two splits.
+    """Split by Bemis-Murcko scaffold, or by other groups: no group is in two splits.
 
     Groups of equal scaffold, in their order, fill train up to its share of the labels,
     then valid up to its own; the rest is test. Of several targets, the mean over them
@@ -121,7 +121,7 @@ def scaffold_split(
     if seed is not None:
         random = np.random.Generator(np.random.PCG64(seed))
         groups = [groups[number] for number in random.permutation(len(groups))]
-        large = min(ratios[1:]) * len(numbers) / 2
+        large = min(filter(None, ratios[1:])) * len(numbers) / 2
         groups.sort(key=lambda group: len(group) <= large)  # keeps the order otherwise
     total = np.maximum(known.sum(0), 1)
     up_to_train, up_to_valid = ratios[0] * total, (ratios[0] + ratios[1]) * total
@@ -138,6 +138,35 @@ def scaffold_split(
             name = "test"
         splits[name] += group
     return {n: numbers[np.sort(np.array(g, np.int64))] for n, g in splits.items()}
+
+
+def time_split(
+    times: np.ndarray, labels: np.ndarray, ratios: Ratios = RATIOS
+) -> dict[str, np.ndarray]:
+    """Split by time: the latest rows with at least the share of test of the labels are
+    test, the latest of the others with the share of valid are valid, the oldest train.
+    Rows of one time stay together. Of several targets, the mean over them counts.
+
+    Args:
+        times: Float [rows], larger is later.
+        labels: Float [rows, T], NaN where missing; rows without a label are left out.
+        ratios: Shares of train, valid and test; their sum is 1.
+    """
+    rows = np.flatnonzero(~np.isnan(labels).all(1))
+    known = ~np.isnan(labels[rows])
+    known = known[:, known.any(0)]
+    share = (known / known.sum(0)).mean(1)
+    moments, of = np.unique(times[rows], return_inverse=True)
+    # Share of the labels at each time or later, and 0 after the last.
+    later = np.cumsum(np.bincount(of, share, len(moments) + 1)[::-1])[::-1]
+    splits, end = {}, len(moments)
+    for name, ratio in (("test", ratios[2]), ("valid", ratios[1])):
+        # Rounding must not move a row.
+        enough = np.flatnonzero(later[: end + 1] - later[end] >= ratio - 1e-9)
+        begin = enough[-1] if len(enough) else 0
+        splits[name] = rows[(begin <= of) & (of < end)]
+        end = begin
+    return {"train": rows[of < end]} | splits
 
 
 def _scaffold_groups(scaffolds: Sequence[str]) -> list[list[int]]:
@@ -157,17 +186,17 @@ def folds(
         rows: Number of molecules.
         count: Number of folds, 3 or more.
         seed: Of the random order; 0 or more.
-        scaffolds: Of the molecules: no scaffold is in two folds. Each group, the largest
-            first and groups of a size in random order, joins the smallest fold.
+        scaffolds: Of the molecules, or other groups: no group is in two folds. Each group,
+            the largest first and groups of a size in random order, joins the smallest fold.
 
     Raises:
-        DatasetError: There are fewer rows or scaffolds than folds.
+        DatasetError: There are fewer rows or groups than folds.
     """
     groups = [[row] for row in range(rows)]
     if scaffolds is not None:
         groups = _scaffold_groups(scaffolds)
     if len(groups) < count:
-        what = counted(len(groups), "row" if scaffolds is None else "scaffold")
+        what = counted(len(groups), "row" if scaffolds is None else "group")
         raise DatasetError(
             f"{what} cannot make {count} folds; give fewer --folds or --split random"
         )

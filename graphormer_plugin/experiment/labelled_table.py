@@ -22,6 +22,7 @@ from graphormer_plugin.data.splits import splits_of_graphs
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.class_names import check_numbers
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.joined import JoinedTable
 from graphormer_plugin.data.tables.roles import find_split
 from graphormer_plugin.data.tables.table import Table as InputTable
 from graphormer_plugin.experiment.log_targets import log_columns, spans_decades
@@ -50,10 +51,13 @@ class Table:
         extras: Their cells, a row per molecule.
         scaffolds: Bemis-Murcko scaffold of each molecule.
         keys: `molecule_key` of each molecule.
-        split: ``scaffold``, ``random`` or ``column:NAME``.
-        given_split: The split of a column of the input, or None.
+        split: Of the settings; its default is found.
+        given_split: The split of a column or of several files, perhaps without valid; or
+            None.
+        times: Of a split by time [n], larger is later; or None.
         logs: Targets whose labels are decadic logarithms; their names begin with `LOG`.
-        failures: (row, SMILES, reason) of the rows that were left out.
+        failures: (row, SMILES, reason) of the rows that were left out; of further files,
+            the row is followed by the name of the file.
         warned: Warnings of `read_labels`.
     """
 
@@ -69,8 +73,9 @@ class Table:
     keys: Sequence[int] = ()
     split: str = "random"
     given_split: Split | None = None
+    times: np.ndarray | None = None
     logs: Sequence[int] = ()
-    failures: Sequence[tuple[int, str, str]] = ()
+    failures: Sequence[tuple[int | str, str, str]] = ()
     warned: Sequence[str] = ()
 
     def __len__(self) -> int:
@@ -129,18 +134,26 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    table = open_table(home_path(settings.table))
+    files = (settings.table, *settings.part_files.values())
+    tables = [open_table(home_path(file)) for file in files]
+    table = JoinedTable(tables) if len(tables) > 1 else tables[0]
     options = find_options(table, settings)
     find_kind = not settings.target_kind
     read = read_labels(table, options, explore=True, find_kind=find_kind)
     source = read.source
-    rows, scaffolds, keys, failures = parse_molecules(source, settings, progress)
+    rows, scaffolds, keys, failures = parse_molecules(
+        table, source, settings, progress
+    )
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
-    if options.split.startswith("column:"):
+    parts = source.splits if options.split.startswith("column:") else None
+    if isinstance(table, JoinedTable):
+        names = ["train", *settings.part_files]
+        parts = dict(zip(names, table.rows_of_tables(), strict=True))
+    if parts is not None:
         graph_of_row = np.full(len(source.smiles), -1, np.int64)
         graph_of_row[rows] = np.arange(len(rows))
-        given_split = splits_of_graphs(source.splits, graph_of_row, options.name)
+        given_split = splits_of_graphs(parts, graph_of_row, options.name)
     found = Table(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
@@ -152,8 +165,9 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         extras=[read.cells[row] for row in rows],
         scaffolds=scaffolds,
         keys=keys,
-        split=options.split,
+        split="cluster" if settings.split == "cluster" else options.split,
         given_split=given_split,
+        times=None if read.times is None else read.times[rows],
         failures=failures,
         warned=read.warnings,
     )
@@ -161,8 +175,8 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
 
 
 def parse_molecules(
-    source: DatasetSource, settings: Settings, progress: bool
-) -> tuple[list[int], list[str], list[int], list[tuple[int, str, str]]]:
+    table: InputTable, source: DatasetSource, settings: Settings, progress: bool
+) -> tuple[list[int], list[str], list[int], list[tuple[int | str, str, str]]]:
     """Rows whose molecules can be parsed, scaffold and key of each, and the failures; see
     `Table`.
 
@@ -172,7 +186,7 @@ def parse_molecules(
     rows: list[int] = []
     scaffolds: list[str] = []
     keys: list[int] = []
-    failures: list[tuple[int, str, str]] = []
+    failures: list[tuple[int | str, str, str]] = []
     parser = smiles_parser(True, largest_fragment=settings.largest_fragment)
     for piece in featurise(
         source.smiles,
@@ -180,7 +194,11 @@ def parse_molecules(
         progress=progress and len(source.smiles) > 5000,
         description=Path(settings.table).name,
     ):
-        failures += piece.failures
+        for row, smiles, reason in piece.failures:
+            of, number = table.where(row)
+            other = of.path != table.path
+            name = f"{number} of {of.path.name}" if other else number
+            failures.append((name, smiles, reason))
         if piece.chunk is not None:
             rows += piece.chunk.row.tolist()
             scaffolds += piece.extras["scaffold"]
@@ -285,12 +303,14 @@ def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
             settings,
             smiles_column=table.find_smiles(settings.smiles_column),
             target_kind=settings.target_kind or "regression",
+            # The labels are read in the same way.
+            split="scaffold" if settings.split == "cluster" else settings.split,
         ),
     )
     column = None
-    if not settings.folds and not settings.ratios:
+    if not settings.folds and not settings.ratios and not settings.test_file:
         column = find_split(table, options)
-    split = f"column:{column}" if column else settings.split or "scaffold"
+    split = f"column:{column}" if column else options.split or "scaffold"
     return dataclasses.replace(options, split=split)
 
 

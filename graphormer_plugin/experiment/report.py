@@ -29,7 +29,8 @@ from graphormer_plugin.inference.prediction_columns import class_labels, class_w
 from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"
-PATHS = ("table", "folder", "start")  # settings, of which a page shows the name
+# Settings, of which a page shows the name.
+PATHS = ("table", "test_file", "valid_file", "folder", "start")
 
 
 def report(
@@ -146,7 +147,12 @@ def split_text(settings: Settings, splits: Sequence[Split]) -> str:
         many = f" in {times}{settings.folds} folds, the first"
     elif settings.replicates > 1:
         many = f", {settings.replicates} replicates, the first"
-    return f"{settings.split}{many}: {sizes}"
+    how = settings.split
+    if settings.part_files:
+        files = {part: Path(file).name for part, file in settings.part_files.items()}
+        files = {"valid": f"by {how}", **files}
+        how = ", ".join(f"{part} {files[part]}" for part in SPLITS[1:])
+    return f"{how}{many}: {sizes}"
 
 
 def given_settings(settings: Settings) -> dict[str, str]:

@@ -59,7 +59,8 @@ WRITTEN = (  # in each
 )
 MOST_LISTED = 12  # targets in the terminal; the report has all
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
-PLACES = ("table", "folder", "device")  # settings that results do not depend on
+# Settings that results do not depend on.
+PLACES = ("table", "test_file", "valid_file", "folder", "device")
 
 
 def run_experiment(
@@ -109,7 +110,8 @@ def run_experiment(
         names = table.targets.names
         targets = f"target{'s' if len(names) > 1 else ''} {listed(names)}"
         say(
-            f"{settings.table}: {molecules_text(table)}, SMILES in column "
+            f"{', '.join([settings.table, *settings.part_files.values()])}: "
+            f"{molecules_text(table)}, SMILES in column "
             f"{table.smiles_column}, {targets} ({table.targets.kind})"
         )
         say(f"split {split_text(settings, splits)}")
@@ -154,6 +156,9 @@ def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
     identity = {name: x for name, x in vars(settings).items() if name not in PLACES}
     identity["ratios"] = settings.shares
     identity["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
+    for part, file in settings.part_files.items():
+        content = CSV.content(DatasetOptions(name=file))
+        identity[f"{part}_sha256"] = content["file"]
     if start is not None:
         identity["start_sha256"] = start.sha256
     return identity

@@ -27,6 +27,7 @@ MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
 # Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
+FILES |= {f"{part}_sha256": f"--{part}-file" for part in ("valid", "test")}
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,18 @@ class Settings(TableOptions, Places):
     )
     split: str = option(
         "",
-        "scaffold (Bemis-Murcko) or random, by --seed, or column:NAME, a column with "
-        "train, valid and test (default: the column called split if there is one and "
-        "neither --folds nor --ratios is given, else scaffold)",
-        choices=("scaffold", "random", "column:NAME"),
+        "scaffold (Bemis-Murcko), cluster or random, by --seed; time:NAME, a column of "
+        "dates or numbers; or column:NAME, a column with train, test and perhaps valid "
+        "(default: the column called split if there is one and none of --folds, --ratios "
+        "and --test-file is given, else scaffold)",
+        choices=("scaffold", "cluster", "random", "time:NAME", "column:NAME"),
         group="split",
+    )
+    test_file: str = option(
+        "", "table of test; TABLE then has train and valid", metavar="F", group="split"
+    )
+    valid_file: str = option(
+        "", "table of valid, beside --test-file", metavar="F", group="split"
     )
     seed: int = option(1, "of splits and models (default: 1)", least=0, group="split")
     canonical_smiles: bool = option(True, "", flag=False)
@@ -181,7 +189,7 @@ class Settings(TableOptions, Places):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for path in (self.table, self.folder):
+        for path in (self.table, self.folder, *self.part_files.values()):
             path.encode()  # ValueError: not UTF-8, which the report and commands.sh are
         mistakes = {
             f"--seed {self.seed}: expected {MOST_SEED} or less": self.seed > MOST_SEED,
@@ -198,10 +206,24 @@ class Settings(TableOptions, Places):
             f"--split {self.split} is one split: --folds and --ratios do not go with it": (
                 self.split.startswith("column:") and (self.folds or self.ratios)
             ),
+            f"--split {self.split} is one split: --folds does not go with it": (
+                self.split.startswith("time:") and self.folds
+            ),
+            "--valid-file needs --test-file": self.valid_file and not self.test_file,
+            "--folds, --ratios and --split column:NAME do not go with --test-file": (
+                self.test_file
+                and (self.folds or self.ratios or self.split.startswith("column:"))
+            ),
         }
         for text, is_wrong in mistakes.items():
             if is_wrong:
                 raise DatasetError(text)
+
+    @property
+    def part_files(self) -> dict[str, str]:
+        """Tables of parts of the split, beside the table of the others, by part."""
+        files = {"valid": self.valid_file, "test": self.test_file}
+        return {part: file for part, file in files.items() if file}
 
     @property
     def training_flags(self) -> list[str]:

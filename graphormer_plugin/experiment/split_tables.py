@@ -4,10 +4,12 @@ import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError, counted, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.splits import (
@@ -16,6 +18,7 @@ from graphormer_plugin.data.splits import (
     molecule_order,
     random_split,
     scaffold_split,
+    time_split,
 )
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
@@ -39,27 +42,41 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     """
     seeds = range(settings.seed, settings.seed + settings.runs)
     order = molecule_order(table.keys, table.labels)
-    by_scaffold = table.split == "scaffold"
-    splits: list[Split]
+    given, splits = dict[str, np.ndarray](), list[Split]()
     if table.given_split is not None:
-        splits = [table.given_split for _ in seeds]
+        given = dict(table.given_split)
+        train = given.pop("train")
+        order = order[np.isin(order, train)]
+    keys = [table.keys[row] for row in order]
+    groups: Sequence[Any] | None = None
+    if table.split == "scaffold":
+        groups = [table.scaffolds[row] for row in order]
+    elif table.split == "cluster":
+        smiles = [table.smiles[row] for row in order]
+        groups = clusters_of(smiles, settings.largest_fragment)
+    elif given:
+        groups = keys  # no molecule is in train and in the valid that is drawn from it
+    if "valid" in given:
+        splits = [{"train": train, **given} for _ in seeds]
     elif settings.folds:
-        scaffolds = [table.scaffolds[row] for row in order] if by_scaffold else None
         drawn = [
             split
             for seed in seeds[: settings.replicates]
-            for split in folds(len(order), settings.folds, seed, scaffolds)
+            for split in folds(len(order), settings.folds, seed, groups)
         ]
         splits = [{name: order[at] for name, at in split.items()} for split in drawn]
-    elif by_scaffold:
-        of_rows = {"labels": table.labels, "molecules": table.keys}
-        splits = [
-            scaffold_split(table.scaffolds, settings.shares, seed, **of_rows)
-            for seed in seeds
-        ]
     else:
-        drawn = [random_split(len(order), seed, settings.shares) for seed in seeds]
-        splits = [{name: order[at] for name, at in split.items()} for split in drawn]
+        labels, shares = table.labels[order], settings.shares
+        if given:
+            shares = 8 / 9, 1 - 8 / 9, 0.0  # without rounding, their sum is 1
+        for seed in seeds:
+            if table.times is not None:
+                split = time_split(table.times[order], labels, shares)
+            elif groups is not None:
+                split = scaffold_split(groups, shares, seed, labels, keys)
+            else:
+                split = random_split(len(order), seed, shares)
+            splits.append({name: order[at] for name, at in split.items()} | given)
     return labelled_splits(table, splits, settings)
 
 
@@ -82,6 +99,8 @@ def labelled_splits(
             advice = "all molecules have one scaffold, so give --split random"
         if table.given_split is not None:
             advice = f"mark labelled rows with the word {name}, or give another --split"
+        if settings.test_file:
+            advice = "add labels to " + settings.part_files.get(name, settings.table)
         where = f"in split {name} of --split {table.split}"
         lack = f"no label{some} {where}"
         if name != "train":
@@ -93,13 +112,22 @@ def labelled_splits(
 def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
     """Probable mistakes in the data, one line each."""
     used = (settings.weight_column, *settings.extra_columns)
-    how = " without --folds and --ratios" * bool(settings.folds or settings.ratios)
+    others = settings.folds or settings.ratios or settings.test_file
+    how = " without --folds, --ratios and --test-file" * bool(others)
     lines = table.warned + [
         f"the column {name} is not used; --split column:{name}{how} takes it"
         for name in table.extra_names
         if name.lower() == SPLIT and name not in used
     ]
-    if table.given_split is not None and settings.replicates > 1:
+    given = table.given_split or {}
+    draws_valid = bool(given) and "valid" not in given
+    if draws_valid:
+        of_column = table.split.startswith("column:")
+        how = "at random by --seed" if of_column else f"by --split {table.split}"
+        many = counted(len(splits[0]["valid"]), "molecule")
+        lines.append(f"{many} of train are valid, drawn {how}")
+    is_one = table.times is not None or given and not draws_valid
+    if is_one and settings.replicates > 1:
         lines.append(
             f"all replicates have the split of {table.split}: they differ in their seeds"
         )
@@ -125,7 +153,8 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
             lines.append(f"no molecule has class {listed(map(str, sorted(none)))}")
     for number, split in enumerate(splits, 1):
         texts = warnings_about(
-            table.targets, table.labels, split, table.keys, table.extra, FITTED
+            *(table.targets, table.labels, split, table.keys, table.extra, FITTED),
+            drawn=not given and table.times is None,
         )
         for text in texts + undefined_metrics(table, split) + label_shift(table, split):
             if number > 1 and text not in lines:

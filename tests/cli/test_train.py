@@ -506,6 +506,35 @@ def test_decimal_commas_in_columns_beside_the_molecule(quick, checkpoint, comman
     assert found[1:] == found[:1] * 3 and all(found[0])
 
 
+def test_test_rows_in_a_file_of_their_own(checkpoint, command, capsys):
+    """The command goes on with the same files; predictions of the file have its metrics."""
+    words = command("smiles,gap", ALCOHOLS[:20], *QUICK, "--model", "head")
+    words += ["--start", checkpoint("grpe_tiny"), "--test-file", "later.csv"]
+    lines = "\n".join(["gap,smiles", *(f"{k / 4},N{'C' * k}" for k in range(3, 10))])
+    Path("later.csv").write_text(lines)
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert "t.csv, later.csv: 27 molecules" in out
+    assert "split valid by random, test later.csv: 17 train, 3 valid, 7 test" in out
+    assert [line["SMILES"] for line in rows(Path("model/predictions_test.csv"))] == [
+        f"N{'C' * k}" for k in range(3, 10)
+    ]
+    shutil.rmtree("model/data")
+    Path("later.csv").rename("moved.csv")
+    assert main([*words[:-1], "moved.csv"]) == 0
+    (own,) = re.findall("^head +(7.*)", capsys.readouterr().out, re.MULTILINE)
+    assert predict.main(["model", "moved.csv", "out.csv"]) == 0
+    (row,) = re.findall("^gap +(7.*)", capsys.readouterr().out, re.MULTILINE)
+    assert row.split() == own.replace("*", "").split()
+    Path("moved.csv").write_text(lines.replace("0.75", "0.76"))
+    assert main([*words[:-1], "moved.csv"]) == 2
+    error = capsys.readouterr().err
+    assert "--test-file is another file, or has changed" in error
+    assert main(words[:-2]) == 2
+    assert main(words) == 2
+    assert "later.csv: No such file" in capsys.readouterr().err
+
+
 def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
     checkpoint, command, capsys
 ):

@@ -12,6 +12,7 @@ from graphormer_plugin.data.splits import (
     random_split,
     scaffold_split,
     splits_of_graphs,
+    time_split,
 )
 from graphormer_plugin.data.tables.table import CsvTable
 from support.benchmark_files import REFUSED_ROWS
@@ -44,6 +45,28 @@ def test_random_split_with_ratios():
     assert [len(rows) for rows in random_split(3, 1).values()] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    "times, ratios, expected",
+    [
+        ([5, 4, 3, 2, 1, 0], (0.6, 0.2, 0.2), ([4, 5], [2, 3], [0, 1])),
+        # Ties stay together; a part gets at least its share.
+        ([0, 1, 1, 2, 2, 2], (0.8, 0.1, 0.1), ([0], [1, 2], [3, 4, 5])),
+        ([7, 7, 7, 9, 9, 9], (0.8, 0.1, 0.1), ([], [0, 1, 2], [3, 4, 5])),
+        ([0, 1, 2, 3, 4, 5], (8 / 9, 1 / 9, 0.0), ([0, 1, 2, 3, 4], [5], [])),
+    ],
+)
+def test_split_by_time(times, ratios, expected):
+    labels = np.ones((len(times), 2))
+    labels[:, 1] = np.nan  # a target without labels has no share
+    found = time_split(np.array(times, float), labels, ratios)
+    parts = ("train", "valid", "test")
+    assert tuple(found[part].tolist() for part in parts) == expected
+    # Labels count, not rows.
+    labels = np.vstack([labels, np.full((50, 2), np.nan)])
+    more = time_split(np.r_[times, np.full(50, 99.0)], labels, ratios)
+    assert all(np.array_equal(more[part], found[part]) for part in parts)
+
+
 class TestFolds:
     def test_each_row_is_tested_once(self):
         found = folds(23, 5, seed=2)
@@ -64,7 +87,7 @@ class TestFolds:
             assert sum(map(len, groups)) == 8
 
     def test_refused(self):
-        with pytest.raises(DatasetError, match="3 scaffolds cannot make 4 folds"):
+        with pytest.raises(DatasetError, match="3 groups cannot make 4 folds"):
             folds(5, 4, 1, list("aabbc"))
         with pytest.raises(DatasetError, match="1 row cannot make 3 folds"):
             folds(1, 3, 1)

@@ -111,7 +111,8 @@ def test_a_column_called_split(write, asked, split):
     asked = settings(write(rows, ["smiles", "y", "SPLIT"]), **asked)
     table = read_table(asked)
     assert (table.split, table.targets.names) == (split, ["y"])
-    how = " without --folds and --ratios" if asked.folds or asked.ratios else ""
+    others = asked.folds or asked.ratios
+    how = " without --folds, --ratios and --test-file" if others else ""
     expected = [f"the column SPLIT is not used; --split column:SPLIT{how} takes it"]
     if split == "column:SPLIT":
         text = f"all replicates have the split of {split}: they differ in their seeds"

@@ -33,6 +33,10 @@ from graphormer_plugin.experiment.settings import (
         ({"split": "time"}, "--split time: .*column:NAME"),
         ({"split": "column:part", "folds": 3}, "--split column:part is one split"),
         ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
+        ({"split": "time:year", "folds": 3}, "--split time:year is one split"),
+        ({"valid_file": "b.csv"}, "--valid-file needs --test-file"),
+        ({"test_file": "b.csv", "folds": 3}, "do not go with --test-file"),
+        ({"test_file": "b.csv", "split": "column:part"}, "do not go with --test-file"),
         (
             {"model": "head", "ensemble": 2, "descriptors": True},
             "--ensemble, --descriptors: of a training, --model head has none",

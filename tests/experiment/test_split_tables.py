@@ -2,10 +2,12 @@
 
 import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
 
+from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
@@ -21,7 +23,7 @@ from graphormer_plugin.experiment.split_tables import (
     warnings_of,
     write_molecules,
 )
-from support.labelled_molecules import HEADER, ROWS, settings
+from support.labelled_molecules import HEADER, ROWS, settings, write_table
 
 PARTS = ["train", "train", "valid", "valid", "test", "test"]
 
@@ -174,6 +176,98 @@ def test_a_split_column(write):
     assert "2 of 2 rows of test are" in warnings_of(table, [fitted], asked)[2]
 
 
+def test_valid_is_drawn_from_train(read):
+    """Of a column without valid, by molecule and seed."""
+    parts = ["train"] * 20 + ["test"] * 5
+    table, asked, splits = read({"y": range(25), "part": parts}, replicates=3)
+    for split in splits:
+        assert split["test"].tolist() == [*range(20, 25)]
+        fitted = np.concatenate([split["train"], split["valid"]])
+        assert sorted(fitted) == [*range(20)] and len(split["valid"]) == 3
+    assert len({tuple(split["valid"]) for split in splits}) == 3
+    drawn, *others = warnings(table, asked, splits)
+    assert drawn == "3 molecules of train are valid, drawn at random by --seed"
+    assert not any("replicates have the split" in text for text in others)
+
+
+@pytest.mark.parametrize(
+    "more, options, expected, drawn",
+    [
+        ({"test": range(20, 26)}, {"split": "random"}, 3, True),
+        ({"test": range(20, 26)}, {"split": "time:x"}, 3, True),
+        ({"test": range(20, 26), "valid": range(17, 20)}, {}, 3, False),
+    ],
+)
+def test_files_of_test_and_valid(tmp_path, more, options, expected, drawn):
+    """The same rows as in one table; columns in another order."""
+    paths = {part: str(tmp_path / f"{part}.csv") for part in ("train", *more)}
+    rows = {k: ["C" * k + "O", k / 2, 50 - k] for k in range(1, 26)}
+    train = [row for k, row in rows.items() if not any(k in of for of in more.values())]
+    write_table(paths["train"], train, ["smiles", "y", "x"])
+    for part, numbers in more.items():
+        lines = [["note", *rows[k][::-1]] for k in numbers]
+        write_table(paths[part], lines, ["remark", "x", "y", "smiles"])
+    asked = settings(paths["train"], target_columns=("y",), **options)
+    files = {f"{part}_file": paths[part] for part in more}
+    asked = dataclasses.replace(asked, **files)
+    table = read_table(asked)
+    (split,) = make_splits(table, asked)
+    assert table.labels[split["test"]].ravel().tolist() == [k / 2 for k in more["test"]]
+    assert len(split["valid"]) == expected
+    if options == {"split": "time:x"}:  # the shortest are the latest
+        assert sorted(table.labels[split["valid"]].ravel()) == [0.5, 1.0, 1.5]
+    assert sorted(np.concatenate([*split.values()])) == [*range(25)]
+    lines = warnings_of(table, [split], asked)
+    assert (
+        any("of train are valid, drawn by --split" in line for line in lines) == drawn
+    )
+    assert not any("rows of test are molecules" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "row, message",
+    [
+        ([2.0, "CCCC"], "no column 'y', which .*train.csv has"),
+        (["CCCC", "high"], "test.csv: row 1 .line 3., column 'y': 'high' is not a"),
+        (["", 2.0], "test.csv: row 1 .line 3., column 'smiles': no SMILES"),
+        (["C(", 2.0], "train.csv: 1 molecule cannot .*first: row 1 of test.csv, 'C"),
+        (["C", 0.5], "1 of 2 rows of test are molecules that train or valid has too"),
+    ],
+)
+def test_rows_of_a_test_file_are_named(tmp_path, row, message):
+    lines = [["C" * k, k / 2] for k in range(1, 12)]
+    path, test = (str(tmp_path / f"{part}.csv") for part in ("train", "test"))
+    write_table(path, lines, ["smiles", "y"])
+    header = ["smiles", "z"] if row == [2.0, "CCCC"] else ["smiles", "y"]
+    write_table(test, [["C" * 20, 1.5], row], header)
+    asked = settings(path, test_file=test, split="random")
+    try:
+        table = read_table(asked)
+        found = "\n".join(warnings_of(table, make_splits(table, asked), asked))
+        assert "--split scaffold" not in found
+    except DatasetError as error:
+        found = str(error)
+    assert re.search(message, found)
+
+
+def test_split_by_cluster(tmp_path):
+    path, heads = str(tmp_path / "t.csv"), ["c1ccccc1", "C1CCNCC1", "n1ccsc1", "ON=C"]
+    heads += ["OC(=O)", "FC(F)(F)", "N#C", "c1cc[nH]c1", "S(=O)(=O)(N)", "C1CC1"]
+    lines = [[f"{head}{'C' * k}", k / 2] for head in heads for k in (9, 10, 11)]
+    asked = settings(write_table(path, lines, ["smiles", "y"]), split="cluster")
+    table = read_table(asked)
+    splits = make_splits(table, dataclasses.replace(asked, replicates=2))
+    for split in splits:
+        assert sorted(np.concatenate([*split.values()])) == [*range(30)]
+    assert {*splits[0]["test"]} != {*splits[1]["test"]}
+    clusters = clusters_of(table.smiles)
+    parts = {}
+    for part, rows in splits[0].items():
+        for row in rows:
+            parts.setdefault(clusters[row], set()).add(part)
+    assert len(parts) > 3 and all(len(found) == 1 for found in parts.values())
+
+
 def test_splits_by_seed_and_fold(read):
     columns = {"y": range(30)}
     _, _, found = read(columns, split="random", replicates=3)
@@ -194,7 +288,7 @@ def test_splits_by_seed_and_fold(read):
     # Alcohols share one scaffold: none.
     with pytest.raises(DatasetError, match="split train .* so give --split random"):
         read(columns)
-    with pytest.raises(DatasetError, match="1 scaffold cannot make 3 folds; give"):
+    with pytest.raises(DatasetError, match="1 group cannot make 3 folds; give"):
         read(columns, folds=3)
 
 

@@ -13,7 +13,7 @@ from graphormer_plugin.data.files import file_sha256, home_path
 from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.data.splits import random_split, random_split_of_rows
+from graphormer_plugin.data.splits import random_split, random_split_of_rows, time_split
 from graphormer_plugin.data.tables.cells import Column, matches
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.data.tables.roles import Roles, find_split
@@ -55,6 +55,8 @@ def has_split_column(options: DatasetOptions) -> bool:
     False for SDF, whose columns are known only when all records are read.
     """
     path = home_path(options.name)
+    if options.split.startswith("time:"):
+        return True
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
     return find_split(open_table(path), options) is not None
@@ -69,12 +71,14 @@ class Labels:
         warnings: Options that leave something out, or have no effect, a line each.
         others: Names of the columns that no option uses.
         cells: Their cells, a list per row; empty if they are not asked for.
+        times: Of the rows, for a split by time; else None.
     """
 
     source: DatasetSource
     warnings: list[str]
     others: list[str]
     cells: list[list[str]]
+    times: np.ndarray | None
 
 
 def csv_dataset(options: DatasetOptions) -> DatasetSource:
@@ -145,10 +149,19 @@ def read_labels(
         text = f"{target[wrong]:g} is no label, expected {schema.expected}"
         raise rows.error(row, names[column], text)
     extras = [rows.numbers(name) for name in roles.extras]
+    times = rows.times(roles.time[0]) if roles.time else None
+    if times is None:
+        splits = _splits(rows, roles, options, ("train", "valid")[: 2 - explore])
+    elif whole:
+        splits = time_split(times, target)
+    else:
+        raise table.error(
+            f"--split {options.split} is for whole tables, not for shards"
+        )
     source = DatasetSource(
         smiles=rows.smiles,
         targets=target,
-        splits=_splits(rows, roles, options),
+        splits=splits,
         target_names=names,
         unit=options.target_unit,
         kind=kind,
@@ -174,6 +187,7 @@ def read_labels(
         [*table.notes] + warnings[: bool(counting)] + unmatched * whole,
         [others[at] for at in keep],
         [[cells[at] for at in keep] for cells in rows.cells],
+        times,
     )
 
 
@@ -246,14 +260,15 @@ def _weights(rows: Rows, name: str, whole: bool) -> np.ndarray:
 
 
 def _splits(
-    rows: Rows, roles: Roles, options: DatasetOptions
+    rows: Rows, roles: Roles, options: DatasetOptions, needed: Sequence[str]
 ) -> dict[str, np.ndarray] | None:
-    """Rows by split; None for a split that needs the molecules."""
+    """Rows by split; None for a split that needs the molecules. A column must have the
+    ``needed`` splits."""
     whole, count = options.shard.is_whole, len(rows.smiles)
     if options.split_file:
         return {}
     if roles.split:
-        for name in ("train", "valid"):
+        for name in needed:
             if whole and name not in rows.splits:
                 raise rows.table.error(
                     f"no rows in split {name} (column {roles.split!r}); mark them with "

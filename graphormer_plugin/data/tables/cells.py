@@ -15,6 +15,7 @@ from graphormer_plugin.data.schema import beyond_float32
 MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
+DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 
@@ -76,6 +77,21 @@ def looks_numeric(cell: str) -> bool:
 def point(cell: str) -> str:
     """A cell with a decimal point in place of a decimal comma."""
     return cell.replace(",", ".") if COMMA.fullmatch(cell.strip()) else cell
+
+
+def read_dates(texts: Sequence[str]) -> np.ndarray:
+    """Seconds since 1970 of dates that are written in one way, one of `DATES`; NaN for
+    other texts, and for all of them where day and month may be exchanged."""
+    import pandas
+
+    cells = pandas.Series(texts)
+    read = [pandas.to_datetime(cells, "coerce", format=f, utc=True) for f in DATES]
+    best = max(read, key=lambda dates: dates.notna().sum())
+    *_, day_first, month_first = read
+    if best is day_first and month_first.notna().all() and any(best != month_first):
+        return np.full(len(texts), np.nan)
+    seconds = (best - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(1, "s")
+    return seconds.to_numpy(np.float64)
 
 
 def shown(text: str, limit: int = 80) -> str:

@@ -42,6 +42,7 @@ class Roles:
         split: Column of the split, or None.
         extras: Columns of numbers that models read beside the molecule.
         weight: Column of the weights in a list, which is empty without weights.
+        time: Column of the times of a split in a list, which is empty without.
         free: Columns that can be targets without being named.
         candidates: Targets, and columns that may turn out to be targets when they are
             read: all columns for ``all``, and where ``explore`` leaves the choice open.
@@ -57,7 +58,9 @@ class Roles:
         self.split = find_split(table, options)
         self.extras = [table.require(name) for name in options.extra_columns]
         self.weight = [table.require(n) for n in [options.weight_column] if n]
-        taken = {self.smiles, self.split, *self.extras, *self.weight}
+        time = options.split.removeprefix("time:")
+        self.time = [table.require(time)] if time != options.split else []
+        taken = {self.smiles, self.split, *self.extras, *self.weight, *self.time}
         self.free = [n for n in table.header if n not in taken and n.lower() != SPLIT]
         self.names_all = ALL in self.asked and ALL not in table.places
         self.open = explore and not self.asked

@@ -12,6 +12,7 @@ from graphormer_plugin.data.tables.cells import (
     looks_numeric,
     number_in,
     point,
+    read_dates,
     shown,
 )
 from graphormer_plugin.data.tables.class_names import class_order
@@ -52,7 +53,7 @@ class Rows:
         self.cells: list[list[str]] = []
         self.splits: dict[str, list[int]] = {}
         self.lines = array.array("q")
-        columns = [Column(name) for name in (*roles.extras, *roles.weight)]
+        columns = [Column(name) for name in (*roles.extras, *roles.weight, *roles.time)]
         words = options.missing_labels, options.class_names
         columns += [Column(name, *words) for name in roles.candidates]
         self.columns = {column.name: column for column in columns}
@@ -99,8 +100,9 @@ class Rows:
             column: Name of the column.
             text: Of the error.
         """
-        where = f"row {self.first + row} (line {self.lines[row]}), column {column!r}"
-        return self.table.error(f"{where}: {text}")
+        table, number = self.table.where(self.first + row)
+        where = f"row {number} (line {self.lines[row]}), column {column!r}"
+        return table.error(f"{where}: {text}")
 
     def numbers(self, name: str, advice: str = "") -> np.ndarray:
         """Numbers of a column, float [rows].
@@ -119,6 +121,23 @@ class Rows:
             except ValueError as error:
                 raise self.error(rows[0], name, f"{error}{advice}") from None
         return np.array(column.values)
+
+    def times(self, name: str) -> np.ndarray:
+        """Numbers of a column, or dates in seconds, float [rows].
+
+        Raises:
+            DatasetError: A cell is neither.
+        """
+        column = self.columns[name]
+        values = np.array(column.values)
+        if not column.is_numeric:
+            values[:] = np.nan  # a date is no number
+            for rows, date in zip(column.words.values(), read_dates([*column.words])):
+                values[rows] = date
+        if (wrong := np.flatnonzero(np.isnan(values))).size:
+            text = "expected a number, or a date such as 2024-03-31, all written in one way"
+            raise self.error(wrong[0], name, text)
+        return values
 
     def classes(
         self, name: str, kind: str, asked: Sequence[str]

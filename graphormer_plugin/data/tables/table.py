@@ -72,6 +72,10 @@ class Table:
         """The `rows` from ``first`` to before ``end``; None: to the last row."""
         return itertools.islice(self.rows(columns), first, end)
 
+    def where(self, row: int) -> tuple["Table", int]:
+        """The table with a row, and its number there."""
+        return self, row
+
     def count(self) -> int:
         """Number of rows. A text is read to its end, which finds all wrong rows."""
         return sum(1 for _ in self.rows([]))

@@ -147,6 +147,24 @@ class TestCsv:
         rows = [splits[name].tolist() for name in ("train", "valid", "test")]
         assert rows == [[0, 1, 2, 3, 7], [4, 5], [6]]
 
+    def test_split_by_time(self, options):
+        """Whatever the seed; the column is no target."""
+        rows = [f"{'C' * k},{k},0{1 + k // 4}.02.2024\n" for k in range(1, 13)]
+        text = "smiles,y,day\n" + "".join(rows[::-1])
+        store, other = (
+            get_store(options(text, split="time:day", seed=seed)) for seed in (1, 2)
+        )
+        assert other.fingerprint == store.fingerprint
+        parts = {"train": [9, 10, 11], "valid": [5, 6, 7, 8], "test": [0, 1, 2, 3, 4]}
+        assert {n: rows.tolist() for n, rows in store.splits.items()} == parts
+        wrong = [
+            ({}, text.replace("04.02", "soon", 1), "row 0 .line 2., column 'day': exp"),
+            ({"shard": Shard(1, 2)}, text, "--split time:day is for whole tables"),
+        ]
+        for more, content, message in wrong:
+            with pytest.raises(DatasetError, match=message):
+                csv_dataset(options(content, split="time:day", **more))
+
     @pytest.mark.parametrize(
         "asked", ["weight_column", "extra_columns", "target_columns"]
     )
