@@ -242,6 +242,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed = f", {files.failed:,} without prediction" if files.failed else ""
     targets = describe(run.predictor.targets)
     say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
+    if not {*run.predictor.targets.names}.isdisjoint(table.header):
+        from graphormer_plugin.experiment.scored_table import scored_text
+
+        say(scored_text(run, table, (begin, end), output, warn))
     for line in unlike_warnings(files.unlike, run.predictor.domains):
         warn(line)
     if total and files.failed == total:

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from graphormer_plugin.criterions.evaluation import EvaluatedGraphs, Evaluation, joined
+from graphormer_plugin.data.schema import mean_of_defined
 
 logger = logging.getLogger(__name__)
 
@@ -97,12 +98,6 @@ def mean_per_column(totals: Tensor, counts: Tensor) -> list[float]:
 def mean_over_columns(hits: Tensor, labelled: Tensor) -> float:
     """Mean of the columns' own shares; NaN if no column has a value."""
     return mean_of_defined(mean_per_column(hits, labelled))
-
-
-def mean_of_defined(values: Sequence[float]) -> float:
-    """Mean of the values that are not NaN; NaN if all are."""
-    defined = [value for value in values if not math.isnan(value)]
-    return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 def metric_names(columns: Sequence[str]) -> list[str]:

@@ -357,6 +357,12 @@ def _check_integers(values: Sequence[Any], low: int) -> None:
             raise ValueError(f"{value!r}, expected an integer {low}..{MAX_RANGE}")
 
 
+def mean_of_defined(values: Sequence[float]) -> float:
+    """Mean of the values that are not NaN; NaN if all are."""
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan
+
+
 def target_statistics(
     target: np.ndarray, graph_ids: Sequence[int] | np.ndarray
 ) -> tuple[list[float], list[float]]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.criterions.metrics import mean_of_defined
+from graphormer_plugin.data.schema import mean_of_defined
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import FEW_TESTED
 from graphormer_plugin.experiment.results import MetricsOfTest, Run, tested

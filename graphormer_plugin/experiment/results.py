@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphormer_plugin.criterions.metrics import mean_of_defined
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, read_arrays
-from graphormer_plugin.data.schema import target_statistics
+from graphormer_plugin.data.schema import mean_of_defined, target_statistics
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.experiment.labelled_table import Split, Table
 from graphormer_plugin.experiment.scores import (

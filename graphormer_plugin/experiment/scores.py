@@ -10,8 +10,7 @@ import numpy as np
 from scipy.stats import spearmanr
 from sklearn import metrics as of_sklearn
 
-from graphormer_plugin.criterions.metrics import mean_of_defined
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.schema import TargetSchema, mean_of_defined
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ class TableRun:
 
     Attributes:
         names: names of the new columns, the last of which is the reason.
+        name_of: their names by the names that they would have in an empty table.
         numbers: whether each of them has numbers.
 
     Raises:
@@ -154,6 +155,7 @@ class TableRun:
         )
         names = [*(column.name for column in columns), REASON]
         self.names = free_names(names, table.header)
+        self.name_of = dict(zip(names, self.names))
         self.numbers = [*(column.is_number for column in columns), False]
 
     def _check(self, member: Predictor) -> None:
