@@ -45,7 +45,8 @@ def scored_text(
             classes = class_labels(targets)
             names = [f"{name}{PREDICTED.probability}{label}" for label in classes]
         columns = predictions.rows([run.name_of[one] for one in names])
-        values = np.array([[float(x or "nan") for x in cells] for *_, cells in columns])
+        numbers = (float(x or "nan") for *_, cells in columns for x in cells)
+        values = np.fromiter(numbers, np.float64).reshape(-1, len(names))
         labels[np.isnan(values).any(1)] = np.nan
         if np.isnan(labels).all():
             continue
