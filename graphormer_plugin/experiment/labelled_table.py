@@ -141,9 +141,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     find_kind = not settings.target_kind
     read = read_labels(table, options, explore=True, find_kind=find_kind)
     source = read.source
-    rows, scaffolds, keys, failures = parse_molecules(
-        table, source, settings, progress
-    )
+    rows, scaffolds, keys, failures = parse_molecules(table, source, settings, progress)
     labels = np.asarray(source.targets, np.float64)[rows]
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.data.schema import LOG, TargetSchema
 from graphormer_plugin.data.tables.cells import Column, shown
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment import scores
-from graphormer_plugin.heads.prediction import LOG
 from graphormer_plugin.inference.prediction_columns import PREDICTED, class_labels
 from graphormer_plugin.inference.table_run import TableRun
 

@@ -516,7 +516,7 @@ def test_test_rows_in_a_file_of_their_own(checkpoint, command, capsys):
     out = capsys.readouterr().out
     assert "t.csv, later.csv: 27 molecules" in out
     assert "split valid by random, test later.csv: 17 train, 3 valid, 7 test" in out
-    assert [line["SMILES"] for line in rows(Path("model/predictions_test.csv"))] == [
+    assert [line["smiles"] for line in rows(Path("model/predictions_test.csv"))] == [
         f"N{'C' * k}" for k in range(3, 10)
     ]
     shutil.rmtree("model/data")
