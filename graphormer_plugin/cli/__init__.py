@@ -147,7 +147,7 @@ def command(function: Command) -> Command:
     """
 
     @functools.wraps(function)
-    def main(argv: Sequence[str] | None = None) -> int:
+    def _main(argv: Sequence[str] | None = None) -> int:
         mend_streams()
         if argv is None:  # not in another program
             import_nothing_from_current_folder()
@@ -167,4 +167,4 @@ def command(function: Command) -> Command:
             complain("interrupted")
             return EXIT_INTERRUPTED
 
-    return main
+    return _main

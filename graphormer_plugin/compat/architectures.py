@@ -16,8 +16,8 @@ def register_with_fairseq(name: str, arch: Architecture) -> None:
 
     fairseq demands classes of its own as bases. A preset has a config whose defaults are its
     values: ``fairseq-hydra-train`` reads configs, and none of fairseq's functions of presets.
-    The flags are those of the family's config: a default of True would make a flag that turns
-    the option off.
+    The flags have the defaults of the family's config: a default of True would make a flag
+    that turns the option off.
     """
     model, config = arch.model, arch.config
     named, bases = _named_like(config), (config, FairseqDataclass)
@@ -29,10 +29,10 @@ def register_with_fairseq(name: str, arch: Architecture) -> None:
         named[entry.name] = dataclasses.field(default=value, metadata=metadata)
     options = dataclasses.dataclass(type(config.__name__, bases, named))
 
-    def add_args(cls: type, parser: argparse.ArgumentParser) -> None:
+    def _add_args(cls: type, parser: argparse.ArgumentParser) -> None:
         gen_parser_from_dataclass(parser, family(), delete_default=True)
 
-    named = _named_like(model) | {"add_args": classmethod(add_args)}
+    named = _named_like(model) | {"add_args": classmethod(_add_args)}
     made = type(model.__name__, (model, BaseFairseqModel), named)
     register_model(name, dataclass=options)(made)
 
