@@ -160,7 +160,7 @@ OPTIONS = [
     {"relative_encoding": "both"},
     {"relative_encoding": "none"},
     {"relative_encoding": "both", "pair_combine": "sum"},
-    {"relative_encoding": "both", "relative_dim": 5},
+    {"relative_encoding": "both", "relative_dim": 7},  # one channel for the bond
     {"rings": "additive"},
     {"rings": "categorical"},
     {"rings": "categorical", "relative_encoding": "spde", "pair_combine": "sum"},
