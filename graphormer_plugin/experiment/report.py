@@ -66,9 +66,11 @@ def report(
     given = {**given_settings(settings), **options, **versions()}
     if experiment.start is not None:
         given["start"] = f"{experiment.start.name}, sha256 {experiment.start.sha256}"
+    measured, targets = table.in_unit, table.targets
+    units = dict(zip(measured.names + targets.names, measured.units + targets.units))
     return pages.get_template(TEMPLATE).render(
         title=f"{Path(settings.table).name}: {', '.join(table.targets.names)}",
-        targets=table.targets,
+        targets=targets,
         molecules=molecules_text(table),
         split=split_text(settings, experiment.splits),
         labels=label_table(table, experiment.splits[0]),
@@ -77,11 +79,7 @@ def report(
         warnings=warnings,
         tables=metric_tables(table, found),
         in_unit=IN_UNIT,
-        units=dict(
-            pair
-            for schema in (table.targets, table.in_unit)
-            for pair in zip(schema.names, schema.units)
-        ),
+        units=units,
         many=len(found) > MOST_ENDPOINTS,
         repeated="folds" if settings.folds else "replicates",
         runs=runs,
