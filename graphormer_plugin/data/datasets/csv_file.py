@@ -151,7 +151,8 @@ def read_labels(
     extras = [rows.numbers(name) for name in roles.extras]
     times = rows.times(roles.time[0]) if roles.time else None
     if times is None:
-        splits = _splits(rows, roles, options, ("train", "valid")[: 2 - explore])
+        needed = ("train",) if explore else ("train", "valid")
+        splits = _splits(rows, roles, options, needed)
     elif whole:
         splits = time_split(times, target)
     else:
