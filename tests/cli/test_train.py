@@ -249,7 +249,7 @@ def test_it_goes_on_where_it_was(folder, checkpoint, tmp_path, capsys):
         # by a user, of a finished one
         ["results.txt"],
         ["predictions_valid.csv"],
-        ["molecules.csv", "replicate1/split.json"],
+        ["molecules.csv"],
         ["parity.png"],
         ["replicate2/finetune1/checkpoint_best.domain.npz"],
     ):
