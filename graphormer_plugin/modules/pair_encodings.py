@@ -71,16 +71,23 @@ def register_pair_encoding(
 ) -> Callable[[PairEncodingFactory], PairEncodingFactory]:
     """Decorator that makes an encoding known to ``--pair-encodings``.
 
+    A class of the same name and module, such as a notebook's cell that is run again,
+    replaces the one before.
+
     Args:
         name: for the option, without a comma.
 
     Raises:
-        ValueError: the name is taken.
+        ValueError: another class or module has the name.
     """
-    if name in PAIR_ENCODINGS:
-        raise ValueError(f"pair encoding {name!r} is already registered")
 
     def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
+        origins = {
+            (known.__module__, known.__qualname__)
+            for known in (factory, PAIR_ENCODINGS.get(name, factory))
+        }
+        if len(origins) > 1:
+            raise ValueError(f"pair encoding {name!r} is already registered")
         PAIR_ENCODINGS[name] = factory
         return factory
 

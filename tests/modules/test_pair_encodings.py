@@ -166,10 +166,22 @@ def test_random_walks_on_a_path():
     assert walks[0, 0, :, 1].tolist() == [0.5, 0, 0.5]
 
 
+def test_a_cell_that_is_run_again_replaces_its_encoding(registered):
+    for number in range(2):
+
+        class Cell(PairEncoding):
+            fields, num_features = (), 1 + number
+
+        register_pair_encoding("cell")(Cell)
+        model = tiny_model("grpe_tiny", pair_encodings="cell")
+        (term,) = model.encoder.pair_terms
+        assert type(term.encoding) is Cell
+
+
 def test_what_is_wrong_is_said(registered):
     with pytest.raises(ValueError, match="unknown pair encoding 'walk', expected"):
         tiny_model("grpe_tiny", pair_encodings="walk")
     with pytest.raises(ValueError, match="'random_walks' is already registered"):
-        register_pair_encoding("random_walks")
+        register_pair_encoding("random_walks")(PairEncoding)
     with pytest.raises(ValueError, match="one batch cannot have max_hop 5 and 4"):
         joined_options({"max_hop": 5}, {"max_dist": 9}, {"max_hop": 4})
