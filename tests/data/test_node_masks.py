@@ -150,6 +150,13 @@ def test_wrong_masks(prepared, change, message):
         prepared([graph(), wrong])
 
 
+def test_a_single_graph_without_masks(prepared):
+    alone = graph()
+    del alone.train_mask
+    with pytest.raises(DatasetError, match="single graph has no splits; give its Data"):
+        prepared([alone])
+
+
 def test_damaged_numbers_of_splits(prepared):
     store = prepared([graph()])
     column("node_split", entry(3, 9))(store.path)

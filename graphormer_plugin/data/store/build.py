@@ -413,6 +413,11 @@ def _build_from_graphs(
         if len(masked["train"]) > 1:  # a graph may be in each of them
             splits = {name: np.concatenate(parts) for name, parts in masked.items()}
         else:
+            if splits is None and source.level == "node" and writer.num_graphs == 1:
+                raise DatasetError(
+                    f"{label}: a single graph has no splits; give its Data train_mask, "
+                    "val_mask and test_mask"
+                )
             if splits is None:
                 splits = random_split(writer.num_graphs, options.seed)
             splits = splits_of_graphs(splits, graph_ids, label)
