@@ -149,6 +149,12 @@ class GraphCriterion(FairseqCriterion):
                 f"the target needs {self.output_shape(labels)}"
             )
         entries = self.entry_loss(output, labels)
+        exact = present
+        if "bound" in sample:
+            bound, exact = sample["bound"], present & (sample["bound"] == 0)
+            present = present if self.training else exact
+            beyond = bound * (self.targets.restore(output) - labels) > 0
+            entries = torch.where(beyond, torch.zeros_like(entries), entries)
         weights = self.weights(labels, present)
         sample_size = present.sum()
         if weights is not None and weights.shape != labels.shape:
@@ -183,7 +189,7 @@ class GraphCriterion(FairseqCriterion):
         }
         with torch.no_grad():
             output = output.detach()
-            logging_output.update(self.batch_metrics(output, labels, present))
+            logging_output.update(self.batch_metrics(output, labels, exact))
             if self.keeps_outputs and not self.training:
                 logging_output["outputs"] = (output, sample["target"])
         return loss, sample_size, logging_output
@@ -242,6 +248,9 @@ class GraphCriterion(FairseqCriterion):
 
 class RegressionCriterion(GraphCriterion):
     """A loss on values at the scale of training, with errors in each target's unit.
+
+    A label that is a bound has no loss where the output lies beyond it, as in chemprop's
+    bounded losses, and counts in training alone, in no metric.
 
     ``loss`` is the mean over the targets, standardised (dimensionless) unless
     ``--target-scale none`` leaves them as they are. ``mae`` and

@@ -78,7 +78,9 @@ class GraphCollator:
               sample, and a half rounds 2,049 and turns 70,000 into infinity. For
               nodes ``[B, N]``: classes int64, -1 where missing or padding; values
               float64, NaN there;
-            - ``weight`` float64 ``[B]``, of each graph in the loss, if the data have weights.
+            - ``weight`` float64 ``[B]``, of each graph in the loss, if the data have weights;
+            - ``bound`` int8 ``[B, C]``, 1 where the value is above the target, -1 below,
+              if the data have bounds.
 
             An empty array gives an empty dict. fairseq fills uneven shards with such
             samples, and its trainer replaces them by a dummy batch.
@@ -144,6 +146,8 @@ class GraphCollator:
         if "weight" in columns:
             values = columns["weight"][ids].astype(np.float64)
             weight["weight"] = torch.from_numpy(values)
+        if "bound" in columns:
+            weight["bound"] = torch.from_numpy(columns["bound"][ids])
         return {
             **weight,
             "id": torch.tensor(graph_ids),  # a copy: they may be read-only

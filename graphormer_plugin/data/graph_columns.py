@@ -12,7 +12,7 @@ from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.schema import FeatureSchema
 
 EDGE_ROWS = ("edge_src", "edge_dst", "edge_bond", "edge_attr")
-GRAPH_ROWS = ("row", "weight", "graph_features")
+GRAPH_ROWS = ("row", "weight", "bound", "graph_features")
 OFFSETS = ("node_offset", "edge_offset", "pair_offset", "ring_offset", "ring_start")
 
 

@@ -130,6 +130,11 @@ class TableOptions:
         "further cells of targets that are missing, comma-separated, in any case, or "
         "numbers; * stands for any text, as in 'ND,>*,<*'",
     )
+    censored: bool = option(
+        False,
+        "cells of targets such as >100 or <0.1 are bounds, which losses and heads count "
+        "where a prediction lies on the wrong side, and metrics not at all",
+    )
     skip_invalid: bool = option(
         False,
         "leave out molecules that RDKit cannot parse; otherwise preparation stops and "

@@ -60,6 +60,8 @@ class DatasetSource:
         class_names: Names of the classes of each target; empty for numbers.
         weights: Float [rows] or [graphs], weight of each in the loss, finite and 0 or
             more; None for equal weights.
+        bounds: Int [rows, C], 1 for a target that its value is above, -1 below, 0 for an
+            exact one; None if all are exact.
         graph_features: Names of K numbers of each row or graph that join the output
             layer.
         graph_values: Float [rows, K] or [graphs, K], NaN where missing.
@@ -86,6 +88,7 @@ class DatasetSource:
     num_classes: int = 0
     class_names: Sequence[Sequence[str]] = ()
     weights: Any = None
+    bounds: Any = None
     graph_features: Sequence[str] = ()
     graph_values: Any = None
     node_dims: list[int] | None = None

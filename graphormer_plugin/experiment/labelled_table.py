@@ -32,6 +32,7 @@ from graphormer_plugin.inference.prediction_columns import class_word, unlogged_
 Split = Mapping[str, np.ndarray]
 SPLITS = ("train", "valid", "test")
 FITTED = SPLITS[:2]  # heads and random forests are fitted to both
+SIGNS = ("", ">", "<")  # of a label by its bound: 0, 1, -1
 FEWEST_NUMBERS = 20  # labels of a column of registry numbers
 
 
@@ -43,6 +44,8 @@ class Table:
         smiles: Of n molecules.
         smiles_column: Its name in the input.
         labels: float64 [n, T], NaN where missing; classes by number.
+        bounds: int8 [n, T], 1 for a label that its value is above, -1 below, 0 for an exact
+            one; None if all are exact.
         targets: The T targets; not standardised.
         weights: Of the molecules in a loss [n], or None for equal weights.
         extra: Numbers [n, columns] of ``--extra-columns``, NaN where missing.
@@ -65,6 +68,7 @@ class Table:
     smiles_column: str
     labels: np.ndarray
     targets: TargetSchema
+    bounds: np.ndarray | None = None
     weights: np.ndarray | None = None
     extra: np.ndarray
     extra_names: Sequence[str] = ()
@@ -99,6 +103,7 @@ class Table:
         return dataclasses.replace(
             self,
             labels=self.labels[:, kept],
+            bounds=None if self.bounds is None else self.bounds[:, kept],
             targets=targets,
             logs=[at for at, name in enumerate(targets.names) if name in logs],
             extra_names=[*self.extra_names, *compress(self.in_unit.names, out)],
@@ -107,15 +112,24 @@ class Table:
         )
 
     def label_cells(self, row: int, in_unit: bool = False) -> list[str]:
-        """The labels of a molecule as text, classes by their names; ``in_unit``: not as
-        logarithms."""
+        """The labels of a molecule as text, classes by their names, bounds with their sign;
+        ``in_unit``: not as logarithms."""
         cells = [
             "" if x != x else class_word(self.targets, target, x)
             for target, x in enumerate(self.labels[row].tolist())
         ]
         for target in self.logs if in_unit else ():
             cells[target] = unlogged_cell(self.labels[row, target])
+        if self.bounds is not None:
+            cells = [SIGNS[at] + cell for at, cell in zip(self.bounds[row], cells)]
         return cells
+
+    @property
+    def exact_labels(self) -> np.ndarray:
+        """`labels`, NaN where they are bounds, which no metric counts."""
+        if self.bounds is None:
+            return self.labels
+        return np.where(self.bounds == 0, self.labels, np.nan)
 
     @property
     def in_unit(self) -> TargetSchema:
@@ -152,10 +166,15 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         graph_of_row = np.full(len(source.smiles), -1, np.int64)
         graph_of_row[rows] = np.arange(len(rows))
         given_split = splits_of_graphs(parts, graph_of_row, options.name)
+    bounds = None if source.bounds is None else source.bounds[rows]
+    if bounds is not None:
+        count = counted(np.count_nonzero(bounds), "label")
+        read.warnings.append(f"{count} are bounds, which no metric counts")
     found = Table(
         smiles=[source.smiles[row] for row in rows],
         smiles_column=options.smiles_column,
         labels=labels,
+        bounds=bounds,
         targets=find_targets(source, labels, settings),
         weights=None if source.weights is None else np.asarray(source.weights)[rows],
         extra=np.asarray(source.graph_values)[rows],
@@ -274,7 +293,7 @@ def without_unlearnable(table: Table, settings: Settings) -> Table:
         DatasetError: All labels of each target are equal.
     """
     names = table.targets.names
-    equal = equal_labels(table.labels, table.targets)
+    equal = equal_labels(table.exact_labels, table.targets)
     if len(equal) == len(names):
         raise DatasetError(
             f"{settings.table}: all labels of {listed(names)} are equal, there is "

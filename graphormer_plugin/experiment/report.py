@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from graphormer_plugin.experiment.conclusions import conclusions
 from graphormer_plugin.experiment.label_statistics import label_table
-from graphormer_plugin.experiment.labelled_table import Split, Table
+from graphormer_plugin.experiment.labelled_table import SIGNS, Split, Table
 from graphormer_plugin.experiment.plan import TITLES, Experiment
 from graphormer_plugin.experiment.results import (
     MOST_ENDPOINTS,
@@ -124,9 +124,12 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
 
 
 def shown_label(table: Table, row: int, target: int) -> str:
-    """A label for people: three digits of a number."""
+    """A label for people: three digits of a number, after the sign of a bound."""
     label, is_number = table.labels[row, target], table.targets.kind == "regression"
-    return f"{label:.3g}" if is_number else class_word(table.targets, target, label)
+    sign = "" if table.bounds is None else SIGNS[table.bounds[row, target]]
+    if is_number:
+        return f"{sign}{label:.3g}"
+    return class_word(table.targets, target, label)
 
 
 def molecules_text(table: Table) -> str:

@@ -167,7 +167,7 @@ def scored_labels(table: Table, split: Split, part: str) -> np.ndarray:
     """Labels [n, T] of a part of a split that metrics count, NaN where missing. A target
     without labels in train has none, because no model can learn it."""
     rows = split.get(part, np.array([], np.int64))
-    return np.where(unlearned(table, split), np.nan, table.labels[rows])
+    return np.where(unlearned(table, split), np.nan, table.exact_labels[rows])
 
 
 def unlearned(table: Table, split: Split) -> np.ndarray:
@@ -175,9 +175,10 @@ def unlearned(table: Table, split: Split) -> np.ndarray:
     return np.isnan(trained_labels(table, split)).all(0)
 
 
-def trained_labels(table: Table, split: Split) -> np.ndarray:
-    """Labels [n, T] of train, NaN where missing or of a molecule of weight 0."""
-    labels, rows = table.labels, split["train"]
+def trained_labels(table: Table, split: Split, bounds: bool = False) -> np.ndarray:
+    """Labels [n, T] of train, NaN where missing or of a molecule of weight 0; with or
+    without bounds."""
+    labels, rows = table.labels if bounds else table.exact_labels, split["train"]
     if table.weights is None:
         return labels[rows]
     return np.where(table.weights[rows, None] > 0, labels[rows], np.nan)

@@ -120,7 +120,7 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
     experiment.train(experiment.line(member))
     split = experiment.splits[member.run]
-    learned = ~np.isnan(trained_labels(table, split)).all(1)
+    learned = ~np.isnan(trained_labels(table, split, bounds=True)).all(1)
     smiles = [table.smiles[row] for row in split["train"][learned]]
     save_training_domain(best, smiles, experiment.device)
     predictor = hub.load(best).to(experiment.device)
@@ -167,6 +167,7 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             seed=seed,
             layers=0 if task_state.get("vectors") else 1,
             weights=None if weights is None else weights[rows],
+            bounds=None if table.bounds is None else table.bounds[rows],
             blocks=[*BLOCKS, "extra"] if settings.extra_columns else BLOCKS,
             extra_columns=settings.extra_columns,
         )

@@ -74,7 +74,7 @@ def neighbours(
         fingerprints: Counts of Morgan's environments of all molecules [n, bits].
         one: The molecule.
     """
-    labels = trained_labels(table, run.split)[:, one.target]
+    labels = trained_labels(table, run.split, bounds=True)[:, one.target]
     rows = run.split["train"][~np.isnan(labels)]
     reference = Reference("fingerprint", fingerprints[rows])
     likeness = reference.compare(fingerprints[[one.row]])[0]

@@ -43,6 +43,7 @@ def fit_head(
     predictor: Predictor | None = None,
     schema: TargetSchema | None = None,
     extra: Mapping[str, ArrayLike] | None = None,
+    bounds: ArrayLike | None = None,
 ) -> Head:
     """Fit a Gaussian process per target, or per class; see `fit_on_features`.
 
@@ -64,10 +65,12 @@ def fit_head(
             ``unit``.
         extra: further numbers of each molecule by name, NaN where missing; predictions
             need them too.
+        bounds: 1 for a label that its value is above (>100), -1 below, 0 for an exact one,
+            in the shape of ``targets``; None: all are exact.
 
     Raises:
-        ValueError: RDKit refuses a molecule, there is no such block, ``weights`` or
-            ``extra`` do not fit the molecules, or a target has too few labels, see
+        ValueError: RDKit refuses a molecule, there is no such block, ``weights``,
+            ``bounds`` or ``extra`` do not fit the molecules, or a target has too few labels, see
             `unfit_targets`.
     """
     labels = np.asarray(targets, np.float64)
@@ -79,10 +82,14 @@ def fit_head(
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)
+    signs = (
+        None if bounds is None else np.asarray(bounds, np.int8).reshape(labels.shape)
+    )
+    exact = labels if signs is None else np.where(signs == 0, labels, np.nan)
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
-    check(blocks, labels, schema)
+    check(blocks, exact, schema)
     kept = training_sample(labels, seed, weights)
     smiles, labels = [smiles[row] for row in kept], labels[kept]
     weights = None if weights is None else weights[kept]
@@ -106,6 +113,7 @@ def fit_head(
         layers=layers,
         weights=weights,
         extra_columns=list(extra),
+        bounds=None if signs is None else signs[kept],
     )
 
 

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import marginal_likelihood
+from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.calibration import KNOTS, spread_curves
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.fixed_kernels import (
@@ -21,7 +22,13 @@ from graphormer_plugin.heads.fixed_kernels import (
     with_scores,
 )
 from graphormer_plugin.heads.head import SCORES, Head, curve_factors
-from graphormer_plugin.heads.kernels import KERNELS, Floats, Reference, as_mol
+from graphormer_plugin.heads.kernels import (
+    KERNELS,
+    Floats,
+    Reference,
+    as_mol,
+    weighted_sum,
+)
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.solver import Solver, between, sample
 
@@ -46,6 +53,7 @@ def fit_on_features(
     layers: int = 1,
     weights: Floats | None = None,
     extra_columns: Sequence[str] = (),
+    bounds: NDArray[np.int8] | None = None,
 ) -> Head:
     """Fit a Gaussian process per target, or per class of a multiclass target.
 
@@ -54,7 +62,8 @@ def fit_on_features(
     most `MAX_ROWS`. Classes are fitted as numbers, and a logistic function of the
     predictions without the molecule's own label gives the probability (Platt scaling);
     these predictions also calibrate the spread, by curves over the predicted value and
-    over the spread. A label of weight w has 1 / w of the noise's variance.
+    over the spread. A label of weight w has 1 / w of the noise's variance. A label that is
+    a bound gets a pseudo-label with a noise of its own, see `pseudo_labels`.
 
     Two classes with a rare class, and several targets of two classes, have fixed
     weights, lengths and noise, since the marginal likelihood of a few labels of a class
@@ -73,6 +82,8 @@ def fit_on_features(
         layers: last layers whose vectors ``raw`` has, see `Predictor.embed`.
         weights: weights of the labels [n, T], >= 0; only their ratios count.
         extra_columns: names of the features of the block ``extra``.
+        bounds: 1 for a label of a regression that its value is above, -1 below, 0 for an
+            exact label [n, T]; None: all are exact.
 
     Raises:
         ValueError: there is no such block, or a target has wrong labels or too few, see
@@ -81,8 +92,11 @@ def fit_on_features(
     blocks = list(blocks)
     if weights is not None:
         labels = np.where(weights > 0, labels, np.nan)
-    check(blocks, labels, schema)
+    if bounds is None:
+        bounds = np.zeros(labels.shape, np.int8)
+    check(blocks, np.where(bounds == 0, labels, np.nan), schema)
     if schema.kind == "multiclass":
+        bounds = np.tile(bounds, schema.num_classes)
         classes = np.arange(schema.num_classes)
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
@@ -105,11 +119,13 @@ def fit_on_features(
         kernels = [kernel] * len(rows_of)
     else:
         kernels = _hyperparameters(
-            references, raw, blocks, standard, rows_of, trust, rng
+            references, raw, blocks, standard, rows_of, trust, bounds, rng
         )
     keys = [
-        (kernels.index(kernel), rows.tobytes(), weight.tobytes())
-        for kernel, rows, weight in zip(kernels, rows_of, precision, strict=True)
+        (kernels.index(kernel), rows.tobytes(), weight.tobytes(), at * bool(sign.any()))
+        for at, (kernel, rows, weight, sign) in enumerate(
+            zip(kernels, rows_of, precision, bounds.T, strict=True)
+        )
     ]
     solver = Solver(references, raw, blocks, kernels, len(set(keys)))
     dual = np.zeros(labels.shape)
@@ -124,10 +140,14 @@ def fit_on_features(
         "intercept": 0 * ones,
     }
     for target in sorted(range(len(keys)), key=keys.__getitem__):  # equal keys together
-        rows = rows_of[target]
-        ratio = 1 / precision[target]
-        solution = solver(rows, kernels[target], ratio, rng)
-        y = standard[rows, target]
+        rows, kernel = rows_of[target], kernels[target]
+        ratio, y = 1 / precision[target], standard[rows, target]
+        measured, sign = y, bounds[rows, target]
+        if sign.any():
+            matrix = solver.matrix_of(kernel)[np.ix_(rows, rows)]
+            y, noise = pseudo_labels(matrix, y, kernel.noise * ratio, sign)
+            ratio = noise / kernel.noise
+        solution = solver(rows, kernel, ratio, rng)
         dual[rows, target] = alpha = cho_solve(solution.factor, y)
         spread_of_target[target] = solution.spread
         # Prediction for a molecule from all others, and its variance 1 / diagonal,
@@ -141,8 +161,11 @@ def fit_on_features(
         else:
             errors, std = y[at] - held_out, 1 / np.sqrt(diagonal)
             # As of a label of weight 1, which a prediction stands for.
-            usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
+            usual = np.sqrt(std**2 + kernel.noise * (1 - ratio[at]))
             errors *= usual / std
+            if sign.any():
+                beyond = size_beyond(held_out, usual, measured[at], sign[at])
+                errors = np.where(sign[at] == 0, errors, beyond)
             curves[:, :, target] = spread_curves(held_out, usual, errors)
             calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
             square = np.mean((errors / calibrated) ** 2)
@@ -274,22 +297,37 @@ def _hyperparameters(
     standard: Floats,
     rows_of: list[NDArray[np.int64]],
     trust: list[Floats],
+    bounds: NDArray[np.int8],
     rng: np.random.Generator,
 ) -> list[Hyperparameters]:
-    """Hyper-parameters of each target; beyond `OWN` targets, the same for all."""
+    """Hyper-parameters of each target; beyond `OWN` targets, the same for all. Where some
+    labels are bounds, the others give them first, and then the pseudo-labels too."""
     has_length = [KERNELS[block] != "tanimoto" for block in blocks]
 
     def _fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
         rows = sample(labelled, most, rng)
         compared = [between(references[name], raw[name], rows) for name in blocks]
-        labels = []
+        labels, signs = [], []
         for target in targets:
             present = np.flatnonzero(np.isin(rows, rows_of[target]))
             if not len(present):
                 continue
             ratio = 1 / trust[target][np.isin(rows_of[target], rows)]
             labels.append((present, standard[rows[present], target], ratio))
+            signs.append(bounds[rows[present], target])
+        exact = [
+            tuple(part[sign == 0] for part in label)
+            for label, sign in zip(labels, signs, strict=True)
+        ]
+        found = marginal_likelihood.fit(blocks, compared, exact, has_length)
+        if not any(sign.any() for sign in signs):
+            return found
+        matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
+        for at, ((present, y, ratio), sign) in enumerate(zip(labels, signs)):
+            own = matrix[np.ix_(present, present)]
+            y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
+            labels[at] = present, y, noise / found.noise
         return marginal_likelihood.fit(blocks, compared, labels, has_length)
 
     count = len(rows_of)

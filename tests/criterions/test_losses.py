@@ -48,7 +48,7 @@ class Fixed(torch.nn.Module):
         return self.output
 
 
-def run(loss_class, targets, output, target, training=True):
+def run(loss_class, targets, output, target, training=True, **more):
     """Criterion, model, loss, size, logs of one batch."""
     criterion = loss_class(SimpleNamespace(targets=targets)).train(training)
     model = Fixed(output)
@@ -60,6 +60,7 @@ def run(loss_class, targets, output, target, training=True):
         "target": torch.as_tensor(target, dtype=dtype),
         "ntokens": 1,
         "nsamples": len(target),
+        **more,
     }
     return criterion, model, *criterion(model, sample)
 
@@ -341,3 +342,21 @@ def test_ranking_metrics_of_several_reports_are_those_of_all_rows(rng):
     for name in ("roc_auc", "ap"):
         assert together[name] == at_once[name]
         assert 0.0 <= at_once[name] <= 1.0
+
+
+@pytest.mark.parametrize("loss_class, power", [(L1Loss, 1), (MSELoss, 2)])
+def test_bounds(loss_class, power):
+    """No loss where the output lies beyond a bound, and no part in any metric."""
+    target = [[1.0, 6], [3, NAN], [5, 2]]
+    output = [[1.0, 0.5], [0, 3], [-1, 1]]  # 3 and 4; 1 and 14; -1 and 6 in the unit
+    bound = torch.tensor([[1, 1], [-1, 0], [0, -1]], dtype=torch.int8)
+    for training, present in ((True, 5), (False, 1)):
+        found = run(loss_class, VALUES, output, target, training, bound=bound)
+        criterion, model, loss, size, logs = found
+        errors = [6 / 2, 2 / 4, 4 / 4] if training else [6 / 2]
+        assert loss.item() == pytest.approx(sum(x**power for x in errors))
+        assert size == present
+        assert logs["abs_error"].tolist() == [6, 0]
+        assert logs["count"].tolist() == [1, 0]
+    loss.backward()
+    assert model.output.grad.count_nonzero() == 1

@@ -1,7 +1,6 @@
 """Tables of experiments, and an experiment whose models are not trained."""
 
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.heads.prediction import Prediction
-from support.labelled_molecules import write_table
+from support.labelled_molecules import FewLabels, write_table
 
 LABELS = np.arange(12.0)[:, None]
 SPLIT = {
@@ -32,13 +31,13 @@ def write(tmp_path):
 @pytest.fixture
 def experiment(tmp_path, monkeypatch):
     """Its models predict the labels plus an error of their own."""
-    table = SimpleNamespace(
+
+    table = FewLabels(
         labels=LABELS,
         targets=TargetSchema(["y"]),
         smiles=["C"] * len(LABELS),
         extra_names=[],
         given_split=None,
-        weights=None,
     )
     warnings = []
     result = Experiment(

@@ -16,15 +16,14 @@ from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
 from graphormer_plugin.heads.prediction import Prediction
+from support.labelled_molecules import FewLabels
 
 
 def test_targets_with_a_metric_come_first():
     names = [f"y{number}" for number in range(9)]
     labels = np.zeros((4, 9))
     labels[0, [5, 8]] = 1
-    table = SimpleNamespace(
-        labels=labels, targets=TargetSchema(names, "", "binary"), weights=None
-    )
+    table = FewLabels(labels=labels, targets=TargetSchema(names, "", "binary"))
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(labels)}, chosen="head")
     figure = figures.panel_figure(table, [run], figures.roc)
@@ -55,7 +54,7 @@ def test_names_are_no_mathematics():
         (TargetSchema([r"$\y$"], r"$\unit$"), labels),
         (classes, np.eye(2)[[0, 1, 0, 1]]),
     ):
-        table = SimpleNamespace(labels=labels, targets=targets, weights=None)
+        table = FewLabels(labels=labels, targets=targets)
         run = Run(split, {"head": Prediction(values, np.ones((4, 1)))}, chosen="head")
         drawn_by = [figures.confusion_figure, figures.spread_figure]
         drawn_by += [
@@ -79,7 +78,7 @@ def test_no_matplotlibrc_counts(monkeypatch):
     """It would be read from the current folder, too."""
     trainings = {"a": {("loss", "train"): {1.0: 2.0}}}
     schema = TargetSchema(["y"])
-    table = SimpleNamespace(labels=np.zeros((4, 1)), targets=schema, weights=None)
+    table = FewLabels(labels=np.zeros((4, 1)), targets=schema)
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(np.ones((4, 1)))}, chosen="head")
     experiment = SimpleNamespace(
@@ -99,9 +98,7 @@ def test_errors_and_the_worst_in_them():
     """Against what the model says of itself; the worst have their numbers, in the colour
     of no run."""
     labels = np.arange(8.0)[:, None]
-    table = SimpleNamespace(
-        labels=labels, targets=TargetSchema(["y"], "eV"), weights=None
-    )
+    table = FewLabels(labels=labels, targets=TargetSchema(["y"], "eV"))
     split = {"train": np.arange(4), "test": np.array([7, 4, 5])}
     values = labels + np.array([0, 0, 0, 0, 1, -2, 0, 3.0])[:, None]
     found = Prediction(values, np.arange(8.0)[:, None] / 10, np.arange(8) / 8)

@@ -11,6 +11,8 @@ from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.split_tables import (
     SPLITS,
     make_splits,
+    scored_labels,
+    trained_labels,
     warnings_of,
     write_molecules,
 )
@@ -183,6 +185,30 @@ def test_labels_that_are_missing(write):
     assert [table.label_cells(row)[0] for row in (0, 1, 2)] == ["1.5", "", ""]
     _, texts = read("ND", ">*", "nd*", "-999")
     assert texts[:-1] == ["--missing-labels '-999' fits no cell of y"]
+
+
+def test_bounds(read, tmp_path):
+    rows = column(("10", 1), (">1000", 2), ("", 3), ("<0.1", 4), ("5", 5), ("7", 5))
+    given = {"target_columns": ("y",), "log_targets": ("y",), "censored": True}
+    table = read([[*row, "x"] for row in rows], "smiles y z name", **given)
+    assert table.bounds[:, 0].tolist() == [0, 1, 0, -1, 0, 0]
+    assert table.labels[1, 0] == 3 and np.isnan(table.exact_labels[[1, 2, 3], 0]).all()
+    cells = [table.label_cells(row, in_unit=True)[0] for row in range(4)]
+    assert cells == ["10", ">1000", "", "<0.1"]
+    assert [table.label_cells(row)[0] for row in (1, 3)] == [">3.0", "<-1.0"]
+    assert "2 labels are bounds, which no metric counts" in table.warned
+    split = {"train": np.arange(4), "test": np.array([1, 4])}
+    scored = scored_labels(table, split, "test")
+    assert np.isnan(scored[0, 0]) and scored[1, 0] == np.log10(5)
+    trained = [trained_labels(table, split, bounds) for bounds in (False, True)]
+    assert [(~np.isnan(labels)).sum() for labels in trained] == [1, 3]
+    write_molecules(tmp_path, table, [])
+    path = str(tmp_path / "molecules.csv")
+    again = csv_dataset(
+        DatasetOptions(path, target_columns="log10 y", split="random", censored=True)
+    )
+    assert np.array_equal(again.bounds, table.bounds)
+    assert np.array_equal(again.targets, table.labels, equal_nan=True)
 
 
 def test_words_of_a_missing_label(read):

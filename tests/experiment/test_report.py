@@ -30,6 +30,7 @@ from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.experiment.worst import worst_predicted
 from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.heads.prediction import Prediction
+from support.labelled_molecules import FewLabels
 
 COUNT = 60
 SMILES = [f"{'C' * (k // 3 + 1)}{end}" for k in range(20) for end in ("O", "N", "Cl")]
@@ -52,10 +53,9 @@ BROWSER = next(
 
 
 @dataclass
-class Table:
+class Table(FewLabels):
     labels: np.ndarray
     targets: TargetSchema
-    weights = None
     logs = ()
     extra_names = ()
     given_split = None

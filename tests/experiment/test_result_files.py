@@ -1,7 +1,5 @@
 """Files of predictions, and the calibration of their spread."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -21,14 +19,14 @@ from graphormer_plugin.experiment.results import (
     write_results,
 )
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale
+from support.labelled_molecules import FewLabels
 from support.tables import rows
 
 LABELS = np.arange(60.0)[:, None]
 SPLIT = dict(zip(("train", "valid", "test"), np.arange(60).reshape(3, 20)))
 
 
-class Table(SimpleNamespace):
-    weights = None
+class Table(FewLabels):
     logs: list[int] = []
 
     def __len__(self):

@@ -1,7 +1,5 @@
 """The worst predicted molecules and their neighbours."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -14,15 +12,14 @@ from graphormer_plugin.experiment.worst import (
 )
 from graphormer_plugin.heads.kernels import raw_features
 from graphormer_plugin.heads.prediction import Prediction
+from support.labelled_molecules import FewLabels
 
 SPLIT = {"train": np.arange(4), "valid": np.array([4]), "test": np.array([7, 5, 6])}
 
 
 def table_of(labels, **schema):
     names = [f"y{number}" for number in range(labels.shape[1])]
-    return SimpleNamespace(
-        labels=labels, targets=TargetSchema(names, **schema), weights=None
-    )
+    return FewLabels(labels=labels, targets=TargetSchema(names, **schema))
 
 
 def test_errors_in_units_of_each_target():

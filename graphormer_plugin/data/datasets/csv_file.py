@@ -130,7 +130,8 @@ def read_labels(
     rows = Rows(table, roles, options, part, others if explore else ())
     judged = rows.columns
     if roles.names_all and not whole:
-        judged = columns_of_whole(table, roles.candidates, options.missing_labels)
+        reading = options.missing_labels, (), options.censored
+        judged = columns_of_whole(table, roles.candidates, *reading)
     names, counting = _choose_targets(roles, judged)
     columns = [rows.columns[name] for name in names]
     kind = _found_kind(table, columns, options) if find_kind else options.target_kind
@@ -141,6 +142,8 @@ def read_labels(
     words = [classes for _, classes in read]
     if np.isnan(target).all():
         raise table.error(f"columns {names} have no label at all")
+    if options.censored and kind != "regression":
+        raise table.error("--censored is for targets that are numbers")
     if options.class_names and not any(words):
         raise table.error("--class-names is for targets that are words")
     schema = TargetSchema(names, kind=kind)
@@ -172,6 +175,7 @@ def read_labels(
         graph_values=np.array(extras).T.reshape(len(target), len(extras)),
         label=stem(table.path),
         first_row=rows.first,
+        bounds=np.array([c.bounds for c in columns]).T if options.censored else None,
     )
     warnings = [
         f"--target-columns all leaves out {listed_columns(counting)}, which only numbers "

@@ -18,6 +18,7 @@ column and split, and a ``manifest.json``:
 | `row` | [G] uint8, uint16 or int32 | row of the source; absent if it is the graph id |
 | `pos` | [sum N, 3] float32 | coordinates, if the source has them |
 | `weight` | [G] float32 | of each graph in the loss, 0 or more, if the source has them |
+| `bound` | [G, C] int8 | 1 where the value is above the target, -1 below, if some are bounds |
 | `graph_features` | [G, K] float32 | numbers of each graph, NaN = missing, if there are some |
 | `node_split` | [sum N] uint8 | split of each node, if splits are of nodes (`NODE_SPLITS`) |
 | `split_<name>` | [graphs] int64 | graph ids of a split |

@@ -280,6 +280,7 @@ def _build_from_smiles(
             rows=rows,
             molecules=extras.get("identity"),
             weights=None if source.weights is None else source.weights[kept],
+            bounds=None if source.bounds is None else source.bounds[kept],
             **graph_features(source, options, kept, rows, parts),
             **_description(source, target.shape[1]),
             **identity,

@@ -42,6 +42,9 @@ def check_content(
     graphs = len(stored["node_offset"]) - 1
     checked_splits(splits, graphs)
     checked_weights(columns.get("weight", np.zeros(graphs)), graphs)
+    bounds = columns.get("bound", np.zeros((graphs, len(targets.names)), np.int8))
+    if bounds.shape != (graphs, len(targets.names)) or (abs(bounds) > 1).any():
+        raise ValueError(f"bound {list(bounds.shape)} does not fit the targets")
     names = schema.graph_features
     values = columns.get("graph_features", np.empty((graphs, 0)))
     rows = columns.get("row", np.arange(graphs))

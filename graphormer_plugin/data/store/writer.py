@@ -190,6 +190,7 @@ class StoreWriter:
         molecules: Sequence[int] | None = None,
         class_names: Sequence[Sequence[str]] = (),
         weights: np.ndarray | None = None,
+        bounds: np.ndarray | None = None,
         graph_features: Sequence[str] = (),
         graph_values: np.ndarray | None = None,
     ) -> Path:
@@ -212,6 +213,7 @@ class StoreWriter:
             molecules: `molecule_key` of each graph, to warn of duplicates.
             class_names: See `TargetSchema`.
             weights: float [G], of each graph in the loss, 0 or more.
+            bounds: int [G, C], see `DatasetSource`.
             graph_features: Names of K numbers of each graph.
             graph_values: float [G, K], NaN where missing.
 
@@ -229,6 +231,8 @@ class StoreWriter:
             self._column("target", ("<f4",)).append(as_float32(target))
         if weights is not None:
             self._append("weight", checked_weights(weights, total))
+        if bounds is not None:
+            self._append("bound", bounds, _SIGNED)
         splits = checked_splits(splits, total)
         if graph_features:
             graph_values = as_float32(np.asarray(graph_values))

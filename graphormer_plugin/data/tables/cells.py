@@ -16,6 +16,7 @@ MISSING = frozenset({"", "nan", "na", "n/a", "#n/a", "<na>", "null", "none"})
 COMMA = re.compile(r"[+-]?\d*,\d+(e[+-]?\d+)?", re.IGNORECASE)  # 1,5
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")  # 1,234, which may be 1234
 DATES = ("ISO8601", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y")
+BOUND = re.compile(r"\s*([<>≤≥])=?\s*([+-]?[.,]?\d.*)")  # >100 or <= 0.1
 INDEX = r"|index|unnamed: \d+|__index_level_0__"  # names of an index, most of pandas
 
 
@@ -112,33 +113,41 @@ class Column:
         words: Rows of the cells that are not numbers, by their text.
         missing: Texts of cells that the user's patterns call missing.
         classes: Names of classes that are missing cells elsewhere, such as none.
+        bounds: 1 for a cell such as >100, if cells are ``censored``; -1 for <0.1, else 0.
         has_commas: Whether cells such as 1,5 are numbers, see `read_commas`.
     """
 
     has_commas = False
 
     def __init__(
-        self, name: str, patterns: Sequence[str] = (), classes: Sequence[str] = ()
+        self,
+        name: str,
+        patterns: Sequence[str] = (),
+        classes: Sequence[str] = (),
+        censored: bool = False,
     ) -> None:
-        self.name, self.patterns = name, patterns
+        self.name, self.patterns, self.censored = name, patterns, censored
         self.classes = {word for word in classes if word.lower() in MISSING}
-        self.values = array.array("d")
+        self.values, self.bounds = array.array("d"), array.array("b")
         self.words: dict[str, list[int]] = {}
         self.missing: set[str] = set()
 
     def add(self, cell: str) -> None:
         """Read the next cell."""
-        value = math.nan
+        value, bound = math.nan, 0
         if self.patterns and matches(cell, self.patterns):
             self.missing.add(cell)
         elif cell.strip() in self.classes:
             self.words.setdefault(cell.strip(), []).append(len(self.values))
         else:
+            if self.censored and (found := BOUND.fullmatch(cell)):
+                bound, cell = 1 if found[1] in ">≥" else -1, found[2]
             try:
                 value = number_in(cell)
             except ValueError:
                 self.words.setdefault(cell.strip(), []).append(len(self.values))
         self.values.append(value)
+        self.bounds.append(bound)
 
     def read_commas(self, decimal: bool) -> str:
         """Read words such as 1,5 as numbers, unless other cells have a decimal point, or
@@ -185,6 +194,8 @@ class Column:
         advice = (
             "correct them, or name missing ones with --missing-labels, such as 'ND,>*'"
         )
+        if any(map(BOUND.fullmatch, self.words)):
+            advice += "; --censored takes bounds such as >100 as such"
         if any(looks_numeric(word) for _, word in most):
             advice = "write numbers as 1234.5, without commas"
         return f" ({total}: {words}{dots}); {advice}"

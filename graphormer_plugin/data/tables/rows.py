@@ -2,6 +2,7 @@
 
 import array
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,8 +55,8 @@ class Rows:
         self.splits: dict[str, list[int]] = {}
         self.lines = array.array("q")
         columns = [Column(name) for name in (*roles.extras, *roles.weight, *roles.time)]
-        words = options.missing_labels, options.class_names
-        columns += [Column(name, *words) for name in roles.candidates]
+        reading = options.missing_labels, options.class_names, options.censored
+        columns += [Column(name, *reading) for name in roles.candidates]
         self.columns = {column.name: column for column in columns}
         split = [roles.split] if roles.split else []
         names = [roles.smiles, *(column.name for column in columns), *split]
@@ -161,10 +162,11 @@ class Rows:
 
 
 def columns_of_whole(
-    table: Table, names: Sequence[str], patterns: Sequence[str] = ()
+    table: Table, names: Sequence[str], *reading: Any
 ) -> dict[str, Column]:
-    """Columns of a table, read to their first word, so that few words are kept."""
-    columns = [Column(name, patterns) for name in names]
+    """Columns of a table, read to their first word, so that few words are kept; see
+    `Column` for the further arguments."""
+    columns = [Column(name, *reading) for name in names]
     for _, _, cells in table.rows(names):
         for column, cell in zip(columns, cells, strict=True):
             if all(map(looks_numeric, column.words)):

@@ -94,6 +94,44 @@ class TestCsv:
             assert labels[[0, 4], 0].tolist() == [1.5, 2.5]
             assert np.isnan(labels[[1, 2, 3, 5], 0]).all()
 
+    def test_bounds(self, options, read):
+        cells = ["1.5", ">10", "ND", " >= -2", "2.5", "<.1", "≤ 3", "12"]
+        text = table(8, value=cells.__getitem__)
+        given = {"censored": True, "missing_labels": "nd"}
+        signs, limits = [0, 1, 0, 1, 0, -1, -1, 0], [
+            1.5,
+            10,
+            np.nan,
+            -2,
+            2.5,
+            0.1,
+            3,
+            12,
+        ]
+        source = read(text, **given)
+        assert source.bounds[:, 0].tolist() == signs
+        assert np.array_equal(source.targets[:, 0], limits, equal_nan=True)
+        asked = options(text, **given)
+        store = get_store(asked)
+        assert store.columns["bound"][:, 0].tolist() == signs
+        assert "bound" not in get_store(options(table())).columns
+        assert "censored" in locate(asked)[2]["options"]
+        assert "censored" not in locate(options(table()))[2]["options"]
+        commas = text.replace(",", ";").replace(".", ",")
+        assert np.array_equal(read(commas, **given).targets, source.targets, True)
+        assert np.isnan(read(text, censored=True, missing_labels="nd,>*").targets[1])
+        with pytest.raises(DatasetError, match="'ND' is not a number .1 such cell"):
+            read(text, censored=True)
+        for wrong in ("> x", ">", ">1 mg", "~5"):
+            with pytest.raises(DatasetError, match="is not a number"):
+                read(table(8, value=["1", wrong, *"123456"].__getitem__), **given)
+        with pytest.raises(
+            DatasetError, match="--censored is for targets that are num"
+        ):
+            read(table(8, value="01011010".__getitem__), target_kind="binary", **given)
+        with pytest.raises(DatasetError, match="--censored takes bounds such as >100"):
+            read(text, missing_labels="nd")
+
     def test_missing_labels_are_recorded(self, options):
         given, plain = options(table(), missing_labels="nd"), options(table())
         assert locate(given)[1] != locate(plain)[1]

@@ -1,0 +1,92 @@
+"""Labels that are bounds, such as > 100, in a Gaussian process."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.special import log_ndtr
+from scipy.stats import norm
+
+from graphormer_plugin.heads.kernels import Floats
+from graphormer_plugin.heads.marginal_likelihood import JITTER
+
+SWEEPS, DAMPING = 100, 0.7  # of all bounds; our choice
+CONVERGED = 1e-4  # change of a mean, of labels with variance 1
+LEAST_PRECISION = 1e-6  # of a bound that says nothing, as it is far from the prediction
+
+
+def pseudo_labels(
+    matrix: Floats, labels: Floats, noise: Floats, bounds: NDArray[np.int8]
+) -> tuple[Floats, Floats]:
+    """Labels with normal noise in place of bounds, by expectation propagation.
+
+    The likelihood of a bound is the Tobit model's, the probability that the value with its
+    noise lies beyond it (Groot & Lucas 2012, Gaussian process regression with censored data
+    using expectation propagation). Its moments are those of a probit likelihood. All bounds
+    are updated at once, given the exact labels, with damping.
+
+    Args:
+        matrix: kernel between the molecules [n, n].
+        labels: [n], of which some are bounds.
+        noise: variance of each label.
+        bounds: 1 where the value is above the label, -1 below, 0 for exact labels [n].
+
+    Returns:
+        Labels and variances [n], of the exact labels as they were.
+    """
+    labels, noise = labels.copy(), noise.copy()
+    at, exact = np.flatnonzero(bounds), np.flatnonzero(bounds == 0)
+    if not len(at):
+        return labels, noise
+    prior = matrix[np.ix_(at, at)] + JITTER * np.eye(len(at))
+    mean = np.zeros(len(at))
+    if len(exact):
+        own = matrix[np.ix_(exact, exact)] + np.diag(noise[exact] + JITTER)
+        across = matrix[np.ix_(exact, at)]
+        factor = cho_factor(own, lower=True, overwrite_a=True)
+        mean = across.T @ cho_solve(factor, labels[exact])
+        half = solve_triangular(factor[0], across, lower=True)
+        prior -= half.T @ half
+    sign, limit = bounds[at].astype(float), labels[at] - mean
+    precision, shift = np.zeros(len(at)), np.zeros(len(at))  # of the pseudo-labels
+    before = np.full(len(at), np.inf)
+    for _ in range(SWEEPS):
+        root = np.sqrt(precision)[:, None]
+        lower = cholesky(np.eye(len(at)) + root * prior * root.T, lower=True)
+        half = solve_triangular(lower, root * prior, lower=True)
+        variance = prior.diagonal() - (half**2).sum(0)
+        center = prior @ shift - half.T @ (half @ shift)
+        if np.abs(center - before).max() < CONVERGED:
+            break
+        before = center
+        # Without the bound's own pseudo-label.
+        left = variance / (1 - precision * variance)
+        center = (center / variance - shift) * left
+        width = np.sqrt(noise[at] + left)
+        z = sign * (center - limit) / width
+        slope = np.exp(norm.logpdf(z) - log_ndtr(z))
+        curvature = slope * (z + slope) / width**2
+        shrunk = 1 - left * curvature
+        precision += DAMPING * (curvature / shrunk - precision)
+        shift += DAMPING * (
+            (sign * slope / width + center * curvature) / shrunk - shift
+        )
+    precision = np.maximum(precision, LEAST_PRECISION)
+    labels[at], noise[at] = mean + shift / precision, 1 / precision
+    return labels, noise
+
+
+def size_beyond(
+    values: Floats, std: Floats, limits: Floats, bounds: NDArray[np.int8]
+) -> Floats:
+    """Root mean square error beyond a bound, of a label with a normal distribution around
+    its prediction: for the calibration, in place of an error that is not known.
+
+    Args:
+        values: predictions [n].
+        std: standard deviations of the labels.
+        limits: bounds.
+        bounds: see `pseudo_labels`.
+    """
+    z = bounds * (values - limits) / std
+    slope = np.exp(norm.logpdf(z) - log_ndtr(z))
+    return std * np.sqrt(np.maximum(1 - z * slope, 0))
