@@ -11,6 +11,7 @@ from graphormer_plugin.experiment.plan import FEW_TESTED
 from graphormer_plugin.experiment.results import MetricsOfTest, Run, tested
 from graphormer_plugin.experiment.scores import COUNT, FALLING, main_metric, spread_text
 from graphormer_plugin.experiment.worst import relative_errors
+from graphormer_plugin.heads.prediction import per_target
 
 
 def conclusions(
@@ -69,8 +70,12 @@ def far_to_near(runs: Sequence[Run], errors: np.ndarray) -> float:
     molecules, over the mean of the other half; NaN if all are equally like them."""
     if any(run.predicted.in_domain is None for run in runs):
         return np.nan
-    likeness = [run.predicted.in_domain[run.split["test"]] for run in runs]
-    labelled = ~np.isnan(errors).all(1)
+    likeness = [
+        per_target(run.predicted.in_domain, run.predicted.values)[run.split["test"]]
+        for run in runs
+    ]
+    likeness = [scores[:, : errors.shape[1]] for scores in likeness]
+    labelled = ~np.isnan(errors)
     likeness, errors = np.concatenate(likeness)[labelled], errors[labelled]
     far = likeness <= np.median(likeness) if len(likeness) else labelled
     if far.all() or not np.nansum(errors[~far]):

@@ -20,7 +20,7 @@ from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
 from graphormer_plugin.heads.figure_style import FIGURE_STYLE
-from graphormer_plugin.heads.prediction import IN_DOMAIN
+from graphormer_plugin.heads.prediction import IN_DOMAIN, per_target
 from graphormer_plugin.inference.prediction_columns import class_labels
 
 NINE_OF_TEN = norm.ppf(0.95)  # standard deviations below which 90 % of the errors are
@@ -56,13 +56,13 @@ def points(
         known = ~np.isnan(labels)
         rows, nothing = run.split["test"][known], np.full(known.sum(), np.nan)
         values, _, in_domain = run.predicted
+        likeness = per_target(in_domain, values)[rows, target]
         marks = {
             one.row: place
             for place, one in enumerate(worst, 1)
             if (one.run, one.target) == (number, target)
         }
         std = nothing if run.std is None else run.std[rows, target]
-        likeness = nothing if in_domain is None else in_domain[rows]
         values = values[rows, target]
         found.append(Points(rows, labels[known], values, std, likeness, marks))
     return found

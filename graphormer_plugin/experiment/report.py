@@ -25,6 +25,7 @@ from graphormer_plugin.experiment.scores import IN_UNIT
 from graphormer_plugin.experiment.settings import HEAD, Settings
 from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.experiment.worst import Worst, neighbours, structure
+from graphormer_plugin.heads.prediction import per_target
 from graphormer_plugin.inference.prediction_columns import class_labels, class_word
 from graphormer_plugin.versions import versions
 
@@ -108,14 +109,15 @@ def card(experiment: Experiment, runs: Sequence[Run], one: Worst) -> dict[str, A
         predicted = f"{values[target]:.0%} for {class_word(targets, target, 1.0)}"
     else:
         predicted = f"{values.max():.0%} for {class_labels(targets)[values.argmax()]}"
-    in_domain, prints = run.predicted.in_domain, experiment.features["fingerprint"]
+    in_domain = per_target(run.predicted.in_domain, run.predicted.values)
+    prints = experiment.features["fingerprint"]
     return {
         "smiles": table.smiles[one.row],
         "label": shown_label(table, one.row, target),
         "target": targets.names[target],
         "unit": targets.unit and f" {targets.units[target]}",
         "predicted": predicted,
-        "in_domain": np.nan if in_domain is None else in_domain[one.row],
+        "in_domain": in_domain[one.row, target],
         "neighbours": [
             (table.smiles[row], shown_label(table, row, target), likeness)
             for row, likeness in neighbours(table, run, prints, one)

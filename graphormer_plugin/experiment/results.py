@@ -40,10 +40,12 @@ from graphormer_plugin.heads.calibration import (
     spread_scores,
 )
 from graphormer_plugin.heads.prediction import (
+    IN_DOMAIN,
     Prediction,
     SpreadScale,
     antilog,
     from_log,
+    per_target,
 )
 from graphormer_plugin.inference.model_folder import write_folder
 from graphormer_plugin.inference.prediction_columns import (
@@ -280,6 +282,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         runs: With their predictions.
     """
     has_std = any(run.predicted.std is not None for run in runs)
+    several = any(np.ndim(run.predicted.in_domain) > 1 for run in runs)
     targets, logs = table.in_unit, table.logs
     given = [table.smiles_column, *table.extra_names, *targets.names]
     for split in SPLITS:
@@ -290,6 +293,8 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
             values, std, in_domain = (None if x is None else x[rows] for x in every)
             nothing = np.full(values.shape, np.nan)
             std = nothing if std is None and has_std else std
+            if several:
+                in_domain = per_target(in_domain, values)
             in_domain = nothing[:, 0] if in_domain is None else in_domain
             columns = prediction_columns(
                 targets, values, std, in_domain, layout=COMPARED, logs=logs
@@ -370,7 +375,8 @@ def kept_arrays(
     with contextlib.suppress(ValueError):  # damaged
         arrays = read_arrays(path)
     if not {*shapes} - {*optional} <= {*arrays} <= {*shapes} or any(
-        x.dtype.kind not in "fiu" or x.ndim != len(shapes[name])
+        x.dtype.kind not in "fiu"
+        or len(shapes[name]) - x.ndim not in (0, name == IN_DOMAIN)
         for name, x in arrays.items()
     ):
         raise DatasetError(f"{path} is damaged; remove it, and run again")

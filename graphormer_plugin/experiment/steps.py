@@ -92,7 +92,7 @@ def kept_prediction(
 ) -> Prediction:
     """Predictions for all molecules that a file keeps, see `kept_arrays`."""
     shape = (len(experiment.table.labels), experiment.table.targets.num_outputs)
-    shapes = {"values": shape, "std": shape, "in_domain": shape[:1]}
+    shapes = {"values": shape, "std": shape, "in_domain": shape}
     return Prediction(**kept_arrays(path, compute, shapes, ("std", "in_domain")))
 
 
@@ -120,9 +120,10 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
     experiment.train(experiment.line(member))
     split = experiment.splits[member.run]
-    learned = ~np.isnan(trained_labels(table, split, bounds=True)).all(1)
-    smiles = [table.smiles[row] for row in split["train"][learned]]
-    save_training_domain(best, smiles, experiment.device)
+    learned = ~np.isnan(trained_labels(table, split, bounds=True))
+    rows = learned.any(1)
+    smiles = [table.smiles[row] for row in split["train"][rows]]
+    save_training_domain(best, smiles, experiment.device, learned[rows])
     predictor = hub.load(best).to(experiment.device)
     return predictor.estimate(experiment.molecules, extra=table.extra)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import weights_digest
@@ -121,6 +121,7 @@ def save_training_domain(
     checkpoint: str | os.PathLike[str],
     smiles: Sequence[str],
     device: torch.device | str = "cpu",
+    labelled: NDArray[np.bool_] | None = None,
 ) -> Path:
     """Write the domain of the training molecules beside a checkpoint without head, so that
     predictions say how like them a molecule is (see `Domain`).
@@ -129,6 +130,7 @@ def save_training_domain(
         checkpoint: the file.
         smiles: training molecules; of more than `MAX_ROWS` a sample.
         device: device that computes their vectors.
+        labelled: which labels [n, T] they have; None: all.
 
     Returns:
         Path of the file; a file of an earlier training is replaced.
@@ -137,7 +139,8 @@ def save_training_domain(
     predictor = load(checkpoint, head=None, domain=False).to(device)
     molecules = predictor.read([smiles[row] for row in rows])
     vectors = predictor.embed(molecules, layers=1)  # as beside a prediction
-    domain = Domain.of(vectors, molecules.described)
+    labelled = None if labelled is None else labelled[rows]
+    domain = Domain.of(vectors, molecules.described, labelled)
     path = domain_file(checkpoint)
     save_domain(domain, path, weights_digest(read_checkpoint(checkpoint).weights))
     return path

@@ -36,46 +36,72 @@ class Domain:
     standardised vectors. A molecule's score is the share of training molecules whose
     nearest neighbour in the training set is at least as far away as its own: 0.5 is as
     typical as a training molecule, 0 is farther out than any. A molecule may have several
-    rows, which are no neighbours of each other.
+    rows, which are no neighbours of each other. Where targets have labels of different
+    molecules, each target has a score of its own, among its molecules.
 
     Attributes:
         vectors: vectors of the training molecules [n, D].
         nearest: distance of each training molecule to the nearest other molecule,
-            ascending; 0 if there is no other.
+            ascending; 0 if there is no other. With ``labelled`` [n, T], and inf after the
+            molecules with a label.
         elements: atomic numbers that occur in training.
         atoms: heavy atoms of the smallest and of the largest training molecule.
+        labelled: whether a molecule has a label of each target [n, T]; None where all
+            targets have labels of the same molecules.
     """
 
     vectors: NDArray[np.float32]
     nearest: Floats
     elements: list[int]
     atoms: tuple[int, int]
+    labelled: NDArray[np.bool_] | None = None
     reference: Reference = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.reference = Reference("vectors", self.vectors)
 
     @classmethod
-    def of(cls, vectors: NDArray, mols: Sequence[Any]) -> "Domain":
-        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D]."""
+    def of(
+        cls,
+        vectors: NDArray,
+        mols: Sequence[Any],
+        labelled: NDArray[np.bool_] | None = None,
+    ) -> "Domain":
+        """Domain of n >= 1 training molecules (RDKit), by their vectors [n, D] and by which
+        of the labels [n, T] they have."""
+        if labelled is not None and (labelled == labelled[:, :1]).all():
+            labelled = None
         elements = {atom.GetAtomicNum() for mol in mols for atom in mol.GetAtoms()}
         sizes = [mol.GetNumHeavyAtoms() for mol in mols]
         vectors = np.asarray(vectors, np.float32)
         scaled = Reference("vectors", vectors).scaled
-        nearest = np.sort(nearest_distances(scaled, scaled, others=True))
-        nearest[np.isinf(nearest)] = 0  # all of them
-        return cls(vectors, nearest, sorted(elements), (min(sizes), max(sizes)))
+        nearest = nearest_distances(scaled, scaled, labelled, others=True)
+        nearest[np.isinf(nearest)] = 0  # there is no other
+        if labelled is not None:
+            nearest[~labelled] = np.inf
+        atoms = min(sizes), max(sizes)
+        return cls(vectors, np.sort(nearest, 0), sorted(elements), atoms, labelled)
 
     def score(self, vectors: NDArray) -> Floats:
-        """Scores of molecules [q], by their vectors [q, D]."""
+        """Scores of molecules [q], with `labelled` [q, T], by their vectors [q, D]."""
         scaled = self.reference.scale(np.asarray(vectors, np.float32))
-        return self.share(nearest_distances(scaled, self.reference.scaled))
+        return self.share(
+            nearest_distances(scaled, self.reference.scaled, self.labelled)
+        )
 
     def share(self, distances: Floats) -> Floats:
-        """Scores of molecules [q], by their distance to the nearest training molecule."""
+        """Scores of molecules, by their distance to the nearest training molecule, both as
+        in `score`; 0 for a target without molecules."""
         distances = np.where(distances < SAME, 0.0, distances)
-        below = np.searchsorted(self.nearest, distances, side="left")
-        return 1 - below / len(self.nearest)
+        if self.labelled is None:
+            below = np.searchsorted(self.nearest, distances, side="left")
+            return 1 - below / len(self.nearest)
+        shares = np.zeros(distances.shape)
+        for target, count in enumerate(self.labelled.sum(0).tolist()):
+            nearest, own = self.nearest[:count, target], distances[:, target]
+            if count:
+                shares[:, target] = 1 - np.searchsorted(nearest, own) / count
+        return shares
 
     def unseen(self, mol: Any) -> tuple[list[int], bool]:
         """Elements of a molecule that training lacks, and whether its size is outside of
@@ -88,7 +114,10 @@ class Domain:
     def contents(self) -> Contents:
         """JSON values and arrays for a file."""
         meta = {"elements": self.elements, "atoms": list(self.atoms)}
-        return meta, {"vectors": self.vectors, "nearest": self.nearest}
+        arrays = {"vectors": self.vectors, "nearest": self.nearest}
+        if self.labelled is not None:
+            arrays["labelled"] = self.labelled
+        return meta, arrays
 
     @classmethod
     def from_contents(
@@ -96,7 +125,8 @@ class Domain:
     ) -> "Domain":
         """Inverse of `contents`."""
         low, high = meta["atoms"]
-        return cls(arrays["vectors"], arrays["nearest"], meta["elements"], (low, high))
+        parts = arrays["vectors"], arrays["nearest"], meta["elements"], (low, high)
+        return cls(*parts, arrays.get("labelled"))
 
 
 def unlike_training(
@@ -108,14 +138,17 @@ def unlike_training(
         domains: domains of the models; an element and a size count if none of the models
             has seen them.
         mols: the molecules.
-        in_domain: their scores, mean over the models.
+        in_domain: their scores, mean over the models; of several targets [q, T] the
+            largest counts.
 
     Returns:
         Molecules whose score is below `OUTSIDE` (`FAR`), that are smaller or larger than
         all training molecules (`SIZE`), and that have an unseen element, by its symbol.
     """
     symbol = Chem.GetPeriodicTable().GetElementSymbol
-    counts = Counter({FAR: int((in_domain < OUTSIDE).sum())})
+    far = in_domain < OUTSIDE
+    far = far if far.ndim == 1 else far.all(1)
+    counts = Counter({FAR: int(far.sum())})
     for mol in mols:
         unseen = [domain.unseen(mol) for domain in domains]
         elements = set.intersection(*({*numbers} for numbers, _ in unseen))
@@ -153,16 +186,31 @@ def _molecules(count: int) -> str:
     return f"{count:,} molecule{'s' * (count > 1)}"
 
 
-def nearest_distances(a: Floats, b: Floats, others: bool = False) -> Floats:
-    """Distance of each row of ``a`` to the nearest of ``b``; with ``others`` to the
-    nearest that is not the `SAME`, inf if there is none."""
-    parts = [np.empty(0)]
+def nearest_distances(
+    a: Floats,
+    b: Floats,
+    labelled: NDArray[np.bool_] | None = None,
+    others: bool = False,
+) -> Floats:
+    """Distance of each row of ``a`` to the nearest of ``b``, or [q, T] to the nearest that
+    is ``labelled`` [n, T]; with ``others`` to the nearest that is not the `SAME`, inf if
+    there is none."""
+    parts = [np.empty((0, *(() if labelled is None else labelled.shape[1:])))]
     for start in range(0, len(a), CHUNK):
         squares = mean_squared_differences(a[start : start + CHUNK], b)
         if others:
             squares[squares < SAME**2] = np.inf
-        parts.append(squares.min(1))
+        parts.append(nearest_of(squares, labelled))
     return np.sqrt(np.concatenate(parts))
+
+
+def nearest_of(squares: Floats, labelled: NDArray[np.bool_] | None) -> Floats:
+    """Least squares [q] of [q, n], or [q, T] of the columns that are ``labelled`` [n, T]."""
+    if labelled is None:
+        return squares.min(1)
+    patterns, of_target = np.unique(labelled, axis=1, return_inverse=True)
+    columns = [squares[:, rows].min(1, initial=np.inf) for rows in patterns.T]
+    return np.stack(columns, 1)[:, of_target.reshape(-1)]
 
 
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:

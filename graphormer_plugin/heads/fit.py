@@ -100,6 +100,9 @@ def fit_on_features(
         classes = np.arange(schema.num_classes)
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
+    mols = [as_mol(molecule) for molecule in molecules]
+    labelled = None if schema.kind == "multiclass" else ~np.isnan(labels)
+    domain = Domain.of(raw["vectors"], mols, labelled)
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
     trust = _relative_weights(weights, rows_of)
@@ -176,7 +179,7 @@ def fit_on_features(
         layers,
         blocks,
         {name: raw[name] for name in blocks if name != "vectors"},
-        Domain.of(raw["vectors"], [as_mol(molecule) for molecule in molecules]),
+        domain,
         np.stack([kernel.weights for kernel in kernels]),
         np.stack([kernel.lengths for kernel in kernels]),
         numbers,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
-from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.domain import Domain, nearest_of
 from graphormer_plugin.heads.kernels import (
     Floats,
     Reference,
@@ -194,7 +194,7 @@ class Head:
 
     def _latent(self, of_block: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
         """Mean and variance of the standardised latent values [q, T], and the score of
-        the domain [q], from `_compared`."""
+        the domain, from `_compared`."""
         compared = [of_block[block] for block in self.read_blocks]
         if self.first is not None:
             first = self.first
@@ -220,7 +220,8 @@ class Head:
                 left = weights.sum() - (projected**2).sum(1)
                 chosen = members[self.spread_of_target[members] == spread]
                 variance[:, chosen] = np.maximum(left, 0)[:, None]
-        return mean, variance, self.domain.share(np.sqrt(squares.min(1)))
+        nearest = nearest_of(squares, self.domain.labelled)
+        return mean, variance, self.domain.share(np.sqrt(nearest))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; a file of that name is replaced."""

@@ -20,7 +20,8 @@ class Prediction(NamedTuple):
         values: [q, C], in the targets' unit, or probabilities.
         std: [q, C] standard deviations of the probability, or with a head of a measured
             label; None for a model without spread.
-        in_domain: [q], see `Domain`; None where the training molecules are not known.
+        in_domain: [q], or [q, T] where targets have labels of different molecules, see
+            `Domain`; None where the training molecules are not known.
     """
 
     values: NDArray[np.float64]
@@ -108,7 +109,17 @@ def combined(
     std = None
     if len(members) > 1 or members[0].std is not None:
         std = np.sqrt(variance + mean_and_variance(np.stack(own), weights)[0])
+    if scores and max(score.ndim for score in scores) > 1:
+        scores = [per_target(score, mean) for score in scores]
     return Prediction(mean, std, np.mean(scores, 0) if scores else None)
+
+
+def per_target(in_domain: NDArray | None, values: NDArray) -> NDArray:
+    """`Prediction.in_domain` in the shape of the values [q, C]; NaN where it is not known."""
+    if in_domain is None:
+        return np.full(values.shape, np.nan)
+    each = in_domain if in_domain.ndim > 1 else in_domain[:, None]
+    return np.broadcast_to(each, values.shape)
 
 
 def values_of(output: Tensor | ArrayLike, targets: TargetSchema) -> NDArray[np.float64]:

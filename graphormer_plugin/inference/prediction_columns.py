@@ -82,7 +82,8 @@ def prediction_columns(
         values: [n, T] in the targets' unit or probabilities; [n, classes] of a
             multiclass target.
         std: their standard deviations.
-        in_domain: likeness to the training molecules [n], see `Domain`.
+        in_domain: likeness to the training molecules [n], or [n, T] in a column for each
+            target, see `Domain`.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
         layout: of the file.
         logs: targets whose 90 % interval is in two more columns, see `log_interval`.
@@ -127,7 +128,12 @@ def prediction_columns(
             Column(f"{name}_target", label_cells(column, targets, target))
             for target, (name, column) in enumerate(zip(names, labels.T, strict=True))
         ]
-    if in_domain is not None:
+    if in_domain is not None and in_domain.ndim > 1:
+        columns["in_domain"] = [
+            Column(f"{name}_{IN_DOMAIN}", number_cells(column))
+            for name, column in zip(names, in_domain.T, strict=True)
+        ]
+    elif in_domain is not None:
         columns["in_domain"] = [Column(IN_DOMAIN, number_cells(in_domain))]
     return [
         column

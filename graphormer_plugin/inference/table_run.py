@@ -146,11 +146,12 @@ class TableRun:
         self.extra = [(table.header.index(n), one.number) for n, one in extra.items()]
         self.reader = predictor.reader(max_atoms)
         none = np.empty((0, predictor.targets.num_outputs))
+        per_target = any(one.labelled is not None for one in predictor.domains)
         columns = prediction_columns(
             predictor.targets,
             none,
             none if predictor.has_spread or mc_dropout else None,
-            none[:, 0] if predictor.domains else None,
+            (none if per_target else none[:, 0]) if predictor.domains else None,
             logs=predictor.logs,
         )
         names = [*(column.name for column in columns), REASON]

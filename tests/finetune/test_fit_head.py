@@ -11,11 +11,17 @@ from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.heads import calibration, marginal_likelihood, solver
 from graphormer_plugin.heads import fit as module
 from graphormer_plugin.heads import fixed_kernels as classes
-from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.domain import (
+    Domain,
+    nearest_distances,
+    unlike_training,
+)
 from graphormer_plugin.heads.fit import fit_on_features, training_sample
 from graphormer_plugin.heads.head import packed, read_head, unpacked
 from graphormer_plugin.heads.kernels import Reference, kernel, raw_features
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
+from graphormer_plugin.heads.prediction import Prediction, combined
+from graphormer_plugin.inference.prediction_columns import prediction_columns
 
 ALL = module.BLOCKS
 WIDTH = 6
@@ -588,3 +594,41 @@ def test_saved_and_read(rng, tmp_path, kind):
         predictions_of(again, raw["vectors"], smiles),
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_in_domain_of_each_target(rng, tmp_path):
+    """Where targets have labels of different molecules: as of a head of that target alone,
+    before and after saving, and together with a model of one domain."""
+    smiles, raw = features(12, rng, ["vectors"])
+    y = np.concatenate([labels(raw, rng)] * 3, 1)
+    y[:6, 1], y[[0, 3], 2] = np.nan, np.nan
+    schema, near = TargetSchema(["a", "b", "c"]), raw["vectors"] + 0.1
+    head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"])
+    found = predictions_of(head, np.concatenate([raw["vectors"], near])).in_domain
+    assert found.shape == (24, 3) and (found[6:12] == 1).all()
+    assert found[:6, 0].tolist() == [1] * 6 and (found[:6, 1] < 1).all()
+    scaled = head.domain.reference.scaled
+    of_near = head.domain.reference.scale(near)
+    for target in range(3):
+        rows = ~np.isnan(y[:, target])
+        own = nearest_distances(scaled[rows], scaled[rows], others=True)
+        distances = nearest_distances(of_near, scaled[rows])
+        shares = (own[:, None] >= distances).mean(0)
+        np.testing.assert_allclose(found[12:, target], shares)
+    head.save(tmp_path / "head.npz")
+    again = predictions_of(read_head(tmp_path / "head.npz"), near).in_domain
+    assert np.array_equal(again, found[12:])
+    one = Prediction(np.zeros((12, 3)), None, np.linspace(0, 1, 12))
+    both = combined([one, one._replace(in_domain=found[12:])]).in_domain
+    np.testing.assert_allclose(both, (one.in_domain[:, None] + found[12:]) / 2)
+    columns = prediction_columns(schema, one.values, None, both)
+    names = ["a_in_domain", "b_in_domain", "c_in_domain"]
+    assert [column.name for column in columns] == ["a", "b", "c", *names]
+    mols = [Chem.MolFromSmiles(text) for text in smiles]
+    unlike = unlike_training([head.domain], mols, np.eye(12)[:, :3] * 0.9)
+    assert unlike["far"] == 9
+    none = Domain.of(raw["vectors"], mols, np.eye(12, 2, dtype=bool) & [True, False])
+    assert none.score(near)[:, 1].tolist() == [0] * 12
+    full = fit_on_features(raw, smiles, y[:, :1].repeat(2, 1), TargetSchema(["a", "b"]),
+        blocks=["vectors"])  # fmt: skip
+    assert predictions_of(full, near, smiles).in_domain.shape == (12,)
