@@ -157,8 +157,9 @@ class MoleculeEstimator:
         """The columns that ``graphormer-predict`` writes: predictions, their spread,
         ``in_domain`` and ``reason``, with the index of a Series or table X."""
         predicted, rows, reasons = self._estimate(X)
-        logs = self.predictor_.logs
-        columns = prediction_columns(self.predictor_.targets, *predicted, logs=logs)
+        of = self.predictor_
+        shown = {"logs": of.logs, "interval": of.interval}
+        columns = prediction_columns(of.targets, *predicted, **shown)
         table = pandas.DataFrame({column.name: column.cells for column in columns})
         numbers = [column.name for column in columns if column.is_number]
         table[numbers] = table[numbers].apply(pandas.to_numeric)

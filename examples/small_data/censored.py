@@ -5,7 +5,7 @@
 Reads ``lipophilicity.csv`` and two endpoints of ``biogen_polaris.csv.gz`` (their training
 molecules) in the folder. In each of five folds, the highest 30 % of the labels
 of the other molecules become bounds at that quantile; the test labels stay as they are.
-Prints the table of the page: RMSE of all test molecules and of those above the bound, mean
+Prints the tables of the page: RMSE of all test molecules and of those above the bound, mean
 over the folds ± its standard error, and the difference to the head that keeps the bounds.
 """
 
@@ -78,8 +78,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sets", nargs="+", default=NAMES)
     args = parser.parse_args(arguments)
     predictor = hub.load(args.start, head=None, domain=False)
-    rows = [[name] for name in LINES]
-    header = [""]
     for name in args.sets:
         smiles, y = labelled(args.data, name)
         read = predictor.read(smiles)
@@ -91,12 +89,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             of_folds.append(errors(raw, np.array(smiles), y, fold == k))
             print(name, k + 1, of_folds[-1].tolist(), file=sys.stderr, flush=True)
         found = np.stack(of_folds)  # [folds, lines, 2]
-        for row, values in zip(rows, found.swapaxes(0, 1), strict=True):
+        rows = []
+        for line, values in zip(LINES, found.swapaxes(0, 1), strict=True):
             gain = values[:, 0] - found[:, 0, 0]
             texts = [f"{x.mean():.3f} ± {sem(x):.3f}" for x in (*values.T, gain)]
-            row += [*texts[:2], texts[2] if gain.any() else ""]
-        header += [f"{name}, RMSE", "above the bound", "difference"]
-    print(table(header, rows))
+            rows.append([line, *texts[:2], texts[2] if gain.any() else ""])
+        print(table([name, "all, RMSE", "above the bound", "worse by"], rows), "\n")
 
 
 if __name__ == "__main__":

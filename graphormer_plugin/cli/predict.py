@@ -333,6 +333,8 @@ def run_key(
     if models.weights:
         parts.append(models.weights)
     parts += models.log_targets
+    if models.factors:
+        parts += [models.coverage, models.factors]
     for path in models.checkpoints:
         beside = [head_file(path, arguments.head), domain_file(path)]
         parts.append([file_sha256(file) for file in beside if file and file.exists()])

@@ -23,6 +23,7 @@ from graphormer_plugin.experiment.settings import (
     AUTO,
     AUTO_MODELS,
     AUTO_TRAINED,
+    CONFORMAL,
     FINETUNE,
     HEAD,
     MANY_MOLECULES,
@@ -44,6 +45,7 @@ from graphormer_plugin.experiment.training import (
     run_training,
     table_flags,
 )
+from graphormer_plugin.heads.calibration import least_scores
 from graphormer_plugin.heads.domain import domain_file
 from graphormer_plugin.heads.fit import MAX_ROWS, unfit_targets
 from graphormer_plugin.heads.head import HEAD_FILE
@@ -190,6 +192,20 @@ class Experiment:
                     f"different labels in train of {self.settings.run_name(number)}; "
                     "leave it out or give another --model"
                 )
+        if self.settings.interval == CONFORMAL:
+            if self.table.targets.kind != "regression":
+                raise DatasetError(
+                    "--interval conformal is for targets that are numbers"
+                )
+            least = least_scores(self.settings.coverage)
+            labels = scored_labels(self.table, self.splits[0], "valid")
+            for name, count in zip(names, (~np.isnan(labels)).sum(0), strict=True):
+                if count < least:
+                    raise DatasetError(
+                        f"--interval conformal: {name} has {counted(count, 'label')} in "
+                        f"valid, --coverage {self.settings.coverage:g} takes {least} or "
+                        "more; give --ratios with a larger share of valid"
+                    )
         if self.models == [HEAD]:
             return
         texts = table_flags(self.settings, self.table.targets, "")

@@ -36,11 +36,13 @@ from graphormer_plugin.experiment.split_tables import (
 )
 from graphormer_plugin.heads.calibration import (
     SPREAD_SCORES,
+    conformal_factor,
     spread_scale,
     spread_scores,
 )
 from graphormer_plugin.heads.prediction import (
     IN_DOMAIN,
+    Interval,
     Prediction,
     SpreadScale,
     antilog,
@@ -75,6 +77,7 @@ class Run:
         reason: Why it was chosen.
         calibrates: Its spread is to be calibrated on the validation molecules.
         scale: That calibration.
+        interval: Conformal intervals of the chosen model, or None.
     """
 
     split: Split
@@ -85,6 +88,7 @@ class Run:
     reason: str = ""
     calibrates: bool = False
     scale: SpreadScale | None = None
+    interval: Interval | None = None
 
     @property
     def predicted(self) -> Prediction:
@@ -297,7 +301,13 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
                 in_domain = per_target(in_domain, values)
             in_domain = nothing[:, 0] if in_domain is None else in_domain
             columns = prediction_columns(
-                targets, values, std, in_domain, layout=COMPARED, logs=logs
+                targets,
+                values,
+                std,
+                in_domain,
+                layout=COMPARED,
+                logs=logs,
+                interval=run.interval,
             )
             if split == "test":
                 of_forest = from_log(run.predictions[FOREST], logs).values[rows]
@@ -334,6 +344,18 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     )
 
 
+def conformal_interval(table: Table, run: Run, coverage: float) -> Interval:
+    """Intervals by the errors of the chosen model on the validation molecules."""
+    rows = run.split["valid"]
+    errors = np.abs(
+        scored_labels(table, run.split, "valid") - run.predicted.values[rows]
+    )
+    scores = errors if run.std is None else errors / run.std[rows]
+    known = (column[~np.isnan(column)] for column in scores.T)
+    factors = [conformal_factor(column, coverage) for column in known]
+    return Interval(coverage, np.array(factors))
+
+
 def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
     scale, names = calibration(table, runs), table.targets.names
@@ -344,6 +366,11 @@ def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
         {name: x for name, x in zip(names, scale.floor.tolist()) if x},
         [weight for run in runs for weight in run.weights],
         [names[target] for target in table.logs],
+        *(
+            (interval.coverage, dict(zip(names, interval.factor.tolist())))
+            if (interval := runs[0].interval)
+            else ()
+        ),
     )
 
 

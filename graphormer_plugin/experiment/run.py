@@ -32,6 +32,7 @@ from graphormer_plugin.experiment.results import Run
 from graphormer_plugin.experiment.scores import text_table
 from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import (
+    CONFORMAL,
     HEAD,
     Settings,
     as_begun,
@@ -200,6 +201,8 @@ def do_runs(experiment: Experiment) -> list[Run]:
         steps.choose(experiment, run, number, of_kinds)
         # Not by other runs: their validation molecules may be test molecules of this run.
         run.scale = results.calibration(table, [run])
+        if settings.interval == CONFORMAL:
+            run.interval = results.conformal_interval(table, run, settings.coverage)
         runs.append(run)
     return runs
 

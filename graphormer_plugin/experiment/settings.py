@@ -15,6 +15,7 @@ from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
 
 HEAD, FINETUNE, SCRATCH, AUTO = "head", "finetune", "scratch", "auto"
+NORMAL, CONFORMAL = "normal", "conformal"
 MODELS = (AUTO, HEAD, FINETUNE, SCRATCH)
 # Models of auto with a start. For many molecules, or with options of a training, each run
 # chooses the head or the mean of both by validation. examples/small_data measures for how
@@ -119,6 +120,17 @@ class Settings(TableOptions, Places):
         "RDKit's descriptors join the output layer of trainings; heads and the random "
         "forest always read them",
     )
+    interval: str = option(
+        NORMAL,
+        "conformal: columns with the ends of intervals that hold --coverage of the labels "
+        "whatever their distribution, from the errors on valid, which heads are then not "
+        "fitted to; normal: the spread alone (default)",
+        words=(NORMAL, CONFORMAL),
+        group="model",
+    )
+    coverage: float = option(
+        0.9, "of --interval conformal (default: 0.9)", metavar="SHARE", group="model"
+    )
     ratios: Ratios | None = option(
         None,
         "shares of train, valid and test (default: 80,10,10); not with --folds",
@@ -202,6 +214,15 @@ class Settings(TableOptions, Places):
             ),
             f"--lr {self.lr}: expected a number above 0": (
                 self.lr is not None and not self.lr > 0
+            ),
+            f"--coverage {self.coverage}: expected a number above 0, below 1": (
+                not 0 < self.coverage < 1
+            ),
+            "--coverage is of --interval conformal": (
+                self.coverage != type(self).coverage and self.interval == NORMAL
+            ),
+            "--interval conformal is of one split: valid of a split is train of others": (
+                self.interval == CONFORMAL and self.runs > 1
             ),
             f"--split {self.split} is one split: --folds and --ratios do not go with it": (
                 self.split.startswith("column:") and (self.folds or self.ratios)

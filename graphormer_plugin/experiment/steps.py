@@ -18,7 +18,7 @@ from graphormer_plugin.experiment.scores import (
     main_score,
     spread_text,
 )
-from graphormer_plugin.experiment.settings import HEAD
+from graphormer_plugin.experiment.settings import CONFORMAL, HEAD
 from graphormer_plugin.experiment.split_tables import scored_labels, trained_labels
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import (
@@ -131,7 +131,8 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
 def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     """Fit a head on the vectors of the start, and predict all molecules.
 
-    The head that is kept is fitted to the training and validation molecules. Predictions
+    The head that is kept is fitted to the training and validation molecules, but to the
+    former alone where the latter are for conformal intervals. Predictions
     of validation molecules come from a head that is fitted to the training molecules.
     """
     table, settings = experiment.table, experiment.settings
@@ -173,9 +174,10 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
             extra_columns=settings.extra_columns,
         )
 
-    head, valid = _fit(fitted_rows(split)), split["valid"]
+    kept = settings.interval == CONFORMAL  # molecules of valid are not fitted to
+    head, valid = _fit(split["train"] if kept else fitted_rows(split)), split["valid"]
     predicted = head.predict_features(raw)
-    if len(valid):
+    if len(valid) and not kept:
         of_train, of_valid = _fit(split["train"]), {n: x[valid] for n, x in raw.items()}
         for all_rows, rows in zip(predicted, of_train.predict_features(of_valid)):
             all_rows[valid] = rows

@@ -1,5 +1,7 @@
 """Calibration of predicted spreads and probabilities on molecules with labels."""
 
+import math
+
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
@@ -22,6 +24,7 @@ SHARE = 1.0  # of the prior of what factor and floor add to the variance
 # Limits of the logarithms of the squares of factor and floor, over typical squares.
 LOGARITHMS = -20.0, 5.0
 LEVELS = np.linspace(0, 1, 41)  # of intervals around a prediction
+ROUNDING = 1e-9  # 50 * 0.9 is 45
 BINS = 10  # of probabilities or spreads, with as many molecules each
 SPREAD_SCORES = ("coverage90", "miscalibration", "ence", "nll", "rank_of_error")
 MOST_TARGETS = 6  # a figure has a panel for each of the first
@@ -54,6 +57,31 @@ def spread_scale(values: Floats, std: Floats, labels: Floats) -> SpreadScale:
         if rows.sum() >= LEAST_LABELS and errors.any() and spread.any():
             scale.factor[target], scale.floor[target] = _likeliest(spread, errors)
     return scale
+
+
+def conformal_factor(scores: Floats, coverage: float) -> float:
+    """Factor of `Interval`, by split conformal prediction with the error over the predicted
+    spread as score (Lei et al., arXiv:1604.04173).
+
+    The (n + 1) * coverage-th smallest score, rounded up: a molecule that is exchangeable
+    with the n molecules is within with a probability of ``coverage`` at least, and of 1 /
+    (n + 1) more at most where no two scores are equal, whatever the model.
+
+    Args:
+        scores: |label - prediction| / standard deviation [n] of molecules that the model
+            was not fitted to.
+        coverage: above 0, below 1.
+
+    Returns:
+        inf where the molecules are too few, see `least_scores`.
+    """
+    rank = math.ceil((len(scores) + 1) * coverage - ROUNDING)
+    return float(np.sort(scores)[rank - 1]) if rank <= len(scores) else math.inf
+
+
+def least_scores(coverage: float) -> int:
+    """Number of scores below which `conformal_factor` is inf."""
+    return math.ceil(coverage / (1 - coverage) - ROUNDING)
 
 
 def _likeliest(std: Floats, errors: Floats) -> tuple[float, float]:

@@ -51,11 +51,34 @@ def from_log(prediction: Prediction, columns: Sequence[int]) -> Prediction:
     return prediction._replace(values=values, std=std)
 
 
-def log_interval(
-    values: NDArray[np.float64], std: NDArray[np.float64]
+class Interval(NamedTuple):
+    """Intervals of conformal prediction: prediction +- factor * standard deviation, or
+    +- factor of a model without spread.
+
+    Attributes:
+        coverage: share of the labels within.
+        factor: of each target [T].
+    """
+
+    coverage: float
+    factor: NDArray[np.float64]
+
+
+def ends_of_interval(
+    values: NDArray[np.float64],
+    std: NDArray[np.float64] | None,
+    factor: float = QUANTILE,
+    is_log: bool = False,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends of the 90 % interval of `from_log`, which is symmetric in the logarithm."""
-    ratio = np.exp(np.arcsinh(QUANTILE * std / values))
+    """Ends of the interval of ``factor`` standard deviations [q], by default the 90 %
+    interval of a normal distribution; with ``is_log`` of a target of `from_log`, symmetric in
+    the logarithm. Without ``std`` it is 1."""
+    if not is_log:
+        half = factor * (1.0 if std is None else std)
+        return values - half, values + half
+    ratio = np.array(10**factor)
+    if std is not None:
+        ratio = np.exp(factor / QUANTILE * np.arcsinh(QUANTILE * std / values))
     return values / ratio, values * ratio
 
 

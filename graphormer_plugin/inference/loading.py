@@ -57,7 +57,10 @@ def load(
         import_user_data(user_data_dir)
     members = [load_member(path, head, domain) for path in models.checkpoints]
     scale = models.scale(members[0].targets)
-    return Predictor.together(members, scale, models.weights, models.log_targets)
+    interval = models.interval(members[0].targets)
+    result = Predictor.together(members, scale, models.weights, models.log_targets)
+    result.interval = interval
+    return result
 
 
 def load_member(

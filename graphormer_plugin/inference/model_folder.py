@@ -12,7 +12,7 @@ import numpy as np
 
 from graphormer_plugin.data.files import atomic_write, leads_out, read_text
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import SpreadScale
+from graphormer_plugin.heads.prediction import Interval, SpreadScale
 from graphormer_plugin.inference.checkpoint import (
     checkpoint_path,
     invalid_checkpoint_errors,
@@ -34,6 +34,8 @@ class ModelFolder:
             1 where none is given.
         spread_floor: its floor; 0 where none is given.
         log_targets: targets of the models that are decadic logarithms, see `from_log`.
+        coverage: of conformal intervals, see `Interval`; 0 without.
+        factors: their factors by the name of the target.
     """
 
     checkpoints: list[Path]
@@ -41,6 +43,8 @@ class ModelFolder:
     spread_scale: dict[str, float] = field(default_factory=dict)
     spread_floor: dict[str, float] = field(default_factory=dict)
     log_targets: list[str] = field(default_factory=list)
+    coverage: float = 0.0
+    factors: dict[str, float] = field(default_factory=dict)
 
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
         """Calibration of each output [C]; None where there is none."""
@@ -53,6 +57,19 @@ class ModelFolder:
             np.array([self.spread_scale.get(name, 1.0) for name in names]),
             np.array([self.spread_floor.get(name, 0.0) for name in names]),
         )
+
+    def interval(self, targets: TargetSchema) -> Interval | None:
+        """Conformal intervals of the targets; None where there are none.
+
+        Raises:
+            ValueError: the file lacks a target.
+        """
+        if not self.factors:
+            return None
+        if lacking := [name for name in targets.names if name not in self.factors]:
+            raise ValueError(f"{MODELS_FILE} has no interval of {lacking}")
+        factors = [self.factors[name] for name in targets.names]
+        return Interval(self.coverage, np.array(factors))
 
 
 def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
@@ -79,6 +96,10 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         if weights is not None:
             weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
         logs = [str(name) for name in content.get("log_targets", ())]
+        coverage = float(content.get("coverage", 0))
+        factors = {str(n): float(x) for n, x in content.get("interval", {}).items()}
+        if not 0 <= coverage < 1 or not 0 <= sum(factors.values()) < inf:
+            raise ValueError(f"coverage {coverage} or interval {factors} is no number")
         positive, floor = [*(weights or [1]), *scales.values()], [0, *floors.values()]
         if min(positive) <= 0 or min(floor) < 0 or not sum([*positive, *floor]) < inf:
             raise ValueError(
@@ -86,7 +107,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
                 "infinite"
             )
     paths = [Path(folder, name) for name in names]
-    return ModelFolder(paths, weights, scales, floors, logs)
+    return ModelFolder(paths, weights, scales, floors, logs, coverage, factors)
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
@@ -111,6 +132,8 @@ def write_folder(
     spread_floor: Mapping[str, float] | None = None,
     weights: Sequence[float] | None = None,
     log_targets: Sequence[str] = (),
+    coverage: float = 0.0,
+    factors: Mapping[str, float] | None = None,
 ) -> None:
     """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
     content: dict[str, Any] = {
@@ -119,6 +142,8 @@ def write_folder(
         "spread_scale": spread_scale,
         "spread_floor": spread_floor,
         "log_targets": log_targets,
+        "coverage": coverage,
+        "interval": factors,
     }
     content = {name: value for name, value in content.items() if value}
     with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:

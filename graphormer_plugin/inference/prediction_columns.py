@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.prediction import IN_DOMAIN, antilog, log_interval
+from graphormer_plugin.heads.prediction import (
+    IN_DOMAIN,
+    QUANTILE,
+    Interval,
+    antilog,
+    ends_of_interval,
+)
 
 
 class Column(NamedTuple):
@@ -70,6 +76,7 @@ def prediction_columns(
     labels: NDArray | None = None,
     layout: Layout = PREDICTED,
     logs: Sequence[int] = (),
+    interval: Interval | None = None,
 ) -> list[Column]:
     """Columns of predictions.
 
@@ -86,7 +93,8 @@ def prediction_columns(
             target, see `Domain`.
         labels: measured values [n, T], NaN where missing; -1 for a class of a node.
         layout: of the file.
-        logs: targets whose 90 % interval is in two more columns, see `log_interval`.
+        logs: targets of `from_log`, whose 90 % interval is in two more columns.
+        interval: of all targets, in two more columns each.
     """
     names = targets.names
     columns: dict[str, list[Column]] = {}  # of each target, by kind
@@ -118,11 +126,15 @@ def prediction_columns(
             Column(f"{name}_std", number_cells(column))
             for name, column in zip(names, std.T, strict=True)
         ]
-        for at in logs:
-            ends = log_interval(values[:, at], std[:, at])
-            for kind, end in zip(("low", "high"), ends, strict=True):
-                column = Column(f"{names[at]}_{kind}90", number_cells(end))
-                columns.setdefault(kind, []).append(column)
+    factors, share = dict.fromkeys(logs if std is not None else (), QUANTILE), 0.9
+    if interval is not None:
+        factors, share = dict(enumerate(interval.factor.tolist())), interval.coverage
+    for at, factor in factors.items():
+        spread = None if std is None else std[:, at]
+        ends = ends_of_interval(values[:, at], spread, factor, at in logs)
+        for kind, end in zip(("low", "high"), ends, strict=True):
+            column = Column(f"{names[at]}_{kind}{100 * share:g}", number_cells(end))
+            columns.setdefault(kind, []).append(column)
     if labels is not None:
         columns["label"] = [
             Column(f"{name}_target", label_cells(column, targets, target))

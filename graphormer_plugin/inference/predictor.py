@@ -16,6 +16,7 @@ from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.prediction import (
+    Interval,
     Prediction,
     SpreadScale,
     antilog,
@@ -75,6 +76,7 @@ class Predictor:
         weights: how much each member counts; None where all count the same.
         scale: calibration of the spread of several members; None: as it is.
         logs: numbers of the targets of which the members predict the logarithm.
+        interval: conformal intervals of the targets, for `prediction_columns`, or None.
     """
 
     model: GraphModel
@@ -101,6 +103,7 @@ class Predictor:
         self.weights: Sequence[float] | None = None
         self.scale: SpreadScale | None = None
         self.logs: list[int] = []
+        self.interval: Interval | None = None
 
     @classmethod
     def together(

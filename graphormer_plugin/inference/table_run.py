@@ -145,6 +145,8 @@ class TableRun:
         extra = columns_of_whole(table, extra_columns) if extra_columns else {}
         self.extra = [(table.header.index(n), one.number) for n, one in extra.items()]
         self.reader = predictor.reader(max_atoms)
+        # They do not hold for the spread of samples.
+        self.interval = None if mc_dropout else predictor.interval
         none = np.empty((0, predictor.targets.num_outputs))
         per_target = any(one.labelled is not None for one in predictor.domains)
         columns = prediction_columns(
@@ -153,6 +155,7 @@ class TableRun:
             none if predictor.has_spread or mc_dropout else None,
             (none if per_target else none[:, 0]) if predictor.domains else None,
             logs=predictor.logs,
+            interval=self.interval,
         )
         names = [*(column.name for column in columns), REASON]
         self.names = free_names(names, table.header)
@@ -222,7 +225,10 @@ class TableRun:
                 kept = [at for at, row in enumerate(row_of) if row not in reasons]
                 values = (None if part is None else part[kept] for part in prediction)
                 columns = prediction_columns(
-                    self.predictor.targets, *values, logs=self.predictor.logs
+                    self.predictor.targets,
+                    *values,
+                    logs=self.predictor.logs,
+                    interval=self.interval,
                 )
                 cells = zip(*(column.cells for column in columns), strict=True)
                 predicted = dict(zip([row_of[at] for at in kept], cells, strict=True))

@@ -219,6 +219,16 @@ def test_folder(folder, checkpoint):
     )
     text = repr(ensemble)
     assert "a, b (K); 2 models" in text and "vectors of 24 molecules" in text
+    write_folder(
+        ".", ["member1/checkpoint_best.pt"], coverage=0.8, factors={"a": 2, "b": 1}
+    )
+    assert main([".", "in.csv", "intervals.csv", "--quiet"]) == 0
+    one, value = rows("intervals.csv")[1], each[0].values[0, 0]
+    ends = [float(one[name]) for name in ("a_low80", "a_high80")]
+    half = 2 * each[0].std[0, 0]
+    assert ends == pytest.approx([value - half, value + half], rel=1e-5)
+    dropout = [".", "in.csv", "dropout.csv", "--quiet", "--mc-dropout", "2"]
+    assert main(dropout) == 0 and "a_low80" not in rows("dropout.csv")[1]
 
 
 def test_wrong_folders(folder, capsys):

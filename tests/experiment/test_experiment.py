@@ -61,6 +61,22 @@ def test_head_and_training_together(experiment):
     ]
 
 
+def test_conformal_intervals_need_labels(experiment):
+    experiment.settings = Settings("a.csv", "out", interval="conformal")
+    with pytest.raises(
+        DatasetError, match="y has 2 labels in valid, --coverage 0.9 takes 9"
+    ):
+        experiment.check()
+    experiment.settings = dataclasses.replace(experiment.settings, coverage=0.6)
+    experiment.check()
+    (run,) = running.do_runs(experiment)
+    assert run.interval.coverage == 0.6
+    assert run.interval.factor == pytest.approx([0.5])
+    experiment.table.targets = TargetSchema(["y"], kind="binary")
+    with pytest.raises(DatasetError, match="conformal is for targets that are numbers"):
+        experiment.check()
+
+
 def test_what_auto_makes(experiment):
     """A head; both with options of a training, for many molecules, or where no head can
     be fitted."""

@@ -10,8 +10,8 @@ from graphormer_plugin.experiment.split_tables import warnings_of, write_molecul
 from graphormer_plugin.heads.prediction import (
     Prediction,
     antilog,
+    ends_of_interval,
     from_log,
-    log_interval,
 )
 from graphormer_plugin.inference.prediction_columns import unlogged_cell
 from support.labelled_molecules import settings
@@ -58,7 +58,15 @@ def test_back_in_the_unit():
     assert found.values[:, 0].tolist() == [10, 1]
     assert np.array_equal(found.values[:, 1], logs[:, 1])
     assert np.array_equal(found.std[:, 1], std[:, 1])
-    low, high = log_interval(found.values[:, 0], found.std[:, 0])
+    low, high = ends_of_interval(found.values[:, 0], found.std[:, 0], is_log=True)
+    again = [
+        ends_of_interval(*found[:2], 3.0, is_log=is_log) for is_log in (True, False)
+    ]
+    assert np.log10(again[0])[:, :, 0] == pytest.approx(
+        logs[:, 0] + [[-1.5, -0.3], [1.5, 0.3]]
+    )
+    assert again[1][1][:, 1] == pytest.approx(logs[:, 1] + 3 * std[:, 1])
+    assert ends_of_interval(np.array([10.0]), None, 2.0, True)[1].tolist() == [1000]
     measured = 10 ** (1 + 0.5 * np.random.default_rng(1).normal(size=20_000))
     assert (measured < low[0]).mean() == pytest.approx(0.05, abs=0.006)
     assert (measured > high[0]).mean() == pytest.approx(0.05, abs=0.006)

@@ -11,14 +11,17 @@ from graphormer_plugin.experiment.results import (
     Run,
     all_results,
     calibration,
+    conformal_interval,
     metric_tables,
     metrics_of_test,
     summary_text,
     worse_than_references,
+    write_models,
     write_predictions,
     write_results,
 )
 from graphormer_plugin.heads.prediction import Prediction, SpreadScale
+from graphormer_plugin.inference.model_folder import read_folder
 from support.labelled_molecules import FewLabels
 from support.tables import rows
 
@@ -87,6 +90,28 @@ def test_a_head_is_calibrated_already(tmp_path, monkeypatch):
     )
     figures.spread_figure(TABLE, runs[:2])
     assert drawn[0][[0, 20], 0] == pytest.approx([0.1, 0.3])
+
+
+@pytest.mark.parametrize("std", [0.1, None])
+def test_conformal_intervals(tmp_path, std):
+    """The 19th smallest of 20 scores, in the files and in the folder of the models."""
+    run = run_of("head", np.linspace(-3, 3, 60)[:, None], std)
+    run.predictions["head"].values[25:30] = 0
+    run.interval = conformal_interval(TABLE, run, 0.9)
+    scores = np.abs(run.predicted.values - LABELS)[SPLIT["valid"], 0] / (std or 1)
+    assert run.interval.factor[0] == pytest.approx(np.sort(scores)[18])
+    write_predictions(tmp_path, TABLE, [run])
+    first = rows(tmp_path / "predictions_test.csv")[0]
+    ends = [float(first[name]) for name in ("y_low90", "y_high90")]
+    half = run.interval.factor[0] * (std or 1)
+    value = run.predicted.values[40, 0]
+    assert ends == pytest.approx([value - half, value + half], rel=1e-5)
+    run.checkpoints, run.weights = ["a/b.pt"], [1.0]
+    write_models(tmp_path, TABLE, [run])
+    found = read_folder(tmp_path)
+    assert found.interval(TABLE.targets) == run.interval
+    with pytest.raises(ValueError, match="models.json has no interval of .*'z'"):
+        found.interval(TargetSchema(["y", "z"]))
 
 
 def test_metrics_of_a_spread():

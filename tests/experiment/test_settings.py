@@ -41,6 +41,12 @@ from graphormer_plugin.experiment.settings import (
             {"model": "head", "ensemble": 2, "descriptors": True},
             "--ensemble, --descriptors: of a training, --model head has none",
         ),
+        ({"interval": "conformal", "folds": 3}, "--interval conformal is of one split"),
+        (
+            {"interval": "conformal", "coverage": 1.0},
+            "--coverage 1.0: expected a number",
+        ),
+        ({"coverage": 0.5}, "--coverage is of --interval conformal"),
         ({"target_kind": "text"}, "--target-kind text: .*binary"),
     ],
 )

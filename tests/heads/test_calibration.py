@@ -7,7 +7,9 @@ from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads import calibration
 from graphormer_plugin.heads.calibration import (
     calibration_figure,
+    conformal_factor,
     coverage,
+    least_scores,
     reliability,
     spread_curves,
     spread_scale,
@@ -54,6 +56,20 @@ def test_spread_scale_is_the_likeliest(rng):
         for floor in np.linspace(0.01, 1.5, 150)
     ]
     assert surprise(found) <= min(grid) and surprise(found) > min(grid) - 0.1
+
+
+@pytest.mark.parametrize("coverage, count", [(0.9, 9), (0.9, 44), (0.5, 4), (0.95, 60)])
+def test_conformal_factor(rng, coverage, count):
+    """Its guarantee, for scores of any distribution: coverage to coverage + 1 / (n + 1)."""
+    scores = rng.standard_cauchy((40_000, count + 1)) ** 2
+    factors = np.array([conformal_factor(row[1:], coverage) for row in scores])
+    error = 4 * np.sqrt(coverage * (1 - coverage) / len(scores))
+    assert (
+        -error < (scores[:, 0] <= factors).mean() - coverage < 1 / (count + 1) + error
+    )
+    least = least_scores(coverage)
+    assert np.isfinite(conformal_factor(scores[0, :1].repeat(least), coverage))
+    assert conformal_factor(scores[0, :1].repeat(least - 1), coverage) == np.inf
 
 
 def test_spread_of_two_members(rng):
