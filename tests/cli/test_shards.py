@@ -121,7 +121,7 @@ def test_shards_are_the_whole(checkpoint, table, capsys):
     vectors = [np.load(f"v-0000{number}-of-00003.npy") for number in (1, 2, 3)]
     # batches of the whole table end elsewhere, and with them the last bit differs
     np.testing.assert_allclose(np.concatenate(vectors), np.load("v.npy"), atol=1e-5)
-    capsys.readouterr()
+    assert "out-00003-of-00003.parquet: 334 rows" in capsys.readouterr().out
     assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
     assert "out-00002-of-00003.parquet is complete" in capsys.readouterr().out
 
