@@ -34,7 +34,7 @@ def test_targets_with_a_metric_come_first():
 
 def test_axes_have_the_unit_of_their_target():
     targets = TargetSchema(["log10 y", "z"], "M")
-    table = SimpleNamespace(labels=np.eye(4)[:, :2], targets=targets, weights=None)
+    table = FewLabels(labels=np.eye(4)[:, :2], targets=targets)
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(table.labels)}, chosen="head")
     figure = figures.panel_figure(table, [run], figures.parity)
