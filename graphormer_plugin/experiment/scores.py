@@ -99,6 +99,16 @@ def score(name: str, predicted: np.ndarray, labels: np.ndarray) -> float:
     return float(FUNCTIONS[name](labels, predicted))
 
 
+def pairs(
+    kind: str, predicted: np.ndarray, labels: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Predictions and labels [n] of each target; predictions of a multiclass target are
+    [n, classes]."""
+    if kind == "multiclass":
+        return [(predicted, labels[:, 0])]
+    return list(zip(predicted.T, labels.T, strict=True))
+
+
 def scores(
     targets: TargetSchema, predicted: np.ndarray, labels: np.ndarray, spread: np.ndarray
 ) -> dict[str, list[float]]:
@@ -111,9 +121,8 @@ def scores(
         labels: [n, T].
         spread: Standard deviation of each target in train [T].
     """
-    of_targets = [predicted] if targets.kind == "multiclass" else predicted.T
     found = {
-        name: [score(name, *pair) for pair in zip(of_targets, labels.T, strict=True)]
+        name: [score(name, *pair) for pair in pairs(targets.kind, predicted, labels)]
         for name in METRICS[targets.kind]
     }
     if main_metric(targets) is NRMSE:
