@@ -67,9 +67,10 @@ def fit_on_features(
 
     Two classes with a rare class, and several targets of two classes, have fixed
     weights, lengths and noise, since the marginal likelihood of a few labels of a class
-    misleads; both classes weigh the same. Several such targets are fitted twice: the
-    predictions of the first process for all targets, leaving out the molecule's own label,
-    are a further block of the kernel of the second. All numbers here are our choice.
+    misleads; both classes weigh the same. Several targets are fitted twice, unless some
+    labels are bounds: the predictions of the first process for all targets, leaving out
+    the molecule's own label, are a further block of the kernel of the second. All numbers
+    here are our choice.
 
     Args:
         raw: features of n molecules by block, see `raw_features`; always ``vectors``.
@@ -110,20 +111,22 @@ def fit_on_features(
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
     precision, first = trust, None  # precision: of the noise, by label
-    if schema.kind == "binary" and has_fixed_kernel(labels):
+    fixed = schema.kind == "binary" and has_fixed_kernel(labels)
+    if fixed:
         precision = balanced(labels, rows_of, trust)
-        kernel = fixed_kernel(references, raw, blocks, rng)
-        if len(rows_of) > 1:
-            solver = Solver(references, raw, blocks, [kernel], 1)
-            first, scores = first_stage(solver, kernel, standard, rows_of, precision)
-            blocks, kernel = [*blocks, SCORES], with_scores(kernel)
-            raw = {**raw, SCORES: scores}
-            references[SCORES] = Reference(SCORES, scores)
-        kernels = [kernel] * len(rows_of)
+        kernels = [fixed_kernel(references, raw, blocks, rng)] * len(rows_of)
     else:
-        kernels = _hyperparameters(
-            references, raw, blocks, standard, rows_of, trust, bounds, rng
-        )
+        fitted = standard, rows_of, trust, bounds, rng
+        kernels = _hyperparameters(references, raw, blocks, *fitted)
+    if schema.kind != "multiclass" and len(rows_of) > 1 and not bounds.any():
+        solver = Solver(references, raw, blocks, kernels, 1)
+        first, scores = first_stage(solver, kernels, standard, rows_of, precision)
+        blocks, raw = [*blocks, SCORES], {**raw, SCORES: scores}
+        references[SCORES] = Reference(SCORES, scores)
+        if fixed:
+            kernels = [with_scores(kernels[0])] * len(rows_of)
+        else:
+            kernels = _hyperparameters(references, raw, blocks, *fitted)
     keys = [
         (kernels.index(kernel), rows.tobytes(), weight.tobytes(), at * bool(sign.any()))
         for at, (kernel, rows, weight, sign) in enumerate(

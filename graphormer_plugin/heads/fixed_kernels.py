@@ -1,5 +1,7 @@
 """Fixed kernels and two stages of Gaussian processes: rare classes, several targets."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve, cholesky, lapack
@@ -63,16 +65,16 @@ def fixed_kernel(
 
 def first_stage(
     solver: Solver,
-    kernel: Hyperparameters,
+    kernels: Sequence[Hyperparameters],
     standard: Floats,
     rows_of: list[NDArray[np.int64]],
     precision: list[Floats],
 ) -> tuple[FirstStage, Floats]:
-    """Fit processes with the same kernel, and predict each training molecule from all others.
+    """Fit a process per target, and predict each training molecule from all others.
 
     Args:
-        solver: solver of the kernel's blocks.
-        kernel: kernel of all targets.
+        solver: solver of the kernels' blocks.
+        kernels: kernel of each target.
         standard: standardised labels [n, T].
         rows_of: molecules with a label, of each target.
         precision: weight of each of these labels; 1 / weight multiplies the noise.
@@ -80,10 +82,10 @@ def first_stage(
     Returns:
         The processes, and the predictions [n, T], without the molecule's own label.
     """
-    matrix = solver.matrix_of(kernel)
     dual, scores = np.zeros_like(standard), np.empty_like(standard)
     for target, (rows, weight) in enumerate(zip(rows_of, precision, strict=True)):
-        y = standard[rows, target]
+        y, kernel = standard[rows, target], kernels[target]
+        matrix = solver.matrix_of(kernel)
         own = matrix[np.ix_(rows, rows)]
         own[np.diag_indices(len(rows))] += kernel.noise / weight + JITTER
         factor = cholesky(own, lower=True, overwrite_a=True, check_finite=False)
@@ -91,7 +93,9 @@ def first_stage(
         scores[:, target] = matrix[:, rows] @ alpha
         root, _ = lapack.dtrtri(factor, lower=True, overwrite_c=True)
         scores[rows, target] = y - alpha / np.einsum("ij,ij->j", root, root)
-    return FirstStage(kernel.weights, kernel.lengths, dual), scores
+    weights = np.stack([kernel.weights for kernel in kernels])
+    lengths = np.stack([kernel.lengths for kernel in kernels])
+    return FirstStage(weights, lengths, dual), scores
 
 
 def with_scores(kernel: Hyperparameters) -> Hyperparameters:

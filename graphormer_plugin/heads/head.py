@@ -3,9 +3,9 @@
 For each output (a target, or a class of a multiclass target) the prediction is
 ``offset + scale * k(x, X) @ dual``. X are the training molecules, and k is the sum of
 weight x kernel over blocks of features: the checkpoint's vectors, Morgan counts, RDKit's
-descriptors (see `kernels`), and for several targets of classes the scores that a first
-stage of such machines gives to all of them. A Gaussian process gives a variance too, and a
-target of classes a probability.
+descriptors (see `kernels`), and for several targets the scores that a first stage of such
+machines gives to all of them. A Gaussian process gives a variance too, and a target of
+classes a probability.
 
 The file ``head.npz`` holds arrays only, and reading it runs no code. It names the weights
 that its vectors come from; a head beside another checkpoint is refused.
@@ -13,7 +13,7 @@ that its vectors come from; a head beside another checkpoint is refused.
 
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -51,12 +51,12 @@ _NUMBERS = ("offset", "scale", "noise", "spread_scale", "slope", "intercept")
 
 @dataclass
 class FirstStage:
-    """Kernel machines with the same kernel, whose values for all targets are the features of
-    the block ``scores``.
+    """Kernel machines whose values for all targets are the features of the block ``scores``.
 
     Attributes:
-        weights: [B] weight of each other block.
-        lengths: [B] length of its kernel.
+        weights: [T, B] weight of each other block; [B] in files of earlier versions, the
+            same for all targets.
+        lengths: [T, B] length of its kernel, or [B].
         dual: [n, T], 0 for a molecule without label.
     """
 
@@ -198,19 +198,16 @@ class Head:
         compared = [of_block[block] for block in self.read_blocks]
         if self.first is not None:
             first = self.first
-            similar = weighted_sum(
-                self.read_blocks, compared, first.weights, first.lengths
-            )
-            scores = self.references[SCORES].compare(similar @ first.dual)
+            values = np.empty((len(of_block["vectors"]), first.dual.shape[1]))
+            for *kernel, members in _kernels(first.weights, first.lengths):
+                similar = weighted_sum(self.read_blocks, compared, *kernel)
+                values[:, members] = similar @ first.dual[:, members]
+            scores = self.references[SCORES].compare(values)
             compared.insert(self.blocks.index(SCORES), scores)
         squares = of_block["vectors"]
         mean = np.zeros((len(squares), self.targets.num_outputs))
         variance = np.zeros_like(mean)
-        kernels = np.concatenate([self.weights, self.lengths], 1)
-        _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
-        for group in range(group_of_target.max() + 1):
-            members = np.flatnonzero(group_of_target.reshape(-1) == group)
-            weights, lengths = self.weights[members[0]], self.lengths[members[0]]
+        for weights, lengths, members in _kernels(self.weights, self.lengths):
             similar = weighted_sum(self.blocks, compared, weights, lengths)
             mean[:, members] = similar @ self.dual[:, members]
             for spread in np.unique(self.spread_of_target[members]):
@@ -321,6 +318,20 @@ def curve_factors(at: Floats, curve: Floats, values: Floats, std: Floats) -> Flo
     """Factors of standard deviations [q] by curves [2, K] over the predicted value and the
     standard deviation, see `spread_curves`."""
     return np.interp(values, at[0], curve[0]) * np.interp(std, at[1], curve[1])
+
+
+def _kernels(
+    weights: Floats, lengths: Floats
+) -> Iterator[tuple[Floats, Floats, NDArray[np.int64] | slice]]:
+    """Weights and lengths [B] of each different kernel, and the targets that have it."""
+    if weights.ndim == 1:
+        yield weights, lengths, slice(None)
+        return
+    kernels = np.concatenate([weights, lengths], 1)
+    _, group_of_target = np.unique(kernels, axis=0, return_inverse=True)
+    for group in range(group_of_target.max() + 1):
+        members = np.flatnonzero(group_of_target.reshape(-1) == group)
+        yield weights[members[0]], lengths[members[0]], members
 
 
 def _parts(count: int) -> list[slice]:

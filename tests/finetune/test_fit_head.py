@@ -116,49 +116,80 @@ def test_gradient(rng):
         assert exact == pytest.approx(numeric, rel=1e-5, abs=1e-5)
 
 
-def naive(head, raw, y, new):
-    """Mean and variance of each target for other molecules, straight from the kernel."""
-    count = len(y)
-    result = []
-    for target, column in enumerate(y.T):
-        rows = np.flatnonzero(~np.isnan(column))
-        total = 0
-        for place, name in enumerate(head.blocks):
-            both = np.concatenate([raw[name], new[name]]).astype(np.float64)
-            if name == "fingerprint":
-                part = np.array(
+def naive_kernel(head, blocks, weights, lengths, both):
+    """Between all molecules, straight from their features."""
+    total = 0
+    for name, weight, length in zip(blocks, weights, lengths, strict=True):
+        if name == "fingerprint":
+            part = np.array(
+                [
                     [
-                        [np.minimum(a, b).sum() / np.maximum(a, b).sum() for b in both]
-                        for a in both
+                        np.minimum(a, b).sum() / np.maximum(a, b).sum()
+                        for b in both[name]
                     ]
-                )
-            else:
-                scaled = head.references[name].scale(both)
-                if name == "vectors":
-                    own = raw[name].astype(np.float64)
-                    np.testing.assert_allclose(
-                        scaled, (both - own.mean(0)) / own.std(0)
-                    )
-                r2 = ((scaled[:, None] - scaled) ** 2).mean(2)
-                length = head.lengths[target, place]
-                part = np.exp(-r2 / 2 / length**2)
-                if name == "vectors":
-                    s = np.sqrt(5 * r2) / length
-                    part = (1 + s + s**2 / 3) * np.exp(-s)
-            total = total + head.weights[target, place] * part
+                    for a in both[name]
+                ]
+            )
+        else:
+            scaled = head.references[name].scale(both[name])
+            r2 = ((scaled[:, None] - scaled) ** 2).mean(2)
+            part = np.exp(-r2 / 2 / length**2)
+            if name == "vectors":
+                s = np.sqrt(5 * r2) / length
+                part = (1 + s + s**2 / 3) * np.exp(-s)
+        total = total + weight * part
+    return total
+
+
+def naive(head, raw, y, new):
+    """Mean and variance of each target for other molecules: the first stage, then the
+    second, which reads the values of the first for all targets."""
+    count = len(y)
+    both = {k: np.concatenate([raw[k], new[k]]).astype(np.float64) for k in raw}
+    own = raw["vectors"].astype(np.float64)
+    scaled = (both["vectors"] - own.mean(0)) / own.std(0)
+    np.testing.assert_allclose(
+        head.references["vectors"].scale(both["vectors"]), scaled
+    )
+    present = [np.flatnonzero(~np.isnan(column)) for column in y.T]
+    standard = [
+        (column[rows] - column[rows].mean()) / column[rows].std()
+        for rows, column in zip(present, y.T, strict=True)
+    ]
+    both["scores"] = np.empty((len(both["vectors"]), len(present)))
+    for target, (rows, values) in enumerate(zip(present, standard, strict=True)):
+        kernel = head.first.weights[target], head.first.lengths[target]
+        total = naive_kernel(head, head.read_blocks, *kernel, both)
+        dual = head.first.dual[rows, target]
+        noise = (
+            values - total[np.ix_(rows, rows)] @ dual
+        ) / dual  # solves (K + noise) dual
+        np.testing.assert_allclose(noise, noise[0], rtol=1e-4)
+        both["scores"][:, target] = total[:, rows] @ dual
+        for left in rows:  # what the others say
+            others = rows[rows != left]
+            matrix = total[np.ix_(others, others)] + noise[0] * np.eye(len(others))
+            solved = np.linalg.solve(matrix, values[rows != left])
+            both["scores"][left, target] = total[left, others] @ solved
+    np.testing.assert_allclose(head.raw["scores"], both["scores"][:count], atol=1e-4)
+    both["scores"][:count] = head.raw["scores"]
+    result = []
+    for target, (rows, values) in enumerate(zip(present, standard, strict=True)):
+        kernel = head.weights[target], head.lengths[target]
+        total = naive_kernel(head, head.blocks, *kernel, both)
         noise = head.numbers["noise"][target] + marginal_likelihood.JITTER
         inverse = np.linalg.inv(total[np.ix_(rows, rows)] + noise * np.eye(len(rows)))
         similar = total[count:, rows]
-        standard = (column[rows] - column[rows].mean()) / column[rows].std()
         variance = np.diag(total)[count:] - np.diag(similar @ inverse @ similar.T)
-        result.append((similar @ inverse @ standard, variance))
+        result.append((similar @ inverse @ values, variance))
     return result
 
 
 @pytest.mark.parametrize("own", [16, 1])
 @pytest.mark.parametrize("blocks", [ALL, ("vectors",), ("descriptors", "fingerprint")])
 def test_naive_twin(rng, blocks, own, monkeypatch):
-    """Targets with missing labels and with kernels of their own, or one for all."""
+    """Targets with missing labels and with kernels of their own, or one for all, and the
+    scores that a first stage gives to all of them."""
     monkeypatch.setattr(module, "OWN", own)
     monkeypatch.setattr(module, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
@@ -184,6 +215,29 @@ def test_naive_twin(rng, blocks, own, monkeypatch):
         std *= np.prod(factors, 0)
         std *= scale * head.numbers["spread_scale"][target]
         np.testing.assert_allclose(found.std[:, target], std, rtol=1e-6)
+
+
+def test_endpoints_help_each_other(rng):
+    """A target with few labels is better beside a similar target with many."""
+    smiles, raw = features(160, rng, ["vectors"])
+    many = labels(raw, rng)
+    y = np.concatenate([many, many + 0.1 * rng.normal(size=many.shape)], 1)
+    y[20:, 1] = np.nan
+    train = {"vectors": raw["vectors"][:120]}
+    errors = []
+    for kept in ([0, 1], [1]):
+        rows = ~np.isnan(y[:120, kept]).all(1)
+        schema = TargetSchema([f"y{at}" for at in kept])
+        head = fit_on_features(
+            {"vectors": train["vectors"][rows]},
+            smiles[:120][: rows.sum()],
+            y[:120][rows][:, kept],
+            schema,
+            blocks=["vectors"],
+        )
+        found = predictions_of(head, raw["vectors"][120:]).values[:, -1]
+        errors.append(np.sqrt(np.mean((found - many[120:, 0]) ** 2)))
+    assert errors[0] < 0.9 * errors[1]
 
 
 def test_leave_one_out(rng):
@@ -265,10 +319,15 @@ def test_equal_seeds_give_equal_heads(rng, monkeypatch):
     schema = TargetSchema(["a", "b", "c"])
 
     def fitted(seed, falling):
-        ones = np.ones(1)
-        kernels = [Hyperparameters(ones, ones, 0.1) for _ in range(3)]
-        kernels.sort(key=id, reverse=falling)
-        monkeypatch.setattr(marginal_likelihood, "fit", lambda *_: kernels.pop(0))
+        kernels = {
+            count: [Hyperparameters(*np.ones((2, count)), 0.1) for _ in range(3)]
+            for count in (1, 2)  # blocks, without and with the scores
+        }
+        for each in kernels.values():
+            each.sort(key=id, reverse=falling)
+        monkeypatch.setattr(
+            marginal_likelihood, "fit", lambda blocks, *_: kernels[len(blocks)].pop(0)
+        )
         smiles = molecules(40)
         head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"], seed=seed)
         assert head.spread_of_target.tolist() == [0, 1, 2]
@@ -299,7 +358,7 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
             raw, molecules(60), y, schema, blocks=["vectors"], seed=seed
         )
         assert np.isfinite(predictions_of(head, raw["vectors"]).values).all()
-    assert 3 <= len(counts) < 9 and min(counts) > 0
+    assert 6 <= len(counts) < 18 and min(counts) > 0
 
 
 @pytest.mark.parametrize(
@@ -577,7 +636,13 @@ def test_saved_and_read(rng, tmp_path, kind):
         np.testing.assert_array_equal(one, other)
     with pytest.raises(ValueError, match="belongs to another checkpoint"):
         read_head(tmp_path / "head.npz", "abd")
-    # Heads once had a curve over the standard deviation alone, and factors as a whole.
+    # Heads once had a curve over the standard deviation alone, factors as a whole, and a
+    # first stage of classes only, with one kernel.
+    if kind == "binary":
+        head.first.weights, head.first.lengths = (
+            head.first.weights[0],
+            head.first.lengths[0],
+        )
     head.curve_at, head.curve = head.curve_at[1], head.curve[1]
     head.save(tmp_path / "head.npz")
     arrays = dict(np.load(tmp_path / "head.npz"))
