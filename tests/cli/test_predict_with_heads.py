@@ -82,7 +82,7 @@ def test_head(folder, capsys):
     assert float(found[0]["in_domain"]) == 1  # a training molecule
     assert repr(predictor) == (
         "<Predictor: a, b (K); grpe_tiny, head: Gaussian process on vectors + fingerprint "
-        "of 24 molecules>"
+        "+ scores of 24 molecules>"
     )
     with pytest.raises(ValueError, match="has no gradient"):
         predictor.gradient_times_input(good)
@@ -128,7 +128,7 @@ def test_samples_compare_molecules_once(folder, monkeypatch):
 
     monkeypatch.setattr(Reference, "compare", counted)
     np.testing.assert_allclose(head.sample(raw, vectors), expected, rtol=1e-12)
-    assert Counter(blocks) == {"fingerprint": 3, "vectors": 9}  # in 3 pieces
+    assert Counter(blocks) == {"fingerprint": 3, "vectors": 9, "scores": 9}  # 3 pieces
 
 
 def test_a_molecule_is_parsed_once(folder, monkeypatch):
@@ -218,7 +218,7 @@ def test_folder(folder, checkpoint):
         np.average([one.mean() for one in samples], weights=[3, 1]), rel=1e-4
     )
     text = repr(ensemble)
-    assert "a, b (K); 2 models" in text and "vectors of 24 molecules" in text
+    assert "a, b (K); 2 models" in text and "scores of 24 molecules" in text
     write_folder(
         ".", ["member1/checkpoint_best.pt"], coverage=0.8, factors={"a": 2, "b": 1}
     )
