@@ -37,7 +37,7 @@ from graphormer_plugin.finetune.fit_head import (
 )
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.head import HEAD_FILE, Head
-from graphormer_plugin.heads.prediction import Prediction, combined
+from graphormer_plugin.heads.prediction import Prediction, combined, per_target
 from graphormer_plugin.inference.checkpoint import write_file
 
 PREDICTIONS = "predictions.npz"
@@ -179,7 +179,13 @@ def head_predictions(experiment: Experiment, member: Member) -> Prediction:
     predicted = head.predict_features(raw)
     if len(valid) and not kept:
         of_train, of_valid = _fit(split["train"]), {n: x[valid] for n, x in raw.items()}
-        for all_rows, rows in zip(predicted, of_train.predict_features(of_valid)):
+        unseen = of_train.predict_features(of_valid)
+        if predicted.in_domain.ndim != unseen.in_domain.ndim:  # by the labels fitted to
+            predicted, unseen = (
+                one._replace(in_domain=per_target(one.in_domain, one.values).copy())
+                for one in (predicted, unseen)
+            )
+        for all_rows, rows in zip(predicted, unseen):
             all_rows[valid] = rows
     head.save(save_dir / HEAD_FILE)
     return predicted

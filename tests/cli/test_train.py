@@ -558,6 +558,20 @@ def test_a_target_that_cannot_be_learned_leaves_the_others_their_head(
     assert "is finished" in capsys.readouterr().out
 
 
+def test_a_target_without_some_labels_of_valid(checkpoint, command):
+    """The head of train has one score for both targets, the head of all has two."""
+    lines = [
+        f"{'C' * k}O,{k / 4},{'' if k == 25 else 9 - k / 3},{part}"
+        for k, part in enumerate(["train"] * 24 + ["valid", "test"] * 4, 1)
+    ]
+    words = command("smiles,a,b,split", lines, *QUICK[:-2], "--model", "head")
+    words += ["--target-columns", "a,b", "--start", checkpoint("grpe_tiny")]
+    assert main(words) == 0
+    lines = rows("model/predictions_valid.csv")
+    scores = [[float(line[f"{name}_in_domain"]) for name in "ab"] for line in lines]
+    assert all(a == b for a, b in scores) and min(scores)[0] < 1
+
+
 def test_an_unfinished_training_in_units_of_targets_starts_again(
     quick, checkpoint, command
 ):
