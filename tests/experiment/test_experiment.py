@@ -61,8 +61,8 @@ def test_head_and_training_together(experiment):
     ]
 
 
-def test_conformal_intervals_need_labels(experiment):
-    experiment.settings = Settings("a.csv", "out", interval="conformal")
+def test_conformal_intervals_need_labels(experiment, tmp_path):
+    experiment.settings = Settings("a.csv", str(tmp_path), interval="conformal")
     with pytest.raises(
         DatasetError, match="y has 2 labels in valid, --coverage 0.9 takes 9"
     ):
