@@ -1,4 +1,5 @@
 import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from graphormer_plugin.inference import bfloat16
 from graphormer_plugin.inference.model_folder import ModelFolder
 from graphormer_plugin.inference.table_run import TableRun
 from support.tables import rows
+from support.training import forked
 
 CLASSES = (
     "--dataset-name classes.csv --target-kind multiclass --target-unit= "
@@ -286,6 +288,26 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
     assert main([path, many, "out.csv", "--quiet", "--resume"]) == 0
     smiles = [[row["smiles"] for row in rows(name)] for name in ("out.csv", many)]
     assert smiles[0] == smiles[1]
+
+
+@pytest.mark.long
+def test_kill_9(checkpoint, many, tmp_path, monkeypatch):
+    """A process that is killed for real, beside processes that read SMILES."""
+    append, out = predict.ResumableWriter.append, tmp_path / "out.csv"
+    command = [checkpoint("grpe_tiny"), many, str(out), "--quiet", "--workers", "2"]
+    slowly = lambda *block: (append(*block), time.sleep(0.5))  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(predict.ResumableWriter, "append", slowly)
+        process = forked(main, command)
+    block, deadline = tmp_path / "out.csv.parts/000000.npz", time.monotonic() + 120
+    while time.monotonic() < deadline and not block.exists():
+        time.sleep(0.02)
+    process.kill()
+    process.join()
+    assert process.exitcode == -9 and block.exists() and not out.exists()
+    assert main([*command, "--resume"]) == 0
+    assert main([*command[:2], str(tmp_path / "whole.csv"), "--quiet"]) == 0
+    assert out.read_bytes() == (tmp_path / "whole.csv").read_bytes()
 
 
 def test_no_molecule_at_all(checkpoint, inputs, capsys):
