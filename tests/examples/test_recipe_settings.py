@@ -17,6 +17,8 @@ MACROS = {
     "GNN": "--best-checkpoint-metric loss | --lr 1e-3 --lr-scheduler reduce_lr_on_plateau "
     "--lr-shrink 0.5 | --stop-min-lr 1e-5 --max-epoch 1000 | !--maximize-best-checkpoint"
     "-metric | /checkpoint_last.pt --subset test",
+    "GT": "--stop-min-lr 1e-6 --max-epoch 1000 | !--maximize-best-checkpoint-metric | "
+    "/checkpoint_last.pt --subset",
 }
 # Where there are fewer epochs, fewer graphs or larger batches than in the paper, the
 # schedule is scaled.
@@ -32,17 +34,29 @@ pattern/grpe_small SOURCE=generated:1000:1 | --warmup-updates 320 --total-num-up
 pcqm4m/gcn EPOCHS=10 | --lr-deacy-period 35688
 molhiv/graphormer_base | --warmup-updates 123 --total-num-update 2064
 """
-# A line for each script of baselines; Dwivedi et al. 2020, PNA, OGB, GRPE, CSA and GT.
+# Lines for each script of baselines; Dwivedi et al. 2020, PNA, OGB, GRPE, CSA and GT.
 OTHERS = """
+zinc/gcn | {ADAM} --weight-decay 0 | --batch-size 128 | --lr-patience 10 | {GNN}
 zinc/mpnn | {ADAM_L2} --weight-decay 3e-6 | --batch-size 128 | --lr-patience 20 | {GNN}
+pattern/gatedgcn | --lap-pe-dim 2 | --batch-size 32 | --lr-patience 5 | {GNN}
 cluster/gcn | --task node_prediction | --batch-size 64 | --lr-patience 5 | {GNN}
-molhiv/pna | {ADAM_L2} --weight-decay 3e-6 | --lr 0.01 {PLATEAU} | --stop-min-lr 1e-4 \
-| --best-checkpoint-metric roc_auc | --maximize-best-checkpoint-metric
+molhiv/pna | {ADAM_L2} --weight-decay 3e-6 | --batch-size 128 | --lr 0.01 {PLATEAU} \
+| --lr-patience 20 --stop-min-lr 1e-4 --max-epoch 200 | --best-checkpoint-metric roc_auc \
+| --maximize-best-checkpoint-metric | /checkpoint_best.pt --subset test
+mnist/grpe_tiny | --dataset-name mnist-tenths --arch grpe_tiny | --batch-size 64 \
+| {ADAM} --clip-norm 5 --weight-decay 0 --lr 2e-4 | --max-hop 3 | --max-epoch 300 \
+| --dropout 0 --attention-dropout 0.1 | --warmup-updates 2580 --total-num-update 258000
 mnist/cgt | --dataset-name mnist --arch cgt_pattern | --batch-size 16 | !--relative-dim \
-| {ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3 | --rwse-dim 8 --readout mean
+| {ADAM} --clip-norm 1 --weight-decay 1e-5 --lr 1e-3 | --max-epoch 100 \
+| --encoder-layers 3 --encoder-embed-dim 52 | --attention-dropout 0.5 \
+| --rwse-dim 8 --readout mean
 pcqm4m/gin_vn | {RAW} | --clamp-max 50 | --virtual-node | /checkpoint_best.pt --subset valid
-zinc/gt_zinc | {ADAM} --weight-decay 0 --lr 7e-4 {PLATEAU} | --lr-patience 15 | {RAW} \
-| --stop-min-lr 1e-6 --max-epoch 1000 | /checkpoint_last.pt --subset
+zinc/gt_zinc | {ADAM} --weight-decay 0 --lr 7e-4 {PLATEAU} | --lr-patience 15 \
+| --batch-size 128 | --best-checkpoint-metric loss | {RAW} | {GT}
+pattern/gt_sbm | {ADAM} --weight-decay 0 --lr 5e-4 {PLATEAU} | --lr-patience 10 \
+| --batch-size 26 | --best-checkpoint-metric loss | !{RAW} | --task node_prediction | {GT}
+pcqm4m/gt | {ADAM} --weight-decay 0 --lr 1e-4 {PLATEAU} | --lr-patience 15 \
+| --batch-size 128 | --best-checkpoint-metric mae | {RAW} | {GT}
 """
 # Graphs of an update, epochs, rate, updates of the warm-up, clipping and decay; more.
 # Tables 7 to 10 of Ying et al. 2021; Park et al. 2022; our choice for PATTERN; Table 6 of
