@@ -29,7 +29,8 @@ def graph_seeds(seed: int, update: int, graph_ids: Tensor) -> Tensor:
     Returns:
         [B] int64, the `seed` of a batch.
     """
-    run = torch.tensor([seed % 2**31 * 2**32 + update % 2**32], device=graph_ids.device)
+    number = seed % 2**31 * 2**32 + update % 2**32
+    run = torch.full((1,), number, device=graph_ids.device)  # without a blocking copy
     return _mixed(_mixed(run * _GOLDEN) + graph_ids * _GOLDEN)
 
 
