@@ -78,15 +78,15 @@ def register_pair_encoding(
         name: for the option, without a comma.
 
     Raises:
-        ValueError: another class or module has the name.
+        ValueError: another class or module has the name, or a function without a name.
     """
 
     def _register(factory: PairEncodingFactory) -> PairEncodingFactory:
-        origins = {
-            (known.__module__, known.__qualname__)
-            for known in (factory, PAIR_ENCODINGS.get(name, factory))
-        }
-        if len(origins) > 1:
+        old, new = (
+            (known.__module__, getattr(known, "__qualname__", "<lambda>"))
+            for known in (PAIR_ENCODINGS.get(name, factory), factory)
+        )
+        if name in PAIR_ENCODINGS and (old != new or new[1].endswith("<lambda>")):
             raise ValueError(f"pair encoding {name!r} is already registered")
         PAIR_ENCODINGS[name] = factory
         return factory

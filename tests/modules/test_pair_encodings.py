@@ -1,5 +1,7 @@
 """Further pair encodings in the three architectures that take them."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -183,5 +185,9 @@ def test_what_is_wrong_is_said(registered):
         tiny_model("grpe_tiny", pair_encodings="walk")
     with pytest.raises(ValueError, match="'random_walks' is already registered"):
         register_pair_encoding("random_walks")(PairEncoding)
+    for name, make in (("partial", partial), ("lambda", lambda f: lambda v: f(v))):
+        register_pair_encoding(name)(make(PairEncoding))
+        with pytest.raises(ValueError, match=f"'{name}' is already registered"):
+            register_pair_encoding(name)(make(PairEncoding))
     with pytest.raises(ValueError, match="one batch cannot have max_hop 5 and 4"):
         joined_options({"max_hop": 5}, {"max_dist": 9}, {"max_hop": 4})
