@@ -36,6 +36,7 @@ from graphormer_plugin.data.tables.formats import (
     write_table,
 )
 from graphormer_plugin.data.tables.parquet import pyarrow_parquet
+from graphormer_plugin.data.tables.rows import columns_of_whole
 from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.heads.domain import domain_file, unlike_warnings
 from graphormer_plugin.heads.prediction import describe
@@ -294,6 +295,8 @@ def table_run(
         vectors = Vectors(path, kinds[0], layers, kinds[1])
     if arguments.dtype == "bf16":
         predictor.bfloat16()
+    extra = [name for name in predictor.extra_columns if name in table.places]
+    columns = columns_of_whole(table, extra) if extra else {}
     return TableRun(
         predictor,
         table,
@@ -303,6 +306,7 @@ def table_run(
         seed=arguments.seed,
         max_atoms=arguments.max_atoms,
         vectors=vectors,
+        numbers_in={name: column.number for name, column in columns.items()},
     )
 
 

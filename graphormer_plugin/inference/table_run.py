@@ -1,16 +1,17 @@
 """Predictions for the rows of a table: the columns that `graphormer-predict` adds."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from graphormer_plugin.data.errors import is_out_of_memory
-from graphormer_plugin.data.tables.rows import columns_of_whole
+from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
 from graphormer_plugin.heads.prediction import (
@@ -106,6 +107,8 @@ class TableRun:
         seed: seed of these samples.
         max_atoms: atoms of the largest molecule; None: the smallest limit of the models.
         vectors: vectors to compute too; for a single model.
+        numbers_in: how the cells of columns are read as numbers, by name; others by
+            `number_in`.
 
     Attributes:
         names: names of the new columns, the last of which is the reason.
@@ -127,6 +130,7 @@ class TableRun:
         seed: int = 1,
         max_atoms: int | None = None,
         vectors: Vectors | None = None,
+        numbers_in: Mapping[str, Callable[[str], float]] = MappingProxyType({}),
     ) -> None:
         self.predictor = predictor
         self.batch_size = batch_size
@@ -142,8 +146,10 @@ class TableRun:
                 f"{', '.join(extra_columns)} beside the molecules"
             )
         self.place = table.header.index(smiles_column)
-        extra = columns_of_whole(table, extra_columns) if extra_columns else {}
-        self.extra = [(table.header.index(n), one.number) for n, one in extra.items()]
+        self.extra = [
+            (table.header.index(name), numbers_in.get(name, number_in))
+            for name in extra_columns
+        ]
         self.reader = predictor.reader(max_atoms)
         # They do not hold for the spread of samples.
         self.interval = None if mc_dropout else predictor.interval

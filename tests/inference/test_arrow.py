@@ -15,8 +15,10 @@ import pyarrow.parquet as parquet
 import pytest
 
 from graphormer_plugin.cli.predict import main as predict
+from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.inference import arrow
 from graphormer_plugin.inference.arrow import TablePredictor
+from graphormer_plugin.inference.checkpoint import packaged_models
 
 MODEL = "grpe_small_descriptors"
 ROOT = Path(__file__).parents[2]
@@ -77,6 +79,18 @@ def test_missing_values_of_pandas(predictor, found):
     frame = pandas.DataFrame({"smiles": pandas.array(SMILES, dtype="string")})
     reasons = predictor(frame)["reason"]
     assert reasons[2] == reasons[5] == "no SMILES" and pandas.isna(reasons[0])
+
+
+def test_columns_beside_the_molecule(tmp_path):
+    smiles, ph = ["CCO", "CCCO", "CCCCO", "CCCCCO"] * 2, [2.0] * 4 + [9.0] * 4
+    path = packaged_models()[MODEL]
+    head = fit_head(path, smiles, ph, names=["y"], blocks=["vectors"], extra={"pH": ph})
+    head.save(tmp_path / "head.npz")
+    predict = TablePredictor(MODEL, device="cpu", head=str(tmp_path / "head.npz"))
+    new = predict(pyarrow.table({"smiles": ["CCO"] * 3, "pH": ["2", "9", "acid"]}))
+    low, high, none = new["y"].to_pylist()
+    assert low < high and none is None
+    assert new["reason"].to_pylist() == [None, None, "'acid' is not a number"]
 
 
 def test_no_rows(predictor, table, found):
