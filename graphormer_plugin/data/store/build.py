@@ -292,7 +292,7 @@ def _checked_rows(source: DatasetSource, options: DatasetOptions) -> DatasetSour
     hours of work; without splits for a split by scaffold."""
     rows, label, target = len(source.smiles), source.label, source.targets
     splits, weights = source.splits, source.weights
-    if splits is None and options.split.startswith("column:"):
+    if splits is None and options.split.startswith(("column:", "time:")):
         raise DatasetError(f"{label}: only a CSV can be split by {options.split!r}")
     if splits is None and options.split != "scaffold":
         splits = random_split(rows, options.seed)

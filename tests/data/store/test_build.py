@@ -85,8 +85,9 @@ class TestSources:
 
     def test_smiles_have_no_columns_to_be_split_by(self, tmp_path):
         source = DatasetSource(smiles=["C"] * 5, targets=[1.0] * 5)
-        with pytest.raises(DatasetError, match="only a CSV can be split by 'column:f'"):
-            build(tmp_path, source, split="column:f")
+        for split in ("column:f", "time:f"):
+            with pytest.raises(DatasetError, match=f"only a CSV can be .* '{split}'"):
+                build(tmp_path, source, split=split)
 
     def test_what_graphs_carry(self, tmp_path):
         more = dict(graph_features=["pH"], graph_values=[[7.0], [8], [np.nan], [6]])
