@@ -164,12 +164,12 @@ class Rows:
 def columns_of_whole(
     table: Table, names: Sequence[str], *reading: Any
 ) -> dict[str, Column]:
-    """Columns of a table, read to their first word, so that few words are kept; see
-    `Column` for the further arguments."""
+    """Columns of a table, of whose words only the first is kept; see `Column` for the
+    further arguments."""
     columns = [Column(name, *reading) for name in names]
     for _, _, cells in table.rows(names):
         for column, cell in zip(columns, cells, strict=True):
-            if all(map(looks_numeric, column.words)):
+            if looks_numeric(cell) or all(map(looks_numeric, column.words)):
                 column.add(cell)
     _read_commas(table, columns)
     return {column.name: column for column in columns}

@@ -7,6 +7,7 @@ from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.cells import point
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.rows import columns_of_whole
 
 LABELS = ["1,5", "-0,25", "2", "1,5e1", ""]
 NUMBERS = [1.5, -0.25, 2, 15]
@@ -40,6 +41,14 @@ def test_separators_and_decimal_commas(read, separator, word):
     assert values[:4] == NUMBERS and values[4] != values[4] and kind == "regression"
     expected = [f"cells are separated by {word}"] if word else []
     assert warnings == [*expected, "column 'y': 1,5 is read as 1.5"]
+
+
+def test_words_before_decimal_commas(tmp_path):
+    """A wrong cell does not change how the others are read, and few words are kept."""
+    path = tmp_path / "table.csv"
+    path.write_text("\n".join(lines(["ND", "2,5", "bad", "3,5"])))
+    column = columns_of_whole(open_table(path), ["y"])["y"]
+    assert column.number("2,5") == 2.5 and [*column.words] == ["ND"]
 
 
 def test_quoted_headers_and_other_names(read):
