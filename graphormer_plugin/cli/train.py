@@ -21,7 +21,7 @@ from graphormer_plugin.cli import (
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import add_flag
 from graphormer_plugin.data.tables.formats import open_table, stem
-from graphormer_plugin.experiment.settings import Settings, parse_ratios
+from graphormer_plugin.experiment.settings import TABLES, Settings, parse_ratios
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -72,7 +72,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     folder = arguments.out or stem(Path(arguments.table)) + "-model"
     # Lines that are shown to others do not tell where on this machine they were written.
     folder = relative(folder)
-    for name in ("table", "test_file", "valid_file"):
+    for name in TABLES:
         values[name] = relative(values[name])
     values["ratios"] = parse_ratios(values["ratios"]) if values["ratios"] else None
     return Settings(folder=folder, **values)

@@ -22,7 +22,7 @@ from graphormer_plugin.experiment.results import (
     worse_than_references,
 )
 from graphormer_plugin.experiment.scores import IN_UNIT
-from graphormer_plugin.experiment.settings import HEAD, Settings
+from graphormer_plugin.experiment.settings import HEAD, TABLES, Settings
 from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.experiment.worst import Worst, neighbours, structure
 from graphormer_plugin.heads.prediction import per_target
@@ -31,7 +31,7 @@ from graphormer_plugin.versions import versions
 
 TEMPLATE = "report.html.jinja"
 # Settings, of which a page shows the name.
-PATHS = ("table", "test_file", "valid_file", "folder", "start")
+PATHS = (*TABLES, "folder", "start")
 
 
 def report(

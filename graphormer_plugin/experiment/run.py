@@ -34,6 +34,7 @@ from graphormer_plugin.experiment.search import optuna_module, search
 from graphormer_plugin.experiment.settings import (
     CONFORMAL,
     HEAD,
+    TABLES,
     Settings,
     as_begun,
     claim,
@@ -61,7 +62,7 @@ WRITTEN = (  # in each
 MOST_LISTED = 12  # targets in the terminal; the report has all
 FOREST_STEPS = 10  # of the progress bar; an epoch is one
 # Settings that results do not depend on.
-PLACES = ("table", "test_file", "valid_file", "folder", "device")
+PLACES = (*TABLES, "folder", "device")
 
 
 def run_experiment(

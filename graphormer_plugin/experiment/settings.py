@@ -26,6 +26,7 @@ MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
+TABLES = ("table", "test_file", "valid_file")  # settings that are paths of tables
 # Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
 FILES |= {f"{part}_sha256": f"--{part}-file" for part in ("valid", "test")}

@@ -13,6 +13,7 @@ from graphormer_plugin.data.clusters import clusters_of
 from graphormer_plugin.data.errors import DatasetError, counted, named_damage
 from graphormer_plugin.data.files import read_text, write_text
 from graphormer_plugin.data.splits import (
+    RATIOS,
     checked_splits,
     folds,
     molecule_order,
@@ -68,7 +69,9 @@ def make_splits(table: Table, settings: Settings) -> list[Split]:
     else:
         labels, shares = table.labels[order], settings.shares
         if given:
-            shares = 8 / 9, 1 - 8 / 9, 0.0  # without rounding, their sum is 1
+            ratio = RATIOS[0] / RATIOS[1]
+            first = ratio / (ratio + 1)
+            shares = first, 1 - first, 0.0  # without rounding, their sum is 1
         for seed in seeds:
             if table.times is not None:
                 split = time_split(table.times[order], labels, shares)
