@@ -231,6 +231,9 @@ class Settings(TableOptions, Places):
             f"--split {self.split} is one split: --folds does not go with it": (
                 self.split.startswith("time:") and self.folds
             ),
+            "--split does not go with --valid-file: the files are the split": (
+                self.split and self.valid_file
+            ),
             "--valid-file needs --test-file": self.valid_file and not self.test_file,
             "--folds, --ratios and --split column:NAME do not go with --test-file": (
                 self.test_file
@@ -326,7 +329,11 @@ def claim(folder: Path, identity: Mapping[str, Any], write: bool = True) -> None
         if old != new:
             difference = f"{name} was {old}, now {new}"
             if name in FILES:
-                difference = f"{FILES[name]} is another file, or has changed"
+                how = "is another file, or has changed"
+                if not (before.get(name) and now.get(name)):
+                    how = "was given" if before.get(name) else "was not given"
+                    how += " for it"
+                difference = f"{FILES[name]} {how}"
             raise DatasetError(
                 f"{folder} holds another experiment: {difference}; name a new folder "
                 "with --out"

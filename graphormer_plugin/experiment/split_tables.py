@@ -131,8 +131,9 @@ def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> li
         lines.append(f"{many} of train are valid, drawn {how}")
     is_one = table.times is not None or given and not draws_valid
     if is_one and settings.replicates > 1:
+        source = "the files" if settings.valid_file else table.split
         lines.append(
-            f"all replicates have the split of {table.split}: they differ in their seeds"
+            f"all replicates have the split of {source}: they differ in their seeds"
         )
     if unlabelled := int(np.isnan(table.labels).all(1).sum()):
         lines.append(

@@ -35,6 +35,10 @@ from graphormer_plugin.experiment.settings import (
         ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
         ({"split": "time:year", "folds": 3}, "--split time:year is one split"),
         ({"valid_file": "b.csv"}, "--valid-file needs --test-file"),
+        (
+            {"valid_file": "b.csv", "test_file": "c.csv", "split": "cluster"},
+            "--split does not go with --valid-file",
+        ),
         ({"test_file": "b.csv", "folds": 3}, "do not go with --test-file"),
         ({"test_file": "b.csv", "split": "column:part"}, "do not go with --test-file"),
         (
@@ -88,7 +92,8 @@ OTHER = "another experiment: "
         ({"lr": "high"}, OTHER + 'lr was null, now "high"'),
         ({"missing_labels": ("ND",)}, r'missing_labels was \[\], now \["ND"\]'),
         ({"sha256": "cd"}, "the table is another file, or has changed;"),
-        ({"start_sha256": None}, "the pre-trained model is another file, or"),
+        ({"start_sha256": None}, "the pre-trained model was given for it;"),
+        ({"valid_sha256": "cd"}, "--valid-file was not given for it;"),
     ],
 )
 def test_a_folder_belongs_to_one_experiment(tmp_path, change, message):

@@ -250,6 +250,20 @@ def test_rows_of_a_test_file_are_named(tmp_path, row, message):
     assert re.search(message, found)
 
 
+def test_numbers_of_the_rows_of_each_file_are_no_target(tmp_path):
+    files = []
+    for part, count in {"train": 12, "valid": 3, "test": 4}.items():
+        path = str(tmp_path / f"{part}.csv")
+        lines = [["C" * (k + len(files)) + "O", k, k / 2] for k in range(count)]
+        files.append(write_table(path, lines, ["smiles", "n", "y"]))
+    path, valid, test = map(str, files)
+    asked = settings(path, valid_file=valid, test_file=test, replicates=2)
+    table = read_table(asked)
+    assert table.targets.names == ["y"]
+    lines = warnings_of(table, make_splits(table, asked), asked)
+    assert any("have the split of the files: they differ" in line for line in lines)
+
+
 def test_split_by_cluster(tmp_path):
     path, heads = str(tmp_path / "t.csv"), ["c1ccccc1", "C1CCNCC1", "n1ccsc1", "ON=C"]
     heads += ["OC(=O)", "FC(F)(F)", "N#C", "c1cc[nH]c1", "S(=O)(=O)(N)", "C1CC1"]

@@ -55,8 +55,6 @@ def has_split_column(options: DatasetOptions) -> bool:
     False for SDF, whose columns are known only when all records are read.
     """
     path = home_path(options.name)
-    if options.split.startswith("time:"):
-        return True
     if path.name.lower().endswith((".sdf", ".sdf.gz")):
         return False
     return find_split(open_table(path), options) is not None
@@ -202,7 +200,8 @@ def _choose_targets(
     """Names of the targets, and of columns that ``all`` leaves out."""
     columns = [read[n] for n in roles.candidates if n.lower() not in NAMES]
     numeric = [column for column in columns if column.is_numeric]
-    counting = [column.name for column in numeric if column.numbers_rows]
+    ends = roles.table.ends
+    counting = [column.name for column in numeric if column.numbers_rows(ends)]
     left = [column for column in numeric if column.name not in counting]
     if roles.names_all:
         free = [column.name for column in left if column.name in roles.free]

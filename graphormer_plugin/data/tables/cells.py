@@ -200,11 +200,14 @@ class Column:
             advice = "write numbers as 1234.5, without commas"
         return f" ({total}: {words}{dots}); {advice}"
 
-    @property
-    def numbers_rows(self) -> bool:
+    def numbers_rows(self, ends: Sequence[int] = ()) -> bool:
         """Whether numbers merely count the rows: an index by its name, as pandas writes
-        it, or 0, 1, 2, ... or 1, 2, 3, ..."""
+        it, or 0, 1, 2, ... or 1, 2, 3, ..., perhaps anew in each table that is joined,
+        whose rows end before ``ends``."""
         count = np.arange(len(self.values))
+        begins = np.array([0, *ends])[np.searchsorted(ends, count, "right")]
         return is_index(self.name) or any(
-            np.array_equal(self.values, count + n) for n in (0, 1)
+            np.array_equal(self.values, rows + n)
+            for rows in (count, count - begins)
+            for n in (0, 1)
         )

@@ -42,6 +42,7 @@ class Table:
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
     no_rows = "there are no rows below the header"
     no_labels = ""  # what is in a file without labels, and what to do
+    ends: Sequence[int] = ()  # of joined tables, see `JoinedTable`
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
     def __init__(self, path: Path, header: Sequence[str]) -> None:
