@@ -193,6 +193,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.resume and output.exists() and not is_interrupted(output):
         check_complete(output, run.arrays(), table, column, (begin, end), run.names)
         say(f"{output} is complete, there is no run to resume")
+        say_metrics(run, table, (begin, end), output)
         return 0
     convert = None
     if output.suffix.lower() != ".csv":
@@ -243,10 +244,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed = f", {files.failed:,} without prediction" if files.failed else ""
     targets = describe(run.predictor.targets)
     say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
-    if not {*run.predictor.targets.names}.isdisjoint(table.header):
-        from graphormer_plugin.experiment.scored_table import scored_text
-
-        say(scored_text(run, table, (begin, end), output, warn))
+    say_metrics(run, table, (begin, end), output)
     for line in unlike_warnings(files.unlike, run.predictor.domains):
         warn(line)
     if total and files.failed == total:
@@ -257,6 +255,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             f"{reason!r}{advice}"
         )
     return 0
+
+
+def say_metrics(
+    run: TableRun, table: Table, rows: tuple[int, int], output: Path
+) -> None:
+    """Show the metrics of a finished output, if its rows of the table have labels."""
+    if not {*run.predictor.targets.names}.isdisjoint(table.header):
+        from graphormer_plugin.experiment.scored_table import scored_text
+
+        if text := scored_text(run, table, rows, output, warn):
+            say(text)
 
 
 def check_arguments(arguments: argparse.Namespace) -> None:

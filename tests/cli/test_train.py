@@ -523,14 +523,16 @@ def test_test_rows_in_a_file_of_their_own(checkpoint, command, capsys):
     Path("later.csv").rename("moved.csv")
     assert main([*words[:-1], "moved.csv"]) == 0
     (own,) = re.findall("^head +(7.*)", capsys.readouterr().out, re.MULTILINE)
-    assert predict.main(["model", "moved.csv", "out.csv"]) == 0
-    (row,) = re.findall("^gap +(7.*)", capsys.readouterr().out, re.MULTILINE)
-    assert row.split() == own.replace("*", "").split()
+    for more in ([], ["--resume"]):
+        assert predict.main(["model", "moved.csv", "out.csv", *more]) == 0
+        (row,) = re.findall("^gap +(7.*)", capsys.readouterr().out, re.MULTILINE)
+        assert row.split() == own.replace("*", "").split()
     Path("moved.csv").write_text(lines.replace("0.75", "0.76"))
     assert main([*words[:-1], "moved.csv"]) == 2
     error = capsys.readouterr().err
     assert "--test-file is another file, or has changed" in error
     assert main(words[:-2]) == 2
+    assert "another experiment: --test-file was given for it" in capsys.readouterr().err
     assert main(words) == 2
     assert "later.csv: No such file" in capsys.readouterr().err
 
