@@ -27,9 +27,9 @@ def label_table(table: Table, split: Split) -> list[list[str]]:
 
 
 def _columns(table: Table) -> Iterator[tuple[str, np.ndarray]]:
-    """Name and labels [n] of each target, or of each class of a multiclass target, where
+    """Name and exact labels [n] of each target, or of each class of a multiclass target, where
     1 is a molecule of the class."""
-    names, labels = table.targets.names, table.labels
+    names, labels = table.targets.names, table.exact_labels
     if table.targets.kind == "multiclass":
         names = [f"{names[0]} {label}" for label in class_labels(table.targets)]
         labels = np.where(np.isnan(labels), np.nan, labels == np.arange(len(names)))

@@ -157,7 +157,11 @@ class Experiment:
         tested = len({row for split in self.splits for row in self._tested(split)})
         if tested < FEW_TESTED:
             advice = ""
-            if not self.settings.folds and self.table.given_split is None:
+            settings = self.settings
+            one_split = settings.split.startswith("time:") or (
+                settings.folds or settings.interval == CONFORMAL
+            )
+            if not one_split and self.table.given_split is None:
                 advice = "; --folds K tests every molecule once"
             texts.append(
                 f"metrics of test say little, it has {counted(tested, 'molecule')} with "
@@ -199,12 +203,15 @@ class Experiment:
                 )
             least = least_scores(self.settings.coverage)
             labels = scored_labels(self.table, self.splits[0], "valid")
+            advice = "give --ratios with a larger share of valid"
+            if self.table.given_split is not None:
+                advice = "give valid more labelled rows"
             for name, count in zip(names, (~np.isnan(labels)).sum(0), strict=True):
                 if count < least:
                     raise DatasetError(
                         f"--interval conformal: {name} has {counted(count, 'label')} in "
                         f"valid, --coverage {self.settings.coverage:g} takes {least} or "
-                        "more; give --ratios with a larger share of valid"
+                        f"more; {advice}"
                     )
         if self.models == [HEAD]:
             return

@@ -50,12 +50,13 @@ def scored_text(
         if np.isnan(labels).all():
             continue
         pairs = {name: (values if len(names) > 1 else values[:, 0], labels)}
-        if target in run.predictor.logs and not (labels <= 0).any():
-            log_pair = np.log10(values[:, 0]), np.log10(labels)
+        if target in run.predictor.logs and (labels > 0).any():
+            positive = np.where(labels > 0, labels, np.nan)
+            log_pair = np.log10(values[:, 0]), np.log10(positive)
             pairs = {LOG + name: log_pair, **pairs}
         for title, pair in pairs.items():
             found = [scores.spread_text([scores.score(x, *pair)], x) for x in metrics]
-            lines.append([title, str((~np.isnan(labels)).sum()), *found])
+            lines.append([title, str((~np.isnan(pair[1])).sum()), *found])
     if len(lines) == 1:
         return ""
     return f"\nLabels of {table.path}\n{scores.text_table(lines)}"

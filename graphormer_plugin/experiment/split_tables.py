@@ -104,10 +104,14 @@ def labelled_splits(
             advice = f"mark labelled rows with the word {name}, or give another --split"
         if settings.test_file:
             advice = "add labels to " + settings.part_files.get(name, settings.table)
+            if not settings.valid_file and name != "test" and table.split != "random":
+                advice += ", or give --split random"
         where = f"in split {name} of --split {table.split}"
-        lack = f"no label{some} {where}"
-        if name != "train":
-            lack = f"no label {where} for a target with labels{some} in train"
+        lack = "no label" if table.bounds is None else "no exact label"
+        if name == "train":
+            lack += f"{some} {where}"
+        else:
+            lack += f" {where} for a target with labels{some} in train"
         raise DatasetError(f"{settings.table}: {lack}; {advice}")
     return splits
 

@@ -64,8 +64,11 @@ def test_head_and_training_together(experiment):
 def test_conformal_intervals_need_labels(experiment, tmp_path):
     experiment.settings = Settings("a.csv", str(tmp_path), interval="conformal")
     with pytest.raises(
-        DatasetError, match="y has 2 labels in valid, --coverage 0.9 takes 9"
+        DatasetError, match="y has 2 labels in valid, --coverage 0.9 takes 9.*--ratio"
     ):
+        experiment.check()
+    experiment.table.given_split = SPLIT
+    with pytest.raises(DatasetError, match="or more; give valid more labelled rows"):
         experiment.check()
     experiment.settings = dataclasses.replace(experiment.settings, coverage=0.6)
     experiment.check()
@@ -193,6 +196,9 @@ def test_limits_of_the_results(experiment, monkeypatch):
         "metrics of test say little, it has 2 molecules with a label; --folds K tests "
         "every molecule once"
     )
+    for split, more in (("time:x", {}), ("", {"interval": "conformal"})):
+        experiment.settings = Settings("a.csv", "out", split=split, **more)
+        assert experiment.warnings() == [text.partition(";")[0]]
     monkeypatch.setattr(plan, "FEW_TESTED", 3)
     monkeypatch.setattr(plan, "MAX_ROWS", 9)
     experiment.settings = Settings("a.csv", "out", trials=2)

@@ -16,7 +16,7 @@ SPLIT = {
 
 def table(labels, **schema):
     labels = np.array(labels, float)
-    return SimpleNamespace(labels=labels, targets=TargetSchema(**schema))
+    return SimpleNamespace(exact_labels=labels, targets=TargetSchema(**schema))
 
 
 def test_statistics_of_each_target():

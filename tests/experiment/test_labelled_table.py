@@ -7,9 +7,12 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
+from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import (
     SPLITS,
+    labelled_splits,
     make_splits,
     scored_labels,
     trained_labels,
@@ -198,6 +201,9 @@ def test_bounds(read, tmp_path):
     assert [table.label_cells(row)[0] for row in (1, 3)] == [">3.0", "<-1.0"]
     assert "2 labels are bounds, which no metric counts" in table.warned
     split = {"train": np.arange(4), "test": np.array([1, 4])}
+    assert label_table(table, split | {"valid": np.array([3])})[1][2] == "0"
+    with pytest.raises(DatasetError, match="no exact label in split valid"):
+        labelled_splits(table, [split | {"valid": np.array([3])}], Settings("a", "b"))
     scored = scored_labels(table, split, "test")
     assert np.isnan(scored[0, 0]) and scored[1, 0] == np.log10(5)
     trained = [trained_labels(table, split, bounds) for bounds in (False, True)]

@@ -250,17 +250,31 @@ def test_rows_of_a_test_file_are_named(tmp_path, row, message):
     assert re.search(message, found)
 
 
+def test_valid_of_one_scaffold_beside_a_test_file(tmp_path):
+    path, test = (str(tmp_path / f"{part}.csv") for part in ("train", "test"))
+    for file in (path, test):
+        write_table(file, [["C" * k, k / 2] for k in range(1, 12)], ["smiles", "y"])
+    asked = settings(path, test_file=test, split="scaffold")
+    with pytest.raises(
+        DatasetError, match="labels to .*train.csv, or give --split ran"
+    ):
+        make_splits(read_table(asked), asked)
+
+
 def test_numbers_of_the_rows_of_each_file_are_no_target(tmp_path):
     files = []
     for part, count in {"train": 12, "valid": 3, "test": 4}.items():
         path = str(tmp_path / f"{part}.csv")
-        lines = [["C" * (k + len(files)) + "O", k, k / 2] for k in range(count)]
-        files.append(write_table(path, lines, ["smiles", "n", "y"]))
+        lines = [["C" * (k + len(files)) + "O", k, k / 2, ""] for k in range(count)]
+        files.append(write_table(path, lines, ["smiles", "n", "y", "note"]))
     path, valid, test = map(str, files)
+    with open(test, "ab") as file:
+        file.write(b"C,4,2,\xe9\n")
     asked = settings(path, valid_file=valid, test_file=test, replicates=2)
     table = read_table(asked)
     assert table.targets.names == ["y"]
     lines = warnings_of(table, make_splits(table, asked), asked)
+    assert f"{test}: text that is not UTF-8 is read as Windows-1252" in lines
     assert any("have the split of the files: they differ" in line for line in lines)
 
 

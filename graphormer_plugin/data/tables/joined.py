@@ -31,8 +31,6 @@ class JoinedTable(Table):
         self.decimal_comma = all(table.decimal_comma for table in tables)
         self.tables = tables
         self.ends: list[int] = []  # row after the last of each table, once it is read
-        for table in tables:
-            self.notes.update((f"{table.path}: {note}", None) for note in table.notes)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`; lines are those of each file."""
@@ -44,6 +42,7 @@ class JoinedTable(Table):
             if row == begin:
                 raise table.error(table.no_rows)
             self.ends.append(row + 1)
+            self.notes.update((f"{table.path}: {note}", None) for note in table.notes)
 
     def where(self, row: int) -> tuple[Table, int]:
         """See `Table.where`."""
