@@ -82,10 +82,11 @@ def cross_validated(
     fold = rng.permutation(count) % FOLDS
     rows = np.sort(rng.choice(count, min(count, FITTED), replace=False))
     standard = (labels - labels.mean()) / labels.std()
+    ones = np.ones(len(rows))
     found = marginal_likelihood.fit(
         blocks,
         [matrix[np.ix_(rows, rows)] for matrix in compared],
-        [(np.arange(len(rows)), standard[rows], np.ones(len(rows)))],
+        [(np.arange(len(rows)), standard[rows], ones, 0 * ones)],
         [KERNELS[block] != "tanimoto" for block in blocks],
     )
     kernel = weighted_sum(blocks, compared, found.weights, found.lengths)

@@ -320,7 +320,8 @@ def _hyperparameters(
             if not len(present):
                 continue
             ratio = 1 / trust[target][np.isin(rows_of[target], rows)]
-            labels.append((present, standard[rows[present], target], ratio))
+            y = standard[rows[present], target]
+            labels.append((present, y, ratio, 0 * ratio))
             signs.append(bounds[rows[present], target])
         exact = [
             tuple(part[sign == 0] for part in label)
@@ -330,10 +331,11 @@ def _hyperparameters(
         if not any(sign.any() for sign in signs):
             return found
         matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
-        for at, ((present, y, ratio), sign) in enumerate(zip(labels, signs)):
+        for at, ((present, y, ratio, _), sign) in enumerate(zip(labels, signs)):
             own = matrix[np.ix_(present, present)]
             y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
-            labels[at] = present, y, noise / found.noise
+            # Known: were it searched, bounds that say nothing would pull it to its floor.
+            labels[at] = present, y, ratio * (sign == 0), noise * (sign != 0)
         return marginal_likelihood.fit(blocks, compared, labels, has_length)
 
     count = len(rows_of)

@@ -39,7 +39,7 @@ class Hyperparameters:
 def fit(
     blocks: Sequence[str],
     compared: Sequence[Floats],
-    labels: Sequence[tuple[NDArray[np.int64], Floats, Floats]],
+    labels: Sequence[tuple[NDArray[np.int64], Floats, Floats, Floats]],
     has_length: Sequence[bool],
 ) -> Hyperparameters:
     """Maximise the sum of the log marginal likelihoods of some targets.
@@ -48,7 +48,7 @@ def fit(
         blocks: B keys of `KERNELS`.
         compared: argument of each kernel [n, n], see `Reference.compare`.
         labels: for each target its rows, their standardised labels, and the variance of
-            the noise of each label over ``noise``.
+            the noise of each label: a part over ``noise``, and a part that is known.
         has_length: whether a block's kernel has a length.
     """
     count = len(blocks)
@@ -73,10 +73,11 @@ def fit(
         parts = [w * value for w, (value, _) in zip(values.weights, pairs, strict=True)]
         slopes = {at: values.weights[at] * pairs[at][1] for at in long}
         matrix = np.sum(parts, 0)
-        for rows, target, ratio in labels:
+        for rows, target, ratio, known in labels:
             whole = len(rows) == len(matrix)
             pick = (slice(None), slice(None)) if whole else np.ix_(rows, rows)
-            value, slope = log_likelihood(matrix[pick], target, values.noise * ratio)
+            noise = values.noise * ratio + known
+            value, slope = log_likelihood(matrix[pick], target, noise)
             total -= value
             gradient[:count] -= [slope(part[pick]) for part in parts]
             gradient[count:-1] -= [slope(slopes[at][pick]) for at in long]

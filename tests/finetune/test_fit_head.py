@@ -74,7 +74,7 @@ def test_marginal_likelihood_equals_scikit_learn(rng):
     process = GaussianProcessRegressor(kernel, alpha=marginal_likelihood.JITTER)
     process.fit(x, y)
     one = marginal_likelihood.fit(
-        ["vectors"], [squares], [(np.arange(30), y, np.ones(30))], [True]
+        ["vectors"], [squares], [(np.arange(30), y, np.ones(30), np.zeros(30))], [True]
     )
     theta = np.log([one.weights[0], one.lengths[0] * np.sqrt(3), one.noise])
     best = process.log_marginal_likelihood_value_
@@ -97,7 +97,12 @@ def test_gradient(rng):
     compared = [Reference(name, raw[name]).compare(raw[name]) for name in ALL]
     y = rng.normal(size=24)
     ratio = rng.uniform(0.5, 2, 24)
-    targets = [(np.arange(24), y, ratio), (np.arange(5, 20), y[5:20], ratio[5:20])]
+    known = rng.uniform(0, 0.5, 24)
+    some = slice(5, 20)
+    targets = [
+        (np.arange(24), y, ratio, 0 * known),
+        (np.arange(24)[some], y[some], ratio[some], known[some]),
+    ]
     seen = {}
 
     def record(loss, start, **options):
@@ -348,7 +353,7 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
     fit, counts = marginal_likelihood.fit, []
 
     def count(blocks, compared, given, has_length):
-        counts.extend(len(rows) for rows, _, _ in given)
+        counts.extend(len(rows) for rows, *_ in given)
         return fit(blocks, compared, given, has_length)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)

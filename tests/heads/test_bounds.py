@@ -88,3 +88,22 @@ def test_a_head_keeps_bounds(rng):
     assert np.array_equal(fit(y_train, none)[0], fit(y_train)[0])
     with pytest.raises(ValueError, match="target y has fewer than 2 different labels"):
         fit(y_train, none + 1)
+
+
+@pytest.mark.parametrize("count", [120, 200])
+def test_bounds_beyond_all_labels_give_the_head_without_them(count, rng):
+    vectors = rng.normal(size=(500, 3)).astype(np.float32)
+    y = (vectors[:, 0] + 0.1 * rng.normal(size=500))[:, None]
+    train, below = {"vectors": vectors[:240]}, np.arange(240)[:, None] < count
+    limits = np.where(below, y.max() + 0.2, y[:240])
+    found = []
+    for labels, bounds in (
+        (np.where(below, np.nan, limits), None),
+        (limits, -below.astype(np.int8)),
+    ):
+        rest = ["C"] * 240, labels, TargetSchema(["y"])
+        head = fit_on_features(train, *rest, blocks=["vectors"], bounds=bounds)
+        found.append(head.predict_features({"vectors": vectors[240:]}))
+    dropped, kept = found
+    assert kept.values == pytest.approx(dropped.values, abs=0.05)
+    assert kept.std == pytest.approx(dropped.std, abs=0.03)
