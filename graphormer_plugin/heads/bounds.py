@@ -3,14 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
-from scipy.special import log_ndtr
-from scipy.stats import norm
+from scipy.special import erfcx
 
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.marginal_likelihood import JITTER
 
 SWEEPS, DAMPING = 100, 0.7  # of all bounds; our choice
 CONVERGED = 1e-4  # change of a mean, of labels with variance 1
+FAR = -50.0  # standard deviations from where a series is closer than floating point
 LEAST_PRECISION = 1e-6  # of a bound that says nothing, as it is far from the prediction
 
 
@@ -63,9 +63,11 @@ def pseudo_labels(
         center = (center / variance - shift) * left
         width = np.sqrt(noise[at] + left)
         z = sign * (center - limit) / width
-        slope = np.exp(norm.logpdf(z) - log_ndtr(z))
-        curvature = slope * (z + slope) / width**2
-        shrunk = 1 - left * curvature
+        slope = _slope(z)
+        series = 1 - 1 / np.minimum(z, FAR) ** 2  # the product below cancels there
+        curvature = np.where(z < FAR, series, slope * (z + slope)) / width**2
+        # No less than without noise beyond the bound, but for rounding.
+        shrunk = np.maximum(1 - left * curvature, noise[at] / width**2)
         precision += DAMPING * (curvature / shrunk - precision)
         shift += DAMPING * (
             (sign * slope / width + center * curvature) / shrunk - shift
@@ -88,5 +90,9 @@ def size_beyond(
         bounds: see `pseudo_labels`.
     """
     z = bounds * (values - limits) / std
-    slope = np.exp(norm.logpdf(z) - log_ndtr(z))
-    return std * np.sqrt(np.maximum(1 - z * slope, 0))
+    return std * np.sqrt(np.maximum(1 - z * _slope(z), 0))
+
+
+def _slope(z: Floats) -> Floats:
+    """Derivative of the logarithm of the normal distribution function."""
+    return np.sqrt(2 / np.pi) / erfcx(-z / np.sqrt(2))
