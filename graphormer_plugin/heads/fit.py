@@ -107,7 +107,7 @@ def fit_on_features(
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
     trust = _relative_weights(weights, rows_of)
-    offset, scale = _moments(labels, rows_of, trust)
+    offset, scale = _moments(labels, rows_of, trust, bounds)
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
     precision, first = trust, None  # precision: of the noise, by label
@@ -249,12 +249,17 @@ def _relative_weights(
 
 
 def _moments(
-    labels: Floats, rows_of: list[NDArray[np.int64]], trust: list[Floats]
+    labels: Floats,
+    rows_of: list[NDArray[np.int64]],
+    trust: list[Floats],
+    bounds: NDArray[np.int8],
 ) -> tuple[Floats, Floats]:
-    """Weighted mean and standard deviation of each target [T]; 1 if it is constant."""
+    """Weighted mean and standard deviation of the exact labels of each target [T]; 1 if
+    they are constant."""
     offset, scale = np.zeros(len(rows_of)), np.ones(len(rows_of))
     for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
-        y = labels[rows, target]
+        exact = bounds[rows, target] == 0
+        y, weight = labels[rows, target][exact], weight[exact]
         offset[target] = np.average(y, weights=weight)
         spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
         scale[target] = spread if spread > 0 else 1.0
@@ -312,12 +317,16 @@ def _hyperparameters(
 
     def _fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
-        rows = sample(labelled, most, rng)
+        exact_of = (bounds == 0) & ~np.isnan(standard)
+        certain = np.flatnonzero(exact_of[:, targets].any(1))
+        rows = sample(certain, most, rng)
+        rest = sample(np.setdiff1d(labelled, certain), most - len(rows), rng)
+        rows = np.union1d(rows, rest)
         compared = [between(references[name], raw[name], rows) for name in blocks]
         labels, signs = [], []
         for target in targets:
             present = np.flatnonzero(np.isin(rows, rows_of[target]))
-            if not len(present):
+            if not exact_of[rows[present], target].any():
                 continue
             ratio = 1 / trust[target][np.isin(rows_of[target], rows)]
             y = standard[rows[present], target]

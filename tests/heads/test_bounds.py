@@ -5,6 +5,8 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.heads import fit as module
+from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.fit import fit_on_features
 
@@ -37,13 +39,16 @@ def test_bounds_that_say_nothing_or_contradict(rng):
     labels, noise = rng.normal(size=30), np.full(30, 1e-4)
     bounds = (np.arange(30) % 3 - 1).astype(np.int8)
     matrix = np.full((30, 30), 0.9) + 0.1 * np.eye(30)
-    for size in (0.1, 100):
+    for size in (0.1, 1e3, 1e5, 100):
         for sign in (1, -1):
             limits = np.where(bounds, labels + sign * size * bounds, labels)
             found, variance = pseudo_labels(matrix, limits, noise, bounds)
             assert np.array_equal(found[bounds == 0], labels[bounds == 0])
             assert np.array_equal(variance[bounds == 0], noise[bounds == 0])
-            assert np.isfinite(found).all() and (variance > 0).all()
+            assert np.isfinite(found).all() and (variance >= 0.99 * noise).all()
+            if sign * size > 100:  # as if they were exact: a value beyond is unlikely
+                assert found == pytest.approx(limits, rel=1e-5)
+                assert variance == pytest.approx(noise, rel=0.01)
     assert variance[bounds != 0].min() > 1e5
 
 
@@ -90,12 +95,12 @@ def test_a_head_keeps_bounds(rng):
         fit(y_train, none + 1)
 
 
-@pytest.mark.parametrize("count", [120, 200])
-def test_bounds_beyond_all_labels_give_the_head_without_them(count, rng):
+@pytest.mark.parametrize("count, beyond", [(120, 0.2), (200, 0.2), (1, 1e6)])
+def test_bounds_beyond_all_labels_give_the_head_without_them(count, beyond, rng):
     vectors = rng.normal(size=(500, 3)).astype(np.float32)
     y = (vectors[:, 0] + 0.1 * rng.normal(size=500))[:, None]
     train, below = {"vectors": vectors[:240]}, np.arange(240)[:, None] < count
-    limits = np.where(below, y.max() + 0.2, y[:240])
+    limits = np.where(below, y.max() + beyond, y[:240])
     found = []
     for labels, bounds in (
         (np.where(below, np.nan, limits), None),
@@ -107,3 +112,21 @@ def test_bounds_beyond_all_labels_give_the_head_without_them(count, rng):
     dropped, kept = found
     assert kept.values == pytest.approx(dropped.values, abs=0.05)
     assert kept.std == pytest.approx(dropped.std, abs=0.03)
+
+
+def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
+    """The hyper-parameters come from exact labels first."""
+    monkeypatch.setattr(module, "HYPER_ROWS", 12)
+    vectors = rng.normal(size=(200, 3)).astype(np.float32)
+    y, bounds = vectors[:, :1].astype(float), np.ones((200, 1), np.int8)
+    bounds[:4] = 0
+    fit, seen = marginal_likelihood.fit, []
+
+    def count(blocks, compared, given, has_length):
+        seen.append(len(given[0][0]))
+        return fit(blocks, compared, given, has_length)
+
+    monkeypatch.setattr(marginal_likelihood, "fit", count)
+    rest = ["C"] * 200, y, TargetSchema(["y"])
+    fit_on_features({"vectors": vectors}, *rest, blocks=["vectors"], bounds=bounds)
+    assert seen == [4, 12]
