@@ -153,7 +153,7 @@ class GraphCriterion(FairseqCriterion):
         if "bound" in sample:
             bound, exact = sample["bound"], present & (sample["bound"] == 0)
             present = present if self.training else exact
-            beyond = bound * (self.targets.restore(output) - labels) > 0
+            beyond = bound * (self.targets.restore(output.double()) - labels) > 0
             entries = torch.where(beyond, torch.zeros_like(entries), entries)
         weights = self.weights(labels, present)
         sample_size = present.sum()

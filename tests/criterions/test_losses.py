@@ -360,3 +360,10 @@ def test_bounds(loss_class, power):
         assert logs["count"].tolist() == [1, 0]
     loss.backward()
     assert model.output.grad.count_nonzero() == 1
+    narrow = TargetSchema(["a"], "eV", mean=[70000.123], std=[0.001])
+    bound = torch.tensor(
+        [[1], [1]], dtype=torch.int8
+    )  # float32 has steps of 0.008 there
+    target = [[70000.124], [70000.124]]
+    _, _, loss, *_ = run(loss_class, narrow, [[0.5], [1.5]], target, bound=bound)
+    assert loss.item() == pytest.approx(0.5**power, rel=1e-4)
