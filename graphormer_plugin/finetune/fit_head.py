@@ -82,14 +82,12 @@ def fit_head(
     if len(labels) != len(smiles):
         raise ValueError(f"{len(labels)} rows of labels for {len(smiles)} molecules")
     weights = None if weights is None else _weights_of_labels(weights, labels.shape)
-    signs = (
-        None if bounds is None else np.asarray(bounds, np.int8).reshape(labels.shape)
-    )
-    exact = labels if signs is None else np.where(signs == 0, labels, np.nan)
+    signs = np.zeros(labels.shape, np.int8) if bounds is None else np.asarray(bounds)
+    signs = signs[:, None] if signs.ndim == 1 else signs
     extra = extra or {}
     columns = extra_values([*extra], extra, len(smiles))
     blocks = [*blocks, "extra"] if extra else list(blocks)
-    check(blocks, exact, schema)
+    check(blocks, labels, schema, signs)
     kept = training_sample(labels, seed, weights)
     smiles, labels = [smiles[row] for row in kept], labels[kept]
     weights = None if weights is None else weights[kept]
@@ -113,7 +111,7 @@ def fit_head(
         layers=layers,
         weights=weights,
         extra_columns=list(extra),
-        bounds=None if signs is None else signs[kept],
+        bounds=signs[kept],
     )
 
 

@@ -87,15 +87,15 @@ def fit_on_features(
             exact label [n, T]; None: all are exact.
 
     Raises:
-        ValueError: there is no such block, or a target has wrong labels or too few, see
-            `unfit_targets`.
+        ValueError: there is no such block, ``bounds`` do not fit, or a target has wrong
+            labels or too few, see `unfit_targets`.
     """
     blocks = list(blocks)
     if weights is not None:
         labels = np.where(weights > 0, labels, np.nan)
     if bounds is None:
         bounds = np.zeros(labels.shape, np.int8)
-    check(blocks, np.where(bounds == 0, labels, np.nan), schema)
+    check(blocks, labels, schema, bounds)
     if schema.kind == "multiclass":
         bounds = np.tile(bounds, schema.num_classes)
         classes = np.arange(schema.num_classes)
@@ -266,8 +266,11 @@ def _moments(
     return offset, scale
 
 
-def check(blocks: Sequence[str], labels: Floats, schema: TargetSchema) -> None:
-    """Raise ValueError for blocks or labels [n, T] that a head cannot be fitted to."""
+def check(
+    blocks: Sequence[str], labels: Floats, schema: TargetSchema, bounds: NDArray
+) -> None:
+    """Raise ValueError for blocks, or labels or ``bounds`` [n, T], that a head cannot be
+    fitted to."""
     known = [block for block in KERNELS if block != SCORES]
     if not blocks or not {*blocks} <= {*known}:
         raise ValueError(f"blocks {list(blocks)}, expected some of {', '.join(known)}")
@@ -276,6 +279,15 @@ def check(blocks: Sequence[str], labels: Floats, schema: TargetSchema) -> None:
         raise ValueError(
             f"labels have shape {list(labels.shape)}, expected [n, {len(names)}]"
         )
+    if (
+        bounds.shape != labels.shape
+        or not np.isin(bounds, (-1, 0, 1)).all()
+        or (bounds.any() and schema.kind != "regression")
+    ):
+        raise ValueError(
+            f"bounds must be -1, 0 or 1 in the labels' shape {list(labels.shape)}, and 0 "
+            "for classes"
+        )
     classes = {"binary": 2, "multiclass": schema.num_classes}.get(schema.kind)
     for name, column in zip(names, labels.T, strict=True):
         present = column[~np.isnan(column)]
@@ -283,7 +295,7 @@ def check(blocks: Sequence[str], labels: Floats, schema: TargetSchema) -> None:
         if not fits.all():
             expected = f"0 to {classes - 1}" if classes else "finite numbers"
             raise ValueError(f"target {name} has a label other than {expected}")
-    for target in unfit_targets(labels, schema.kind):
+    for target in unfit_targets(np.where(bounds == 0, labels, np.nan), schema.kind):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(
             f"target {names[target]} has fewer than 2 different labels{advice}"

@@ -372,6 +372,9 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
         ({"weights": [1.0, 2]}, r"weights have shape \[2\], .* \[3\] or \[3, 2\]"),
         ({"weights": np.ones((2, 3))}, r"weights have shape \[2, 3\], expected"),
         ({"weights": [1, -1, 1]}, "weights must be finite numbers >= 0"),
+        ({"bounds": [[1, 0, 0], [0, 0, 0]]}, r"in the labels' shape \[3, 2\]"),
+        ({"bounds": np.full((3, 2), 2)}, "bounds must be -1, 0 or 1"),
+        ({"bounds": np.eye(3, 2), "classes": True}, "and 0 for classes"),
         ({"extra": {"pH": [7.0] * 6}}, r"extra has shape \[6, 1\], expected \[3, 1\]"),
     ],
 )
