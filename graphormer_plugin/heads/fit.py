@@ -107,7 +107,8 @@ def fit_on_features(
     rng = np.random.default_rng(seed)
     rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
     trust = _relative_weights(weights, rows_of)
-    offset, scale = _moments(labels, rows_of, trust, bounds)
+    exact = np.where(bounds == 0, labels, np.nan)
+    offset, scale = _moments(exact, rows_of, trust)
     standard = (labels - offset) / scale
     references = {name: Reference(name, raw[name]) for name in {*blocks, "vectors"}}
     precision, first = trust, None  # precision: of the noise, by label
@@ -249,17 +250,14 @@ def _relative_weights(
 
 
 def _moments(
-    labels: Floats,
-    rows_of: list[NDArray[np.int64]],
-    trust: list[Floats],
-    bounds: NDArray[np.int8],
+    labels: Floats, rows_of: list[NDArray[np.int64]], trust: list[Floats]
 ) -> tuple[Floats, Floats]:
-    """Weighted mean and standard deviation of the exact labels of each target [T]; 1 if
-    they are constant."""
+    """Weighted mean and standard deviation of each target [T], of labels that are not NaN;
+    1 if it is constant."""
     offset, scale = np.zeros(len(rows_of)), np.ones(len(rows_of))
     for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
-        exact = bounds[rows, target] == 0
-        y, weight = labels[rows, target][exact], weight[exact]
+        exact = ~np.isnan(labels[rows, target])
+        y, weight = labels[rows[exact], target], weight[exact]
         offset[target] = np.average(y, weights=weight)
         spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
         scale[target] = spread if spread > 0 else 1.0
