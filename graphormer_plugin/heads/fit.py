@@ -322,16 +322,19 @@ def _hyperparameters(
     rng: np.random.Generator,
 ) -> list[Hyperparameters]:
     """Hyper-parameters of each target; beyond `OWN` targets, the same for all. Where some
-    labels are bounds, the others give them first, and then the pseudo-labels too."""
+    labels are bounds, the others give them first, and then the pseudo-labels too; half of
+    the sampled molecules have exact labels, or all of these are in it."""
     has_length = [KERNELS[block] != "tanimoto" for block in blocks]
 
     def _fit(targets: Sequence[int], most: int) -> Hyperparameters:
         labelled = np.unique(np.concatenate([rows_of[target] for target in targets]))
         exact_of = (bounds == 0) & ~np.isnan(standard)
         certain = np.flatnonzero(exact_of[:, targets].any(1))
-        rows = sample(certain, most, rng)
-        rest = sample(np.setdiff1d(labelled, certain), most - len(rows), rng)
-        rows = np.union1d(rows, rest)
+        rows = sample(labelled, most, rng)
+        if np.isin(rows, certain).sum() < min(len(certain), most // 2):
+            rows = sample(certain, most // 2, rng)
+            rest = sample(np.setdiff1d(labelled, certain), most - len(rows), rng)
+            rows = np.union1d(rows, rest)
         compared = [between(references[name], raw[name], rows) for name in blocks]
         labels, signs = [], []
         for target in targets:
