@@ -9,13 +9,9 @@ import registers tasks, architectures, losses and optimisers, which elsewhere
 
 import sys
 
-from graphormer_plugin.components import paused_collector
 from graphormer_plugin.versions import version
 
 __version__ = version(__name__)
-
-with paused_collector():
-    import torch  # noqa: F401
 
 if "fairseq" in sys.modules:
     from graphormer_plugin import tasks  # noqa: F401

@@ -1,8 +1,10 @@
-"""Import many modules: all of a package, or those of a large library quickly."""
+"""Import many modules: all of a package, or those of a large library quickly; and none
+from the current folder."""
 
 import contextlib
 import gc
 import importlib
+import os
 import pkgutil
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,15 @@ def import_modules(package: ModuleType) -> None:
     for module in pkgutil.iter_modules(package.__path__):
         if not module.name.startswith("_"):
             importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def import_nothing_from_current_folder() -> None:
+    """Keep the current folder out of ``sys.path`` of all processes that it starts.
+
+    ``python -c``, with which multiprocessing starts its servers, has it first there: a file
+    such as ``numbers.py`` in a folder from somebody else would run.
+    """
+    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 @contextlib.contextmanager

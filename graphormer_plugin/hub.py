@@ -6,8 +6,11 @@
 (2, 1)
 """
 
-from graphormer_plugin.inference.loading import load
-from graphormer_plugin.inference.predictor import Predictor
+from graphormer_plugin.components import paused_collector
+
+with paused_collector():
+    from graphormer_plugin.inference.loading import load
+    from graphormer_plugin.inference.predictor import Predictor
 
 EnsemblePredictor = Predictor  # name of a predictor of several models in older code
 

@@ -1,7 +1,6 @@
 """Processes that train together: their number, and values gathered from all."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,15 +9,6 @@ from torch import Tensor
 from torch import distributed as dist
 
 _filler = False
-
-
-def import_nothing_from_current_folder() -> None:
-    """Keep the current folder out of ``sys.path`` of all processes that it starts.
-
-    ``python -c``, with which multiprocessing starts its servers, has it first there: a file
-    such as ``numbers.py`` in a folder from somebody else would run.
-    """
-    os.environ["PYTHONSAFEPATH"] = "1"
 
 
 def several_processes() -> bool:

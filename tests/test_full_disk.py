@@ -11,7 +11,6 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from graphormer_plugin.cli.predict import ResumableWriter
 from graphormer_plugin.cli.preprocess import main as preprocess
 from graphormer_plugin.data.fields import BatchSpec
 from graphormer_plugin.data.fields.field_cache import load_or_compute
@@ -21,6 +20,7 @@ from graphormer_plugin.data.store.build import get_store
 from graphormer_plugin.data.store.column_file import ColumnFile
 from graphormer_plugin.experiment.settings import claim
 from graphormer_plugin.inference.checkpoint import write_file
+from graphormer_plugin.inference.resumable_writer import ResumableWriter
 from support.training import assert_same_weights
 
 

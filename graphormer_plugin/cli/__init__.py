@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.data.errors import is_out_of_memory, line_of
-from graphormer_plugin.processes import import_nothing_from_current_folder
 
 EXIT_BAD_INPUT = 2
 EXIT_INTERRUPTED = 130

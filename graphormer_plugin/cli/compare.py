@@ -6,8 +6,6 @@ from pathlib import Path
 
 from graphormer_plugin.cli import CommandParser, check_name, command, say, warn
 from graphormer_plugin.data.files import atomic_write
-from graphormer_plugin.experiment.comparison import differences, draw, fold_metrics
-from graphormer_plugin.experiment.scores import spread_text, text_table
 
 
 def build_parser() -> CommandParser:
@@ -29,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = build_parser().parse_args(argv)
     check_name(arguments.output, (".png",))
+    # late: they import torch
+    from graphormer_plugin.experiment.comparison import differences, draw, fold_metrics
+    from graphormer_plugin.experiment.scores import spread_text, text_table
+
     metric, values = fold_metrics(arguments.folders, arguments.metric)
     found = differences(values)
     with atomic_write(arguments.output) as file:

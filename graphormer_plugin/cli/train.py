@@ -18,6 +18,7 @@ from graphormer_plugin.cli import (
     say,
     warn,
 )
+from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import add_flag
 from graphormer_plugin.data.tables.formats import open_table, stem
@@ -54,8 +55,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
     settings = settings_of(arguments)
-    open_table(home_path(settings.table))  # or an error, before an import of 4 seconds
-    from graphormer_plugin.experiment.run import run_experiment
+    open_table(home_path(settings.table))  # or an error, before torch is imported
+    with paused_collector():
+        from graphormer_plugin.experiment.run import run_experiment
 
     run_experiment(settings, say, warn, progress=not arguments.quiet)
     return 0

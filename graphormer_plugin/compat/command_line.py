@@ -26,9 +26,9 @@ from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 
 from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.inference.checkpoint import checkpoint_path
-from graphormer_plugin.processes import import_nothing_from_current_folder
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,8 @@
 
 import logging
 
+BESIDE = "beside"  # the head that lies beside a checkpoint
+
 # Importing fairseq sets the root logger to DEBUG, and these log every font and chunk.
 for _name in ("matplotlib", "PIL"):
     logging.getLogger(_name).setLevel(logging.WARNING)

@@ -12,8 +12,9 @@ import pandas
 
 from graphormer_plugin.data.tables.parquet import array_of, cell, pyarrow_parquet
 from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.checkpoint import packaged_models
-from graphormer_plugin.inference.loading import BESIDE, load, usable_device
+from graphormer_plugin.inference.loading import load, usable_device
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.inference.table_run import BLOCK_ROWS, Rows, TableRun
 

@@ -11,6 +11,7 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
 from graphormer_plugin.heads.head import HEAD_FILE, read_head
+from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
     invalid_checkpoint_errors,
@@ -20,8 +21,6 @@ from graphormer_plugin.inference.embedding import widths
 from graphormer_plugin.inference.model_folder import ModelFolder, models_named
 from graphormer_plugin.inference.predictor import Predictor
 from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
-
-BESIDE = "beside"  # the head that lies beside a checkpoint
 
 
 def load(

@@ -7,7 +7,7 @@ import pytest
 from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 
-from graphormer_plugin.cli import predict
+from graphormer_plugin.cli import _prediction, predict
 
 USER_DIR = str(Path(__file__).parents[2] / "graphormer_plugin")
 
@@ -46,7 +46,7 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture
 def interrupted(monkeypatch):
     """Function: arguments of graphormer-predict, which is interrupted after some blocks."""
-    append, done = predict.ResumableWriter.append, []
+    append, done = _prediction.ResumableWriter.append, []
 
     def run(arguments, blocks):
         def stop(self, *block):
@@ -55,7 +55,7 @@ def interrupted(monkeypatch):
             done.append(append(self, *block))
 
         with monkeypatch.context() as patch:
-            patch.setattr(predict.ResumableWriter, "append", stop)
+            patch.setattr(_prediction.ResumableWriter, "append", stop)
             return predict.main(arguments)
 
     return run
@@ -64,7 +64,7 @@ def interrupted(monkeypatch):
 @pytest.fixture
 def many(tmp_path, monkeypatch):
     """5 blocks of rows, with some molecules that cannot be read."""
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
     lines = [
         "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
     ]

@@ -51,6 +51,31 @@ def test_a_wrong_argument_is_one_line(module, arguments, reason, capsys):
     assert not reason or f"argument {reason}" in line
 
 
+ANSWER = """
+import sys
+from graphormer_plugin.cli import {0}
+try:
+    code = {0}.main(sys.argv[1:])
+except SystemExit as stop:
+    code = stop.code
+print(code, "torch" in sys.modules)
+"""
+
+
+@pytest.mark.long  # starts processes
+@pytest.mark.parametrize("words", ["--help", "--typo", "no.pt no.csv out.csv"])
+@pytest.mark.parametrize(
+    "name", ["compare", "explain", "predict", "preprocess", "train"]
+)
+def test_an_answer_imports_no_torch(name, words, tmp_path):
+    """It takes three times as long as the rest."""
+    program = ANSWER.format(name)
+    line = [sys.executable, "-c", program, *words.split()]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+    code = 0 if words == "--help" else 2
+    assert done.stdout.splitlines()[-1:] == [f"{code} False"], done.stderr
+
+
 def test_any_exception_is_one_line(capsys):
     @command
     def main(argv):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import explain
+from graphormer_plugin.cli import _explanation
 from graphormer_plugin.cli.explain import MAX_MOLECULES, main
 from graphormer_plugin.data.fields import rings as rings_module
 from graphormer_plugin.explain import drawing
@@ -76,7 +76,7 @@ def drawn(arguments, monkeypatch):
     """Groups of panels that the command draws."""
     seen = []
     monkeypatch.setattr(
-        explain, "draw", lambda groups, kind: seen.append(groups) or b""
+        _explanation, "draw", lambda groups, kind: seen.append(groups) or b""
     )
     assert main(arguments) == 0
     return seen[0]

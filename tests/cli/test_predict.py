@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import predict
+from graphormer_plugin.cli import _prediction, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.tables.formats import open_table, write_table
@@ -93,7 +93,7 @@ def test_mc_dropout(checkpoint, inputs):
 
 def test_equal_molecules_have_equal_samples(checkpoint, inputs, monkeypatch):
     """In any row, block and spelling, and beside other molecules."""
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
     lines = ["CCO", "c1ccccc1O", "OCC"] + ["CCN"] * 510 + ["CCO"]
     Path("in.csv").write_text("\n".join(["smiles", *lines]) + "\n")
     more = ["--mc-dropout", "2", "--quiet"]
@@ -241,8 +241,8 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
 
     def key(*arguments, column="SMILES"):
         parsed = predict.build_parser().parse_intermixed_args([*arguments, "out.csv"])
-        models = predict.models_of(parsed)
-        return predict.run_key(parsed, models, column, file_sha256(parsed.input))
+        models = _prediction.models_of(parsed)
+        return _prediction.run_key(parsed, models, column, file_sha256(parsed.input))
 
     first = key(one, "in.csv")
     for more in ("--batch-size 7", "--workers 2", "--device cpu", "--resume"):
@@ -259,11 +259,11 @@ def test_only_the_same_run_goes_on(checkpoint, inputs):
 
 def test_a_run_of_an_older_version_goes_on(tmp_path, monkeypatch):
     """The key is that of versions in which no start named parts of its vectors."""
-    monkeypatch.setattr(predict, "file_sha256", lambda path: "0")
+    monkeypatch.setattr(_prediction, "file_sha256", lambda path: "0")
     words = [str(tmp_path / "x.pt"), "in.csv", "out.csv", "--embeddings", "e.npy"]
     parsed = predict.build_parser().parse_intermixed_args(words)
     models = ModelFolder([tmp_path / "x.pt"], None, {}, {})
-    key = predict.run_key(parsed, models, "SMILES", "0")
+    key = _prediction.run_key(parsed, models, "SMILES", "0")
     assert key.startswith("0769a3df113cfbfed2095284d5b289fe")
 
 
@@ -293,11 +293,11 @@ def test_full_disk(checkpoint, many, tmp_path, monkeypatch, capsys):
 @pytest.mark.long
 def test_kill_9(checkpoint, many, tmp_path, monkeypatch):
     """A process that is killed for real, beside processes that read SMILES."""
-    append, out = predict.ResumableWriter.append, tmp_path / "out.csv"
+    append, out = _prediction.ResumableWriter.append, tmp_path / "out.csv"
     command = [checkpoint("grpe_tiny"), many, str(out), "--quiet", "--workers", "2"]
     slowly = lambda *block: (append(*block), time.sleep(0.5))  # noqa: E731
     with monkeypatch.context() as patch:
-        patch.setattr(predict.ResumableWriter, "append", slowly)
+        patch.setattr(_prediction.ResumableWriter, "append", slowly)
         process = forked(main, command)
     block, deadline = tmp_path / "out.csv.parts/000000.npz", time.monotonic() + 120
     while time.monotonic() < deadline and not block.exists():

@@ -10,7 +10,7 @@ import pytest
 from rdkit import Chem
 
 from graphormer_plugin import hub
-from graphormer_plugin.cli import explain, predict
+from graphormer_plugin.cli import _prediction, explain, predict
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.finetune.fit_head import fit_head, save_training_domain
@@ -162,8 +162,8 @@ def test_resume_needs_the_same_head(folder, capsys):
     def key(*more):
         arguments = [path, "in.csv", "out.csv", *more]
         parsed = predict.build_parser().parse_intermixed_args(arguments)
-        models = predict.models_of(parsed)
-        return predict.run_key(parsed, models, "smiles", file_sha256(parsed.input))
+        models = _prediction.models_of(parsed)
+        return _prediction.run_key(parsed, models, "smiles", file_sha256(parsed.input))
 
     first = key()
     assert key("--head", "none") != first == key("--head", "member1/head.npz")

@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
-from graphormer_plugin.cli import predict
+from graphormer_plugin.cli import _prediction
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
 from graphormer_plugin.data.shards import Shard
@@ -25,7 +25,7 @@ SMILES = [
 def table(tmp_path, monkeypatch):
     """A folder of two files in row groups of 150, with columns of several types."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(predict, "BLOCK_ROWS", 256)
+    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
     table = pyarrow.table(
         {
             "id": pyarrow.array(range(ROWS), pyarrow.int32()),

@@ -20,7 +20,7 @@ LATE = (
 @pytest.mark.long  # starts processes
 def test_commands_import_nothing_large_that_they_may_not_need():
     program = (
-        "import gc, logging, sys, numpy, graphormer_plugin.cli.predict; "
+        "import gc, logging, sys, numpy, graphormer_plugin.cli._prediction; "
         "from graphormer_plugin.cli import train; train.build_parser(); "
         "from graphormer_plugin.heads.kernels import KERNELS, Reference; "
         "raw = numpy.eye(3, dtype=numpy.uint8); "  # what a head reads

@@ -37,7 +37,7 @@ if __name__ == "__main__":
 import torch
 from fairseq_cli import train as fairseq_train
 
-from graphormer_plugin.cli import predict, train
+from graphormer_plugin.cli import _prediction, predict, train
 from graphormer_plugin.data import DatasetOptions, featurise, graph_features
 from graphormer_plugin.data.store import build
 from graphormer_plugin.inference.checkpoint import read_file
@@ -241,7 +241,7 @@ class Prediction(Job):
     """graphormer-predict with embeddings, in blocks of 64 rows."""
 
     def start(self, folder):
-        predict.BLOCK_ROWS, featurise.CHUNK_ROWS = 64, 16
+        _prediction.BLOCK_ROWS, featurise.CHUNK_ROWS = 64, 16
         out = folder / "out.csv"
         command = [self.checkpoint, self.data / "many.csv", out, "--quiet"]
         command += ["--embeddings", folder / "e.npy", "--batch-size", 16]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock, open_archive
@@ -204,6 +203,8 @@ def gnn_benchmark(name: str, graphs: int) -> BenchmarkFiles:
 
 def load_torch(path: Path) -> Any:
     """Content of a file of torch: containers, tensors and NumPy arrays, no code."""
+    import torch  # late: it takes long
+
     reconstruct = np._core.multiarray._reconstruct
     allowed = [
         reconstruct,

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import torch
 from rdkit import Chem
 
 from graphormer_plugin.data.chunk import MoleculeGraph
@@ -125,7 +124,7 @@ def _zinc_from_pickles(
     return DatasetSource(graphs=graphs, splits=splits, label=label, **_DESCRIPTION)
 
 
-def _graph(molecule: dict[str, torch.Tensor]) -> SimpleNamespace:
+def _graph(molecule: dict[str, Any]) -> SimpleNamespace:
     bonds = molecule["bond_type"].numpy()  # [n, n]
     edge_index = np.stack(np.nonzero(bonds))
     return SimpleNamespace(
@@ -195,6 +194,8 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """See `pickle.Unpickler`."""
+        import torch  # late: it takes long
+
         allowed = {
             "collections.OrderedDict": collections.OrderedDict,
             "torch._utils._rebuild_tensor": torch._utils._rebuild_tensor,
@@ -209,4 +210,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _load_from_bytes(content: bytes) -> Any:
+    import torch
+
     return torch.load(io.BytesIO(content), weights_only=True)

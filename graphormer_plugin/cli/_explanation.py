@@ -1,0 +1,144 @@
+"""The run of ``graphormer-explain``: molecules of the command line and of files, drawn."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import say, warn
+from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
+from graphormer_plugin.explain.drawing import Section, draw, page
+from graphormer_plugin.explain.explanation import Explainer, NoPredictionError
+from graphormer_plugin.inference.model_folder import models_named
+from graphormer_plugin.inference.molecules import Molecules, RowReader, read_rows
+
+
+def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
+    """Draw the explanations of the molecules, at most so many, and say what they are."""
+    output = Path(arguments.output)
+    kind = output.suffix.lower().removeprefix(".")
+    models = models_named([arguments.checkpoint])
+    predictor = hub.load(models, arguments.user_data_dir)
+    if predictor.targets.level != "graph":
+        raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
+    reader = predictor.reader(arguments.max_atoms)
+    written = written_molecules(arguments.molecules, arguments.smiles_column)
+    molecules, refused = read_molecules(written, reader, most)
+    count = len(molecules) + len(refused)
+    if not count:
+        raise ValueError(f"no molecule in {', '.join(arguments.molecules)}")
+    if kind != "html" and count > 1:
+        raise ValueError(f"{output} is for one molecule, not {count}; use .html")
+    explain = Explainer(
+        *(predictor, arguments.target, models.checkpoints),
+        *(arguments.attention, arguments.layer),
+        numbers(arguments.channels, "--channels"),
+        numbers(arguments.atoms, "--atoms"),
+    )
+    sections = []
+    for molecule, read in molecules:
+        try:
+            sections.append(replace(explain(read), title=molecule.title))
+        except NoPredictionError as error:
+            refused.append(Section(molecule.title, str(error), []))
+    if not sections:
+        raise ValueError(refused[0].text)
+    if kind == "html":
+        title = f"{explain.name}: {Path(arguments.checkpoint).resolve().name}"
+        text = page(title, explain.introduction, [*sections, *refused])
+        content = text.encode()
+    else:
+        (section,) = sections
+        (_, panels), *rest = section.groups
+        groups = [(section.title, []), (section.text, panels), *rest]
+        content = draw(groups, kind)
+    with atomic_write(output) as file:
+        file.write(content)
+    for section in sections:
+        say(f"{section.title}\t{section.text}")
+    for section in refused:
+        warn(f"left out: {section.text}")
+    say(str(output))
+
+
+class WrittenMolecule(NamedTuple):
+    """A molecule as it was given: file and line for messages (empty for the command line),
+    SMILES and name (may be empty)."""
+
+    place: str
+    smiles: str
+    name: str = ""
+
+    @property
+    def title(self) -> str:
+        """Name and SMILES."""
+        return f"{self.name}: {self.smiles}" if self.name else self.smiles
+
+
+def read_molecules(
+    written: Iterable[WrittenMolecule], reader: RowReader, most: int
+) -> tuple[list[tuple[WrittenMolecule, Molecules]], list[Section]]:
+    """Read molecules, each by itself.
+
+    Returns:
+        The molecules, and a section without pictures, which says why, for each that the
+        reader refuses.
+
+    Raises:
+        ValueError: there are more than ``most``.
+    """
+    molecules, refused = [], []
+    for molecule in written:
+        read, reasons = read_rows(reader, [molecule.smiles])
+        if reasons:
+            text = f"{molecule.place}SMILES {shown(molecule.smiles)}: {reasons[0]}"
+            refused.append(Section(molecule.title, text, []))
+        else:
+            molecules.append((molecule, read))
+        if len(molecules) + len(refused) > most:
+            file = molecule.place.rpartition(", line")[0] or molecule.smiles
+            raise ValueError(f"{file}: more than {most} molecules for one page")
+    return molecules, refused
+
+
+def written_molecules(
+    arguments: Sequence[str], column: str
+) -> Iterator[WrittenMolecule]:
+    """Yield the molecules of the command line and of its files, in their order.
+
+    Raises:
+        ValueError: a file cannot be read, or no file has a column that can be named.
+    """
+    takes_column = not column
+    for argument in arguments:
+        path = Path(argument)
+        is_text = path.suffix.lower() == ".txt"
+        if is_text or is_table(argument):
+            table = SmilesTable(path) if is_text else open_table(path)
+            is_list = isinstance(table, SmilesTable)
+            columns = [table.find_smiles("" if is_list else column)]
+            takes_column |= not is_list or column == columns[0]
+            columns += table.find_name(columns[0])
+            for _, line, cells in table.rows(columns):
+                place = f"{path}, line {line}: "
+                yield WrittenMolecule(place, *(cell.strip() for cell in cells))
+        else:
+            yield WrittenMolecule("", argument)
+    if not takes_column:
+        raise ValueError(
+            f"--smiles-column {column}: no column to choose in {', '.join(arguments)}"
+        )
+
+
+def numbers(text: str | None, flag: str) -> list[int]:
+    """Numbers >= 1 of a comma-separated list; empty for None. The flag is for messages."""
+    if text is None:
+        return []
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) for part in parts):
+        raise ValueError(f"{flag} {text}: expected numbers from 1, such as 1,5")
+    return [int(part) for part in parts]
