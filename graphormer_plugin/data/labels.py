@@ -43,12 +43,18 @@ def default_names(width: int) -> list[str]:
     return ["y"] if width == 1 else [f"y{number}" for number in range(width)]
 
 
+def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:
+    """Labels [n, C] with NaN in place of those that are bounds, int [n, C]."""
+    return labels if bounds is None else np.where(bounds == 0, labels, np.nan)
+
+
 def describe_targets(
     values: np.ndarray | None,
     asked: TargetSchema,
     node_offset: np.ndarray,
     splits: Mapping[str, np.ndarray],
     node_split: np.ndarray | None = None,
+    bounds: np.ndarray | None = None,
 ) -> tuple[TargetSchema, int]:
     """The targets of a store, with the statistics of its training split.
 
@@ -60,6 +66,7 @@ def describe_targets(
         node_offset: int64 [G + 1], first node of each graph.
         splits: graph ids by split name; all graphs count where there is no ``train``.
         node_split: see `GraphChunk`; with it, labels of the nodes in ``train`` count.
+        bounds: see `DatasetSource`; mean and deviation are those of exact labels.
 
     Returns:
         The targets, and the number of missing labels.
@@ -104,6 +111,6 @@ def describe_targets(
             training[rows] = True
             training = np.repeat(training, np.diff(ends))
             rows = np.flatnonzero(training if node_split is None else node_split == 1)
-        mean, std = target_statistics(labels, rows)
+        mean, std = target_statistics(exact_labels(labels, bounds), rows)
         targets = dataclasses.replace(targets, mean=mean, std=std)
     return targets, int(missing.sum())

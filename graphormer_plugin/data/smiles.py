@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rdkit import Chem
+from rdkit import Chem, rdBase
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from cython_ext import read_molecule
@@ -244,6 +244,15 @@ def mol_of_smiles(smiles: str) -> Any:
     if mol is None:
         raise ValueError("RDKit refuses it")
     return mol
+
+
+def is_molecule(smiles: str) -> bool:
+    """Whether `mol_of_any_smiles` reads atoms in a text."""
+    try:
+        with rdBase.BlockLogs():
+            return mol_of_any_smiles(smiles).GetNumAtoms() > 0
+    except ValueError:
+        return False
 
 
 def murcko_scaffold(mol: Any) -> str:

@@ -148,11 +148,11 @@ def time_split(
     Rows of one time stay together. Of several targets, the mean over them counts.
 
     Args:
-        times: Float [rows], larger is later.
+        times: Float [rows], larger is later; rows with NaN are left out.
         labels: Float [rows, T], NaN where missing; rows without a label are left out.
         ratios: Shares of train, valid and test; their sum is 1.
     """
-    rows = np.flatnonzero(~np.isnan(labels).all(1))
+    rows = np.flatnonzero(~np.isnan(labels).all(1) & ~np.isnan(times))
     known = ~np.isnan(labels[rows])
     known = known[:, known.any(0)]
     share = (known / known.sum(0)).mean(1)

@@ -150,7 +150,8 @@ def read_labels(
         text = f"{target[wrong]:g} is no label, expected {schema.expected}"
         raise rows.error(row, names[column], text)
     extras = [rows.numbers(name) for name in roles.extras]
-    times = rows.times(roles.time[0]) if roles.time else None
+    labelled = ~np.isnan(target).all(1)
+    times = rows.times(roles.time[0], labelled) if roles.time else None
     if times is None:
         needed = ("train",) if explore else ("train", "valid")
         splits = _splits(rows, roles, options, needed)

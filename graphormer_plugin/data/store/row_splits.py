@@ -52,7 +52,10 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
             target = np.where(unlearned, np.float32(np.nan), target)
             columns["target"] = target
     offset = store.columns["node_offset"]
-    targets, missing = describe_targets(target, store.targets, offset, splits)
+    bounds = store.columns.get("bound")
+    targets, missing = describe_targets(
+        target, store.targets, offset, splits, bounds=bounds
+    )
     if schema.graph_features:
         mean, std = target_statistics(store.columns["graph_features"], train)
         schema = dataclasses.replace(schema, graph_mean=mean, graph_std=std)

@@ -15,6 +15,7 @@ from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.graph_columns import ShardColumns
+from graphormer_plugin.data.labels import exact_labels
 from graphormer_plugin.data.locate import is_known, molecules_of
 from graphormer_plugin.data.options import TABLE_OPTIONS, DatasetOptions
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema, pooled_statistics
@@ -115,8 +116,12 @@ class StoreShards:
 
         def _labels(column: int) -> Iterator[np.ndarray]:
             for store, ids in self._training():
-                at_nodes = store.target.ndim == 1
-                yield store.labels(ids) if at_nodes else store.target[ids, column]
+                if store.target.ndim == 1:  # of nodes
+                    yield store.labels(ids)
+                else:
+                    yield exact_labels(store.target, store.columns.get("bound"))[
+                        ids, column
+                    ]
 
         mean, std = pooled_statistics(len(targets.names), _labels)
         return dataclasses.replace(targets, mean=mean, std=std)

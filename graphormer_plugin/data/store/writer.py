@@ -246,7 +246,9 @@ class StoreWriter:
         values, of_nodes = self._array("target"), self._array("node_split")
         asked = TargetSchema(list(target_names), unit, kind, num_classes=num_classes)
         offset = self._array("node_offset")
-        targets, missing = describe_targets(values, asked, offset, splits, of_nodes)
+        targets, missing = describe_targets(
+            values, asked, offset, splits, of_nodes, bounds
+        )
         if any(class_names):
             targets = targets.with_classes(class_names)
         counts = {

@@ -82,7 +82,11 @@ def point(cell: str) -> str:
 
 def read_dates(texts: Sequence[str]) -> np.ndarray:
     """Seconds since 1970 of dates that are written in one way, one of `DATES`; NaN for
-    other texts, and for all of them where day and month may be exchanged."""
+    other texts.
+
+    Raises:
+        ValueError: Day and month may be exchanged in all of them.
+    """
     import pandas
 
     cells = pandas.Series(texts)
@@ -90,7 +94,8 @@ def read_dates(texts: Sequence[str]) -> np.ndarray:
     best = max(read, key=lambda dates: dates.notna().sum())
     *_, day_first, month_first = read
     if best is day_first and month_first.notna().all() and any(best != month_first):
-        return np.full(len(texts), np.nan)
+        text = f"day and month of dates such as {texts[0]} may be exchanged"
+        raise ValueError(f"{text}; write them as 2024-03-31")
     seconds = (best - pandas.Timestamp(0, tz="UTC")) / pandas.Timedelta(1, "s")
     return seconds.to_numpy(np.float64)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.smiles import is_molecule
 from graphormer_plugin.data.tables.cells import (
     Column,
     looks_numeric,
@@ -123,21 +124,31 @@ class Rows:
                 raise self.error(rows[0], name, f"{error}{advice}") from None
         return np.array(column.values)
 
-    def times(self, name: str) -> np.ndarray:
-        """Numbers of a column, or dates in seconds, float [rows].
+    def times(self, name: str, labelled: np.ndarray) -> np.ndarray:
+        """Numbers of a column, or dates in seconds, float [rows]; NaN where a cell is
+        neither, in a row that no training uses.
 
         Raises:
-            DatasetError: A cell is neither.
+            DatasetError: A cell is neither, of a molecule with a label, bool [rows]; or
+                see `read_dates`.
         """
         column = self.columns[name]
         values = np.array(column.values)
         if not column.is_numeric:
             values[:] = np.nan  # a date is no number
-            for rows, date in zip(column.words.values(), read_dates([*column.words])):
+            try:
+                dates = read_dates([*column.words])
+            except ValueError as error:
+                raise self.table.error(f"column {name!r}: {error}") from None
+            for rows, date in zip(column.words.values(), dates):
                 values[rows] = date
-        if (wrong := np.flatnonzero(np.isnan(values))).size:
+        for row in np.flatnonzero(np.isnan(values) & labelled):
+            if not is_molecule(self.smiles[row]):
+                continue
+            words = (word for word, rows in column.words.items() if row in rows)
+            number = "" if np.isnan(column.values[row]) else f"{column.values[row]:g}"
             text = "expected a number, or a date such as 2024-03-31, all written in one way"
-            raise self.error(wrong[0], name, text)
+            raise self.error(row, name, f"{shown(next(words, number))}, {text}")
         return values
 
     def classes(

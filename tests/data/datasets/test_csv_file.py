@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import json
 import os
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from graphormer_plugin.data import DatasetError, DatasetOptions, get_store
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.shards import Shard
+from graphormer_plugin.data.store.row_splits import with_splits
+from graphormer_plugin.data.store.store_shards import StoreShards
 from graphormer_plugin.data.tables.table import CsvTable
 from support.limits import within
 
@@ -93,6 +96,25 @@ class TestCsv:
             labels = read(text, target_columns=target, missing_labels="nd, >*").targets
             assert labels[[0, 4], 0].tolist() == [1.5, 2.5]
             assert np.isnan(labels[[1, 2, 3, 5], 0]).all()
+
+    def test_moments_are_those_of_exact_labels(self, options, tmp_path):
+        """Of a store, under other splits, and of several stores together."""
+        text = table(40, value=lambda row: f">{90 + row}" if row % 3 == 0 else str(row))
+        store = get_store(options(text, censored=True))
+        file = tmp_path / "split.json"
+        parts = {"train": list(range(30)), "valid": [30, 31], "test": [32]}
+        file.write_text(json.dumps(parts))
+        other = with_splits(store, file)
+        for of, found in (
+            (store, store),
+            (other, other),
+            (store, StoreShards([store])),
+        ):
+            train = of.splits["train"]
+            exact = train[of.columns["bound"][train, 0] == 0]
+            assert 0 < len(exact) < len(train)
+            assert found.targets.mean == [pytest.approx(of.target[exact].mean())]
+            assert found.targets.std == [pytest.approx(of.target[exact].std())]
 
     def test_bounds(self, options, read):
         cells = ["1.5", ">10", "ND", " >= -2", "2.5", "<.1", "≤ 3", "12"]
@@ -196,12 +218,35 @@ class TestCsv:
         parts = {"train": [9, 10, 11], "valid": [5, 6, 7, 8], "test": [0, 1, 2, 3, 4]}
         assert {n: rows.tolist() for n, rows in store.splits.items()} == parts
         wrong = [
-            ({}, text.replace("04.02", "soon", 1), "row 0 .line 2., column 'day': exp"),
+            (
+                {},
+                text.replace("04.02", "soon", 1),
+                "row 0 .line 2., column 'day': 'soon",
+            ),
+            ({}, text.replace("04.02.2024", "", 1), "row 0 .line 2., column 'day': ''"),
+            (
+                {},
+                text.replace("04.02.2024", "7", 1),
+                "row 0 .line 2., column 'day': '7",
+            ),
+            ({}, text.replace(".", "/"), "column 'day': day and month"),
             ({"shard": Shard(1, 2)}, text, "--split time:day is for whole tables"),
         ]
         for more, content, message in wrong:
             with pytest.raises(DatasetError, match=message):
                 csv_dataset(options(content, split="time:day", **more))
+
+    def test_dates_of_rows_that_no_training_uses(self, options):
+        """They may be anything, and the split is that without these rows."""
+        rows = [f"{'C' * k},{k},2024-01-{k}\n" for k in range(10, 22)]
+        more = ["CC,,soon\n", "CCC,,\n", "C(C,3,never\n", ",4,never\n"]
+        given = {"split": "time:day", "skip_invalid": True}
+        text = "smiles,y,day\n" + "".join(rows)
+        stores = [
+            get_store(options(text + "".join(lines), **given)) for lines in ([], more)
+        ]
+        for name in ("train", "valid", "test"):
+            assert np.array_equal(*(store.splits[name] for store in stores))
 
     @pytest.mark.parametrize(
         "asked", ["weight_column", "extra_columns", "target_columns"]

@@ -16,9 +16,13 @@ DAY = 86400.0
         (["31/03/2024", "01/04/2024"], [0, 1]),
         (["03/31/2024", "04/01/2024"], [0, 1]),
         (["03/03/2024", "04/04/2024"], [-28, 4]),  # the same in both orders
-        (["03/04/2024", "05/04/2024"], [np.nan, np.nan]),
     ],
 )
 def test_ways_of_writing(texts, days):
     march = np.datetime64("2024-03-31").astype("datetime64[s]").astype(float)
     assert np.array_equal(read_dates(texts), march + DAY * np.array(days), True)
+
+
+def test_day_and_month_may_be_exchanged():
+    with pytest.raises(ValueError, match="day and month .* 03/04/2024 .*exchanged"):
+        read_dates(["03/04/2024", "05/04/2024"])
