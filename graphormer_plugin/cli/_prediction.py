@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     if arguments.resume and output.exists() and not is_interrupted(output):
         check_complete(output, run.arrays(), table, column, (begin, end), run.names)
         say(f"{output} is complete, there is no run to resume")
-        say_metrics(run, table, (begin, end), output)
+        say_metrics(run, table, (begin, end), output, models.missing_labels)
         return
     convert = None
     if output.suffix.lower() != ".csv":
@@ -107,7 +108,7 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
     failed = f", {files.failed:,} without prediction" if files.failed else ""
     targets = describe(run.predictor.targets)
     say(f"{output}: {total:,} rows{failed}; {targets}; {rate:,.0f} molecules/s")
-    say_metrics(run, table, (begin, end), output)
+    say_metrics(run, table, (begin, end), output, models.missing_labels)
     for line in unlike_warnings(files.unlike, run.predictor.domains):
         warn(line)
     if total and files.failed == total:
@@ -120,13 +121,17 @@ def predict_table(arguments: argparse.Namespace, table: Table) -> None:
 
 
 def say_metrics(
-    run: TableRun, table: Table, rows: tuple[int, int], output: Path
+    run: TableRun,
+    table: Table,
+    rows: tuple[int, int],
+    output: Path,
+    missing: Sequence[str],
 ) -> None:
     """Show the metrics of a finished output, if its rows of the table have labels."""
-    if not {*run.predictor.targets.names}.isdisjoint(table.header):
+    if not {*run.predictor.targets.names}.isdisjoint(table.places):
         from graphormer_plugin.experiment.scored_table import scored_text
 
-        if text := scored_text(run, table, rows, output, warn):
+        if text := scored_text(run, table, rows, output, missing, warn):
             say(text)
 
 

@@ -356,8 +356,11 @@ def conformal_interval(table: Table, run: Run, coverage: float) -> Interval:
     return Interval(coverage, np.array(factors))
 
 
-def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
-    """Write which checkpoints ``graphormer-predict FOLDER`` loads."""
+def write_models(
+    folder: Path, table: Table, runs: Sequence[Run], missing_labels: Sequence[str] = ()
+) -> None:
+    """Write which checkpoints ``graphormer-predict FOLDER`` loads, and which words it takes
+    as missing labels."""
     scale, names = calibration(table, runs), table.targets.names
     write_folder(
         folder,
@@ -371,6 +374,7 @@ def write_models(folder: Path, table: Table, runs: Sequence[Run]) -> None:
             if (interval := runs[0].interval)
             else ()
         ),
+        missing_labels=missing_labels,
     )
 
 

@@ -216,7 +216,7 @@ def finish(experiment: Experiment, runs: list[Run], warnings: list[str]) -> None
     tested = results.metrics_of_test(lines, runs)
     results.write_results(folder, lines)
     results.write_predictions(folder, table, runs)
-    results.write_models(folder, table, runs)
+    results.write_models(folder, table, runs, experiment.settings.missing_labels)
     write_text(folder / SUMMARY_FILE, results.summary_text(table, tested))
     worst = worst_predicted(table, runs)
     pictures = figures(experiment, runs, worst)

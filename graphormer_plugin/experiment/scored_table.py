@@ -1,6 +1,6 @@
 """Metrics of predictions for a table that has the measured values, too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,7 @@ def scored_text(
     table: Table,
     rows: tuple[int, int],
     output: Path,
+    missing: Sequence[str],
     warn: Callable[[str], None],
 ) -> str:
     """Metrics of each target that the input of a prediction has labels of, as text; empty
@@ -30,28 +31,23 @@ def scored_text(
         rows: The row of the input that comes first in the output, and the row after its
             last.
         output: Table with the predictions.
+        missing: Words of cells that are missing labels, beside an empty cell and the like.
         warn: Takes a line for each column with cells that are no labels.
     """
-    targets, predictions = run.predictor.targets, open_table(output)
+    targets = run.predictor.targets
     metrics = scores.METRICS[targets.kind]
+    numbers = [n for n, name in enumerate(targets.names) if name in table.places]
+    labels = _labels(table, rows, targets, numbers, missing, warn)
     lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
-    for target, name in enumerate(targets.names):
-        if name not in table.places:
+    predicted = _predicted(run, output, numbers)
+    for target, values, measured in zip(numbers, predicted, labels, strict=True):
+        name = targets.names[target]
+        measured[np.isnan(values).any(1)] = np.nan
+        if np.isnan(measured).all():
             continue
-        labels = _labels(table, rows, targets, target, warn)
-        names = [name]
-        if targets.kind == "multiclass":
-            classes = class_labels(targets)
-            names = [f"{name}{PREDICTED.probability}{label}" for label in classes]
-        columns = predictions.rows([run.name_of[one] for one in names])
-        numbers = (float(x or "nan") for *_, cells in columns for x in cells)
-        values = np.fromiter(numbers, np.float64).reshape(-1, len(names))
-        labels[np.isnan(values).any(1)] = np.nan
-        if np.isnan(labels).all():
-            continue
-        pairs = {name: (values if len(names) > 1 else values[:, 0], labels)}
-        if target in run.predictor.logs and (labels > 0).any():
-            positive = np.where(labels > 0, labels, np.nan)
+        pairs = {name: (values if values.shape[1] > 1 else values[:, 0], measured)}
+        if target in run.predictor.logs and (measured > 0).any():
+            positive = np.where(measured > 0, measured, np.nan)
             log_pair = np.log10(values[:, 0]), np.log10(positive)
             pairs = {LOG + name: log_pair, **pairs}
         for title, pair in pairs.items():
@@ -62,29 +58,51 @@ def scored_text(
     return f"\nLabels of {table.path}\n{scores.text_table(lines)}"
 
 
+def _predicted(run: TableRun, output: Path, numbers: Sequence[int]) -> np.ndarray:
+    """Predictions of some targets in a table [T, n, 1], or [1, n, K] of K classes."""
+    targets = run.predictor.targets
+    names = [targets.names[number] for number in numbers]
+    if targets.kind == "multiclass":
+        classes = class_labels(targets)
+        names = [f"{names[0]}{PREDICTED.probability}{label}" for label in classes]
+    columns = open_table(output).rows([run.name_of[name] for name in names])
+    cells = (float(x or "nan") for *_, cells in columns for x in cells)
+    values = np.fromiter(cells, np.float64).reshape(
+        -1, len(numbers), len(names) // len(numbers)
+    )
+    return values.swapaxes(0, 1)
+
+
 def _labels(
     table: Table,
     rows: tuple[int, int],
     targets: TargetSchema,
-    target: int,
+    numbers: Sequence[int],
+    missing: Sequence[str],
     warn: Callable[[str], None],
-) -> np.ndarray:
-    """Labels of a target [n], classes by number; NaN for cells that are missing, and for
-    those that are no labels, of which a line warns."""
-    name = targets.names[target]
-    numbers = {word: str(at) for at, word in enumerate(targets.classes_of(target))}
-    column = Column(name)
-    for _, _, (cell,) in table.rows_between([name], *rows):
-        column.add(numbers.get(cell.strip(), cell))
-    if note := column.read_commas(table.decimal_comma):
-        warn(f"{table.path}: {note}")
-    labels, wrong = np.array(column.values), [*column.words]
-    if targets.kind != "regression":
-        classes = range(targets.num_classes or 2)
-        no_class = ~np.isnan(labels) & ~np.isin(labels, classes)
-        wrong += [f"{number:g}" for number in np.unique(labels[no_class])]
-        labels[no_class] = np.nan
-    if wrong:
-        text = f"cells such as {shown(wrong[0])} are no labels, metrics leave them out"
-        warn(f"{table.path}: column {name!r}: {text}")
-    return labels
+) -> Iterator[np.ndarray]:
+    """Labels of some targets, each [n], classes by number; NaN for cells that are missing,
+    and for those that are no labels, of which a line warns."""
+    columns = [Column(targets.names[target], missing) for target in numbers]
+    words = [
+        {word: str(at) for at, word in enumerate(targets.classes_of(target))}
+        for target in numbers
+    ]
+    for *_, cells in table.rows_between([column.name for column in columns], *rows):
+        for column, classes, cell in zip(columns, words, cells, strict=True):
+            column.add(classes.get(cell.strip(), cell))
+    for column in columns:
+        if note := column.read_commas(table.decimal_comma):
+            warn(f"{table.path}: {note}")
+        labels, wrong = np.array(column.values), [*column.words]
+        if targets.kind != "regression":
+            known = range(targets.num_classes or 2)
+            no_class = ~np.isnan(labels) & ~np.isin(labels, known)
+            wrong += [f"{number:g}" for number in np.unique(labels[no_class])]
+            labels[no_class] = np.nan
+        if wrong:
+            text = (
+                f"cells such as {shown(wrong[0])} are no labels, metrics leave them out"
+            )
+            warn(f"{table.path}: column {column.name!r}: {text}")
+        yield labels

@@ -36,6 +36,7 @@ class ModelFolder:
         log_targets: targets of the models that are decadic logarithms, see `from_log`.
         coverage: of conformal intervals, see `Interval`; 0 without.
         factors: their factors by the name of the target.
+        missing_labels: words of ``--missing-labels`` in training.
     """
 
     checkpoints: list[Path]
@@ -45,6 +46,7 @@ class ModelFolder:
     log_targets: list[str] = field(default_factory=list)
     coverage: float = 0.0
     factors: dict[str, float] = field(default_factory=dict)
+    missing_labels: list[str] = field(default_factory=list)
 
     def scale(self, targets: TargetSchema) -> SpreadScale | None:
         """Calibration of each output [C]; None where there is none."""
@@ -96,6 +98,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
         if weights is not None:
             weights = [float(weight) for weight, _ in zip(weights, names, strict=True)]
         logs = [str(name) for name in content.get("log_targets", ())]
+        missing = [str(word) for word in content.get("missing_labels", ())]
         coverage = float(content.get("coverage", 0))
         factors = {str(n): float(x) for n, x in content.get("interval", {}).items()}
         if not 0 <= coverage < 1 or not 0 <= sum(factors.values()) < inf:
@@ -107,7 +110,7 @@ def read_folder(folder: str | os.PathLike[str]) -> ModelFolder:
                 "infinite"
             )
     paths = [Path(folder, name) for name in names]
-    return ModelFolder(paths, weights, scales, floors, logs, coverage, factors)
+    return ModelFolder(paths, weights, scales, floors, logs, coverage, factors, missing)
 
 
 def models_named(names: Sequence[str | os.PathLike[str]]) -> ModelFolder:
@@ -134,6 +137,7 @@ def write_folder(
     log_targets: Sequence[str] = (),
     coverage: float = 0.0,
     factors: Mapping[str, float] | None = None,
+    missing_labels: Sequence[str] = (),
 ) -> None:
     """Write `MODELS_FILE` of a `ModelFolder`, with checkpoints relative to the folder."""
     content: dict[str, Any] = {
@@ -144,6 +148,7 @@ def write_folder(
         "log_targets": log_targets,
         "coverage": coverage,
         "interval": factors,
+        "missing_labels": missing_labels,
     }
     content = {name: value for name, value in content.items() if value}
     with atomic_write(Path(folder, MODELS_FILE), "w", encoding="utf-8") as file:

@@ -107,8 +107,9 @@ def test_conformal_intervals(tmp_path, std):
     value = run.predicted.values[40, 0]
     assert ends == pytest.approx([value - half, value + half], rel=1e-5)
     run.checkpoints, run.weights = ["a/b.pt"], [1.0]
-    write_models(tmp_path, TABLE, [run])
+    write_models(tmp_path, TABLE, [run], ("ND", "-999"))
     found = read_folder(tmp_path)
+    assert found.missing_labels == ["ND", "-999"]
     assert found.interval(TABLE.targets) == run.interval
     with pytest.raises(ValueError, match="models.json has no interval of .*'z'"):
         found.interval(TargetSchema(["y", "z"]))

@@ -8,6 +8,7 @@ import pytest
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.formats import open_table
+from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment.scored_table import scored_text
 
 WORDS = TargetSchema(["y"], kind="binary", class_names=[["no", "yes"]])
@@ -18,7 +19,7 @@ CLASSES = TargetSchema(["y"], kind="multiclass", num_classes=2)
 def found(tmp_path):
     """Function: lines of the metrics, and warnings, of labels and predictions by column."""
 
-    def found(targets, labels, predictions, logs=(), rows=None):
+    def found(targets, labels, predictions, logs=(), rows=None, missing=()):
         paths = tmp_path / "in.csv", tmp_path / "out.csv"
         for path, columns in zip(paths, (labels, predictions)):
             write_csv(path, [list(columns), *zip(*columns.values(), strict=True)])
@@ -27,7 +28,7 @@ def found(tmp_path):
         rows = rows or (0, table.count())
         predictor = SimpleNamespace(targets=targets, logs=logs)
         run = SimpleNamespace(predictor=predictor, name_of=name_of)
-        text = scored_text(run, table, rows, paths[1], warned.append)
+        text = scored_text(run, table, rows, paths[1], missing, warned.append)
         return [line.split() for line in text.splitlines()[2:]], warned
 
     return found
@@ -62,6 +63,29 @@ def test_cells_that_are_no_labels(found):
     assert first.endswith("column 'a': 1,5 is read as 1.5")
     text = "column 'a': cells such as '>9' are no labels, metrics leave them out"
     assert second.endswith(text)
+
+
+def test_missing_labels_of_the_training(found):
+    labels = {"a": ["1", "-999.0", "nd", "4"], "b": [-999, 1, 2, 3]}
+    predicted = {"a_predicted": [1, 2, 3, 4], "b_predicted": range(4)}
+    targets = TargetSchema(["a", "b"])
+    lines, warned = found(targets, labels, predicted, missing=["-999", "ND"])
+    assert [line[:3] for line in lines[1:]] == [["a", "2", "0"], ["b", "3", "0"]]
+    assert warned == []
+
+
+def test_tables_are_read_once(found, monkeypatch):
+    read, rows_between = [], Table.rows_between
+    monkeypatch.setattr(
+        Table,
+        "rows_between",
+        lambda table, *given: read.append(table) or rows_between(table, *given),
+    )
+    labels = {name: range(4) for name in "abc"}
+    predicted = {f"{name}_predicted": range(4) for name in "abc"}
+    lines, _ = found(TargetSchema(["a", "b", "c"]), labels, predicted)
+    assert [line[:3] for line in lines[1:]] == [[name, "4", "0"] for name in "abc"]
+    assert len(read) == 1
 
 
 def test_classes(found):
