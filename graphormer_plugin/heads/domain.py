@@ -21,6 +21,7 @@ from graphormer_plugin.heads.prediction import IN_DOMAIN
 
 VERSION = 1
 CHUNK = 512  # molecules whose distances are in memory at a time
+NEAR = 64  # nearest molecules that are searched for a label before all are
 OUTSIDE = 0.05  # a molecule below this share is called outside of the training set
 FAR, SIZE = "far", "size"  # of `unlike_training`, beside symbols of elements
 # Distance below which two vectors belong to the same molecule: float32 rounds differently
@@ -209,8 +210,19 @@ def nearest_of(squares: Floats, labelled: NDArray[np.bool_] | None) -> Floats:
     if labelled is None:
         return squares.min(1)
     patterns, of_target = np.unique(labelled, axis=1, return_inverse=True)
-    columns = [squares[:, rows].min(1, initial=np.inf) for rows in patterns.T]
-    return np.stack(columns, 1)[:, of_target.reshape(-1)]
+    least = min(NEAR, squares.shape[1]) - 1
+    near = np.argpartition(squares, least, 1)[:, :NEAR]
+    order = np.take_along_axis(squares, near, 1).argsort(1)
+    near = np.take_along_axis(near, order, 1)
+    known = patterns[near]  # [q, NEAR, P]
+    first = np.take_along_axis(near, known.argmax(1), 1)
+    result = np.take_along_axis(squares, first, 1)
+    lacking = ~known.any(1)
+    for pattern in np.flatnonzero(lacking.any(0)):
+        rows = lacking[:, pattern]
+        far = squares[np.ix_(rows, patterns[:, pattern])]
+        result[rows, pattern] = far.min(1, initial=np.inf)
+    return result[:, of_target.reshape(-1)]
 
 
 def domain_file(checkpoint: str | os.PathLike[str]) -> Path:
