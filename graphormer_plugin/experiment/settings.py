@@ -231,9 +231,6 @@ class Settings(TableOptions, Places):
             f"--split {self.split} is one split: --folds does not go with it": (
                 self.split.startswith("time:") and self.folds
             ),
-            "--split does not go with --valid-file: the files are the split": (
-                self.split and self.valid_file
-            ),
             "--valid-file needs --test-file": self.valid_file and not self.test_file,
             "--folds, --ratios and --split column:NAME do not go with --test-file": (
                 self.test_file
@@ -356,8 +353,17 @@ def recorded(folder: Path) -> dict[str, Any]:
 
 def as_begun(settings: Settings) -> Settings:
     """The settings, with SMILES as they are given in a folder that an earlier version has
-    begun."""
-    spelling = recorded(Path(settings.folder)).get("canonical_smiles", True)
+    begun.
+
+    Raises:
+        DatasetError: A split beside the files that are the split, which only folders of
+            an earlier version have.
+    """
+    begun = recorded(Path(settings.folder))
+    if settings.split and settings.valid_file and not begun:
+        text = "--split does not go with --valid-file: the files are the split"
+        raise DatasetError(text)
+    spelling = begun.get("canonical_smiles", True)
     return dataclasses.replace(settings, canonical_smiles=spelling)
 
 

@@ -35,10 +35,6 @@ from graphormer_plugin.experiment.settings import (
         ({"split": "column:part", "ratios": (0.5, 0.3, 0.2)}, "is one split"),
         ({"split": "time:year", "folds": 3}, "--split time:year is one split"),
         ({"valid_file": "b.csv"}, "--valid-file needs --test-file"),
-        (
-            {"valid_file": "b.csv", "test_file": "c.csv", "split": "cluster"},
-            "--split does not go with --valid-file",
-        ),
         ({"test_file": "b.csv", "folds": 3}, "do not go with --test-file"),
         ({"test_file": "b.csv", "split": "column:part"}, "do not go with --test-file"),
         (
@@ -128,6 +124,16 @@ def test_a_folder_of_an_earlier_version(tmp_path):
     claim(tmp_path, identity | {"canonical_smiles": begun.canonical_smiles})
     with pytest.raises(DatasetError, match="canonical_smiles was false, now true"):
         claim(tmp_path, identity | {"canonical_smiles": True})
+
+
+def test_a_split_beside_its_files(tmp_path):
+    """Refused, but the line of a folder of an earlier version goes on."""
+    files = {"valid_file": "b.csv", "test_file": "c.csv"}
+    asked = Settings("a.csv", str(tmp_path), split="cluster", **files)
+    with pytest.raises(DatasetError, match="--split does not go with --valid-file"):
+        as_begun(asked)
+    claim(tmp_path, {"split": "cluster", "canonical_smiles": True})
+    assert as_begun(asked) == asked
 
 
 def test_settings_that_are_a_pipe(tmp_path):
