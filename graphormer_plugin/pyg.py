@@ -202,9 +202,7 @@ class GraphLoss(nn.Module):
             )
             return total / (labels >= 0).sum().clamp(min=1)
         target = target.view(output.shape)
-        present = ~torch.isnan(
-            target
-        )  # used without a look-up, which a GPU would wait for
+        present = ~torch.isnan(target)  # no look-up, which a GPU would wait for
         values = targets.standardise(target.nan_to_num()).to(output.dtype)
         loss_of = F.binary_cross_entropy_with_logits
         if targets.kind == "regression":

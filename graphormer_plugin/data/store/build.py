@@ -417,7 +417,7 @@ def _build_from_graphs(
             if splits is None and source.level == "node" and writer.num_graphs == 1:
                 raise DatasetError(
                     f"{label}: a single graph has no splits; give its Data train_mask, "
-                    "val_mask and test_mask"
+                    "val_mask and test_mask, and no --split"
                 )
             if splits is None:
                 splits = random_split(writer.num_graphs, options.seed)
