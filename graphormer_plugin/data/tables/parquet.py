@@ -189,9 +189,10 @@ def unpacked_columns(
     list counts as one at least, and bytes of a fixed length count in full, however many of
     them an encoding says in a few bytes."""
     columns = _columns(footer.row_group(group))
+    starts = tuple(f"{name}." for name in names)
     with open_to_read(path) as file:
         for column, leaf in zip(columns, _leaves(footer)):
-            if any(f"{leaf.path}.".startswith(f"{name}.") for name in names):
+            if f"{leaf.path}.".startswith(starts):
                 start = _start(column)
                 end = start + column.total_compressed_size
                 size, values = unpacked(file, start, end)
