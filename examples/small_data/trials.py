@@ -35,8 +35,9 @@ from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
 from graphormer_plugin.experiment.steps import PREDICTIONS
-from graphormer_plugin.heads import fit as gaussian_process
 from graphormer_plugin.heads import fixed_kernels as classes
+from graphormer_plugin.heads import training
+from graphormer_plugin.heads.fit import BLOCKS
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.kernels import Floats, weighted_sum
 from graphormer_plugin.heads.prediction import Prediction
@@ -103,7 +104,7 @@ class Case:
 
     def head(
         self,
-        blocks: Sequence[str] = gaussian_process.BLOCKS,
+        blocks: Sequence[str] = BLOCKS,
         raw: Mapping[str, NDArray] | None = None,
         targets: Sequence[str] | None = None,
         learn: Sequence[str] = ("train", "valid"),
@@ -269,9 +270,7 @@ def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
     def run(case: Case) -> Floats:
         if noise not in case.fixed:
             with (
-                mock.patch.object(
-                    gaussian_process, "has_fixed_kernel", lambda labels: True
-                ),
+                mock.patch.object(training, "has_fixed_kernel", lambda labels: True),
                 mock.patch.object(classes, "CLASS_NOISE", noise),
             ):
                 heads = [case.head(targets=[target]) for target in case.targets]
@@ -283,7 +282,7 @@ def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
 
 def fitted_kernel(case: Case) -> Floats:
     """Marginal likelihood for each target."""
-    with mock.patch.object(gaussian_process, "has_fixed_kernel", lambda labels: False):
+    with mock.patch.object(training, "has_fixed_kernel", lambda labels: False):
         return case.predict(case.head())
 
 
@@ -326,7 +325,7 @@ class Trial:
     score: Callable[[Case, str, Floats], tuple[str, str]] = Case.score
 
 
-VECTORS, MORGAN, DESCRIPTORS = gaussian_process.BLOCKS
+VECTORS, MORGAN, DESCRIPTORS = BLOCKS
 FIXED_KERNELS = {
     "fixed kernel, classes of equal weight, noise 0.3": fixed_kernel(0.3),
     "the same, noise 1": fixed_kernel(1),
@@ -343,9 +342,7 @@ TRIALS = {
             "Morgan counts + descriptors": of_blocks(MORGAN, DESCRIPTORS),
             "vectors": of_blocks(VECTORS),
             "vectors + descriptors": of_blocks(VECTORS, DESCRIPTORS),
-            "vectors + Morgan counts + descriptors": of_blocks(
-                *gaussian_process.BLOCKS
-            ),
+            "vectors + Morgan counts + descriptors": of_blocks(*BLOCKS),
         },
     ),
     "readouts": Trial(
@@ -437,12 +434,8 @@ TRIALS = {
         {
             "vectors alone: descriptors": of_start("descriptors", VECTORS),
             "vectors alone: descriptors + 256 bits": of_start("bits", VECTORS),
-            "all blocks: descriptors": of_start(
-                "descriptors", *gaussian_process.BLOCKS
-            ),
-            "all blocks: descriptors + 256 bits": of_start(
-                "bits", *gaussian_process.BLOCKS
-            ),
+            "all blocks: descriptors": of_start("descriptors", *BLOCKS),
+            "all blocks: descriptors + 256 bits": of_start("bits", *BLOCKS),
         },
     ),
 }

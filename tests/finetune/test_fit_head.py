@@ -8,22 +8,21 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.heads import calibration, marginal_likelihood, solver
-from graphormer_plugin.heads import fit as module
+from graphormer_plugin.heads import calibration, marginal_likelihood, solver, training
 from graphormer_plugin.heads import fixed_kernels as classes
 from graphormer_plugin.heads.domain import (
     Domain,
     nearest_distances,
     unlike_training,
 )
-from graphormer_plugin.heads.fit import fit_on_features, training_sample
+from graphormer_plugin.heads.fit import BLOCKS, fit_on_features, training_sample
 from graphormer_plugin.heads.head import packed, read_head, unpacked
 from graphormer_plugin.heads.kernels import Reference, kernel, raw_features
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.prediction import Prediction, combined
 from graphormer_plugin.inference.prediction_columns import prediction_columns
 
-ALL = module.BLOCKS
+ALL = BLOCKS
 WIDTH = 6
 
 
@@ -195,8 +194,8 @@ def naive(head, raw, y, new):
 def test_naive_twin(rng, blocks, own, monkeypatch):
     """Targets with missing labels and with kernels of their own, or one for all, and the
     scores that a first stage gives to all of them."""
-    monkeypatch.setattr(module, "OWN", own)
-    monkeypatch.setattr(module, "SHARED_TARGETS", 2)
+    monkeypatch.setattr(training, "OWN", own)
+    monkeypatch.setattr(training, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
     train = {name: array[:32] for name, array in raw.items()}
     new = {name: array[32:] for name, array in raw.items()}
@@ -345,8 +344,8 @@ def test_equal_seeds_give_equal_heads(rng, monkeypatch):
 
 def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
     """They do not count: LAPACK prints a line on stderr for each empty matrix."""
-    monkeypatch.setattr(module, "OWN", 1)
-    monkeypatch.setattr(module, "SHARED_ROWS", 20)
+    monkeypatch.setattr(training, "OWN", 1)
+    monkeypatch.setattr(training, "SHARED_ROWS", 20)
     _, raw = features(60, rng, ["vectors"])
     y = np.tile(labels(raw, rng), (1, 3))
     y[2:, 1:] = np.nan

@@ -1,0 +1,299 @@
+"""The steps of fitting Gaussian processes: kernels, solutions and calibration."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cho_solve
+from sklearn.linear_model import LogisticRegression
+
+from graphormer_plugin.heads import marginal_likelihood
+from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
+from graphormer_plugin.heads.calibration import KNOTS, spread_curves
+from graphormer_plugin.heads.fixed_kernels import (
+    balanced,
+    first_stage,
+    fixed_kernel,
+    has_fixed_kernel,
+    with_scores,
+)
+from graphormer_plugin.heads.head import SCORES, FirstStage, curve_factors
+from graphormer_plugin.heads.kernels import (
+    KERNELS,
+    Floats,
+    Reference,
+    weighted_sum,
+)
+from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
+from graphormer_plugin.heads.solver import Solver, between, sample
+
+HYPER_ROWS = 1000  # molecules that the hyper-parameters of a target are fitted to
+OWN = 16  # more targets share the kernel of a sample of targets and molecules
+SHARED_TARGETS, SHARED_ROWS = 6, 500
+
+
+class Training:
+    """Labels and features of n molecules that the processes of a head are fitted to.
+
+    A target is here a column of ``labels``: a class of a multiclass target has its own.
+
+    Args:
+        kind: kind of the targets.
+        raw: features by block.
+        blocks: blocks of the kernels.
+        labels: [n, T], NaN where missing; 0 and 1 for classes.
+        weights: weights of the labels [n, T], or None.
+        bounds: [n, T], see `fit_on_features`.
+        rng: draws the samples of rows and targets.
+
+    Attributes:
+        rows_of: molecules with a label, of each target.
+        trust: weights of these labels, with mean 1.
+        precision: the same; balanced for fixed kernels. 1 / precision multiplies the noise.
+        standard: labels minus ``offset``, over ``scale``.
+        kernels: of each target, see `choose_kernels`.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        raw: dict[str, NDArray],
+        blocks: list[str],
+        labels: Floats,
+        weights: Floats | None,
+        bounds: NDArray[np.int8],
+        rng: np.random.Generator,
+    ) -> None:
+        self.kind, self.raw, self.blocks = kind, raw, blocks
+        self.labels, self.bounds, self.rng = labels, bounds, rng
+        self.references = {
+            name: Reference(name, raw[name]) for name in {*blocks, "vectors"}
+        }
+        self.rows_of = [np.flatnonzero(~np.isnan(y)) for y in labels.T]
+        self.trust = _relative_weights(weights, self.rows_of)
+        self.precision = self.trust
+        exact = np.where(bounds == 0, labels, np.nan)
+        self.offset, self.scale = _moments(exact, self.rows_of, self.trust)
+        self.standard = (labels - self.offset) / self.scale
+        self.kernels: list[Hyperparameters] = []
+
+    def choose_kernels(self) -> FirstStage | None:
+        """Set ``kernels``. With several targets and no bounds, this fits the first stage,
+        which it returns, and adds its scores to the blocks."""
+        count = len(self.rows_of)
+        fixed = self.kind == "binary" and has_fixed_kernel(self.labels)
+        if fixed:
+            self.precision = balanced(self.labels, self.rows_of, self.trust)
+            kernel = fixed_kernel(self.references, self.raw, self.blocks, self.rng)
+            self.kernels = [kernel] * count
+        else:
+            self.kernels = self._fitted_kernels()
+        if self.kind == "multiclass" or count == 1 or self.bounds.any():
+            return None
+        first, scores = first_stage(
+            self._solver(1), self.kernels, self.standard, self.rows_of, self.precision
+        )
+        self.blocks, self.raw = [*self.blocks, SCORES], {**self.raw, SCORES: scores}
+        self.references[SCORES] = Reference(SCORES, scores)
+        if fixed:
+            self.kernels = [with_scores(kernel)] * count
+        else:
+            self.kernels = self._fitted_kernels()
+        return first
+
+    def _fitted_kernels(self) -> list[Hyperparameters]:
+        """Hyper-parameters of each target; beyond `OWN` targets, the same for all."""
+        count = len(self.rows_of)
+        if count <= OWN:
+            return [
+                self._fitted_kernel([target], HYPER_ROWS) for target in range(count)
+            ]
+        columns = zip(self.standard.T, self.rows_of)
+        varied = [at for at, (y, rows) in enumerate(columns) if np.ptp(y[rows]) > 0]
+        most = min(SHARED_TARGETS, len(varied))
+        chosen = self.rng.choice(varied, most, replace=False).tolist()
+        return [self._fitted_kernel(chosen, SHARED_ROWS)] * count
+
+    def _fitted_kernel(self, targets: Sequence[int], most: int) -> Hyperparameters:
+        """Hyper-parameters of targets that share them, by at most ``most`` molecules. Where
+        some labels are bounds, the others give them first, and then the pseudo-labels too.
+        """
+        blocks = self.blocks
+        has_length = [KERNELS[block] != "tanimoto" for block in blocks]
+        exact_of = (self.bounds == 0) & ~np.isnan(self.standard)
+        rows = self._sample(targets, exact_of, most)
+        compared = [
+            between(self.references[name], self.raw[name], rows) for name in blocks
+        ]
+        labels, signs = [], []
+        for target in targets:
+            present = np.flatnonzero(np.isin(rows, self.rows_of[target]))
+            if not exact_of[rows[present], target].any():
+                continue
+            ratio = 1 / self.trust[target][np.isin(self.rows_of[target], rows)]
+            y = self.standard[rows[present], target]
+            labels.append((present, y, ratio, 0 * ratio))
+            signs.append(self.bounds[rows[present], target])
+        exact = [
+            tuple(part[sign == 0] for part in label)
+            for label, sign in zip(labels, signs, strict=True)
+        ]
+        found = marginal_likelihood.fit(blocks, compared, exact, has_length)
+        if not any(sign.any() for sign in signs):
+            return found
+        matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
+        for at, ((present, y, ratio, _), sign) in enumerate(zip(labels, signs)):
+            own = matrix[np.ix_(present, present)]
+            y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
+            # Known: were it searched, bounds that say nothing would pull it to its floor.
+            labels[at] = present, y, ratio * (sign == 0), noise * (sign != 0)
+        return marginal_likelihood.fit(blocks, compared, labels, has_length)
+
+    def _sample(
+        self, targets: Sequence[int], exact_of: NDArray[np.bool_], most: int
+    ) -> NDArray[np.int64]:
+        """At most ``most`` molecules with a label; half of them have exact labels, or all
+        molecules with exact labels are among them."""
+        labelled = np.unique(np.concatenate([self.rows_of[at] for at in targets]))
+        certain = np.flatnonzero(exact_of[:, targets].any(1))
+        rows = sample(labelled, most, self.rng)
+        if np.isin(rows, certain).sum() >= min(len(certain), most // 2):
+            return rows
+        rows = sample(certain, most // 2, self.rng)
+        uncertain = np.setdiff1d(labelled, certain)
+        return np.union1d(rows, sample(uncertain, most - len(rows), self.rng))
+
+    def _solver(self, solutions: int) -> Solver:
+        return Solver(self.references, self.raw, self.blocks, self.kernels, solutions)
+
+    def solve(self) -> dict[str, Any]:
+        """Solve for each target, and calibrate its predictions: attributes of `Head`."""
+        kernels, count = self.kernels, len(self.kernels)
+        keys = self._keys()
+        solver = self._solver(len(set(keys)))
+        dual, spread_of_target = np.zeros(self.labels.shape), np.zeros(count, np.int64)
+        curves, ones = np.ones((2, 2, count, KNOTS)), np.ones(count)
+        numbers = {
+            "offset": self.offset,
+            "scale": self.scale,
+            "noise": np.array([kernel.noise for kernel in kernels]),
+            "spread_scale": ones.copy(),
+            "slope": ones.copy(),
+            "intercept": 0 * ones,
+        }
+        # Targets with equal keys follow each other.
+        for target in sorted(range(count), key=keys.__getitem__):
+            rows = self.rows_of[target]
+            y, ratio = self._normal_labels(target, solver)
+            solution = solver(rows, kernels[target], ratio, self.rng)
+            dual[rows, target] = alpha = cho_solve(solution.factor, y)
+            spread_of_target[target] = solution.spread
+            # Prediction for a molecule from all others, and its variance 1 / diagonal,
+            # without solving again.
+            at, diagonal = solution.held_out
+            held_out, std = y[at] - alpha[at] / diagonal, 1 / np.sqrt(diagonal)
+            if self.kind != "regression":
+                positive = self.labels[rows[at], target] > 0.5
+                line = platt(held_out, positive, self.trust[target][at])
+                numbers["slope"][target], numbers["intercept"][target] = line
+                continue
+            # As of a label of weight 1, which a prediction stands for.
+            usual = np.sqrt(std**2 + kernels[target].noise * (1 - ratio[at]))
+            errors = (y[at] - held_out) * (usual / std)
+            sign = self.bounds[rows[at], target]
+            if sign.any():
+                limits = self.standard[rows[at], target]
+                beyond = size_beyond(held_out, usual, limits, sign)
+                errors = np.where(sign == 0, errors, beyond)
+            curves[:, :, target] = spread_curves(held_out, usual, errors)
+            calibrated = usual * curve_factors(*curves[:, :, target], held_out, usual)
+            square = np.mean((errors / calibrated) ** 2)
+            numbers["spread_scale"][target] = np.sqrt(square)
+        return {
+            "weights": np.stack([kernel.weights for kernel in kernels]),
+            "lengths": np.stack([kernel.lengths for kernel in kernels]),
+            "numbers": numbers,
+            "dual": dual,
+            "spread_rows": solver.spread_rows,
+            "spread_factor": solver.spread_factor,
+            "spread_of_target": spread_of_target,
+            "curve_at": curves[0],
+            "curve": curves[1],
+        }
+
+    def _keys(self) -> list[tuple[Any, ...]]:
+        """Equal for targets that share a solution: without bounds, of equal kernels, rows
+        and weights."""
+        columns = zip(self.kernels, self.rows_of, self.precision, self.bounds.T)
+        return [
+            (
+                self.kernels.index(kernel),
+                rows.tobytes(),
+                weight.tobytes(),
+                at * sign.any(),
+            )
+            for at, (kernel, rows, weight, sign) in enumerate(columns)
+        ]
+
+    def _normal_labels(self, target: int, solver: Solver) -> tuple[Floats, Floats]:
+        """Standardised labels of a target, pseudo-labels in place of bounds; and the
+        variance of the noise of each over the kernel's."""
+        rows, kernel = self.rows_of[target], self.kernels[target]
+        y, ratio = self.standard[rows, target], 1 / self.precision[target]
+        sign = self.bounds[rows, target]
+        if not sign.any():
+            return y, ratio
+        matrix = solver.matrix_of(kernel)[np.ix_(rows, rows)]
+        y, noise = pseudo_labels(matrix, y, kernel.noise * ratio, sign)
+        return y, noise / kernel.noise
+
+
+def platt(
+    values: Floats, positive: NDArray[np.bool_], weights: Floats | None = None
+) -> tuple[float, float]:
+    """Slope and intercept of the logit of a probability, by maximum likelihood.
+
+    Args:
+        values: predictions [n] of molecules that the model was not fitted to.
+        positive: whether their class is 1 [n].
+        weights: weights of the molecules [n]; None: equal.
+
+    Returns:
+        Slope >= 0 and intercept. The slope is 0, and the probability the share of class
+        1, where the predictions are not better than chance. With a single class, that
+        share counts another molecule of each class.
+    """
+    share = np.average(positive, weights=weights)
+    if positive.all() or not positive.any():
+        share = (positive.sum() + 1) / (len(positive) + 2)
+    else:
+        model = LogisticRegression(C=1e3).fit(values[:, None], positive, weights)
+        if model.coef_[0, 0] > 0:  # better than chance
+            return float(model.coef_[0, 0]), float(model.intercept_[0])
+    return 0.0, float(np.log(share / (1 - share)))
+
+
+def _relative_weights(
+    weights: Floats | None, rows_of: list[NDArray[np.int64]]
+) -> list[Floats]:
+    """Weights of the labels of each target, with mean 1."""
+    if weights is None:
+        return [np.ones(len(rows)) for rows in rows_of]
+    columns = [column[rows] for column, rows in zip(weights.T, rows_of, strict=True)]
+    return [column / column.mean() for column in columns]
+
+
+def _moments(
+    labels: Floats, rows_of: list[NDArray[np.int64]], trust: list[Floats]
+) -> tuple[Floats, Floats]:
+    """Weighted mean and standard deviation of each target [T], of labels that are not NaN;
+    1 if it is constant."""
+    offset, scale = np.zeros(len(rows_of)), np.ones(len(rows_of))
+    for target, (rows, weight) in enumerate(zip(rows_of, trust, strict=True)):
+        exact = ~np.isnan(labels[rows, target])
+        y, weight = labels[rows[exact], target], weight[exact]
+        offset[target] = np.average(y, weights=weight)
+        spread = np.sqrt(np.average((y - offset[target]) ** 2, weights=weight))
+        scale[target] = spread if spread > 0 else 1.0
+    return offset, scale
