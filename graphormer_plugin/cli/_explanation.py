@@ -23,8 +23,6 @@ def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
     kind = output.suffix.lower().removeprefix(".")
     models = models_named([arguments.checkpoint])
     predictor = hub.load(models, arguments.user_data_dir)
-    if predictor.targets.level != "graph":
-        raise ValueError(f"{arguments.checkpoint} predicts nodes, not molecules")
     reader = predictor.reader(arguments.max_atoms)
     written = written_molecules(arguments.molecules, arguments.smiles_column)
     molecules, refused = read_molecules(written, reader, most)

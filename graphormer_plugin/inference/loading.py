@@ -1,16 +1,21 @@
 """Make a predictor of checkpoints and of the files beside them."""
 
+import copy
 import os
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch.overrides import TorchFunctionMode
 
 from graphormer_plugin.data.options import MAX_ATOMS
+from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
 from graphormer_plugin.heads.head import HEAD_FILE, read_head
+from graphormer_plugin.heads.prediction import SpreadScale
 from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
@@ -57,9 +62,52 @@ def load(
     members = [load_member(path, head, domain) for path in models.checkpoints]
     scale = models.scale(members[0].targets)
     interval = models.interval(members[0].targets)
-    result = Predictor.together(members, scale, models.weights, models.log_targets)
+    result = together(members, scale, models.weights, models.log_targets)
     result.interval = interval
     return result
+
+
+def together(
+    members: Sequence[Predictor],
+    scale: SpreadScale | None = None,
+    weights: Sequence[float] | None = None,
+    log_targets: Sequence[str] = (),
+) -> Predictor:
+    """Members that predict together, see `combined`; for the other arguments see the
+    attributes of `Predictor`.
+
+    Raises:
+        ValueError: two members predict different things, or from other features.
+    """
+    result = copy.copy(members[0])
+    for other in members[1:]:
+        check_agreement(members[0], other)
+    result.members = list(members)
+    result.scale, result.weights = scale, weights
+    names = result.targets.names
+    if wrong := [name for name in log_targets if name not in names]:
+        raise ValueError(f"log_targets {wrong}, expected some of {names}")
+    result.logs = sorted(names.index(name) for name in log_targets)
+    plain = [n.removeprefix(LOG) if n in log_targets else n for n in names]
+    result.targets = replace(result.targets, names=plain)
+    result.max_atoms = min(member.max_atoms for member in members)
+    return result
+
+
+def check_agreement(first: Predictor, other: Predictor) -> None:
+    """Raise ValueError unless both models predict the same from the same features."""
+    parts = ("names", "unit", "kind", "num_classes", "class_names")
+    ours, theirs = (
+        {part: getattr(predictor.targets, part) for part in parts}
+        | {"extra columns": predictor.extra_columns, "featuriser": predictor.featuriser}
+        for predictor in (first, other)
+    )
+    for part, value in ours.items():
+        if theirs[part] != value:
+            raise ValueError(
+                f"{other.name} and {first.name} predict different things: {part} "
+                f"{theirs[part]!r} and {value!r}"
+            )
 
 
 def load_member(

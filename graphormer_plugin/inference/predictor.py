@@ -1,6 +1,5 @@
 """The predictor: trained models that predict, embed and explain SMILES or graphs."""
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ import torch
 from graphormer_plugin.data.chunk import GraphChunk
 from graphormer_plugin.data.graph_features import PREFIX, with_descriptors
 from graphormer_plugin.data.options import MAX_ATOMS
-from graphormer_plugin.data.schema import LOG, FeatureSchema, TargetSchema
+from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import Domain
 from graphormer_plugin.heads.head import Head
@@ -51,7 +50,7 @@ class Predictor:
     that the model was trained on, or a `GraphChunk` of them. ``Data`` for a model that was
     trained on SMILES says what its codes mean (see `check_vocabulary`).
 
-    Several models predict together, see `together`; samples and explanations are of a
+    Several models predict together, see `loading.together`; samples and explanations are of a
     single model, a member of `members`.
 
     Args:
@@ -105,34 +104,6 @@ class Predictor:
         self.logs: list[int] = []
         self.interval: Interval | None = None
 
-    @classmethod
-    def together(
-        cls,
-        members: Sequence["Predictor"],
-        scale: SpreadScale | None = None,
-        weights: Sequence[float] | None = None,
-        log_targets: Sequence[str] = (),
-    ) -> "Predictor":
-        """Members that predict together, see `combined`; for the other
-        arguments see the attributes.
-
-        Raises:
-            ValueError: two members predict different things, or from other features.
-        """
-        result = copy.copy(members[0])
-        for other in members[1:]:
-            check_agreement(members[0], other)
-        result.members = list(members)
-        result.scale, result.weights = scale, weights
-        names = result.targets.names
-        if wrong := [name for name in log_targets if name not in names]:
-            raise ValueError(f"log_targets {wrong}, expected some of {names}")
-        result.logs = sorted(names.index(name) for name in log_targets)
-        plain = [n.removeprefix(LOG) if n in log_targets else n for n in names]
-        result.targets = replace(result.targets, names=plain)
-        result.max_atoms = min(member.max_atoms for member in members)
-        return result
-
     def __repr__(self) -> str:
         kinds = dict.fromkeys(
             (member.arch or type(member.model).__name__)
@@ -182,10 +153,24 @@ class Predictor:
         return self
 
     def reader(self, max_atoms: int | None = None) -> RowReader:
-        """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read;
-        ``max_atoms``: of the largest molecule, by default the limit of the models."""
+        """Reader for `read_rows`, which gives a reason for a SMILES that cannot be read.
+
+        Args:
+            max_atoms: of the largest molecule, by default the limit of the models.
+
+        Raises:
+            ValueError: a model does not read molecules, or predicts nodes.
+        """
+        for member in self.members:
+            if member.targets.level != "graph":
+                raise ValueError(f"{member.name} predicts nodes, not molecules")
+            if "pos" in member.model.batch_spec.fields:
+                raise ValueError(f"{member.name} reads 3D positions, SMILES have none")
         schemas = [member.schema for member in self.members]
-        return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
+        try:
+            return RowReader(self.featuriser, schemas, max_atoms or self.max_atoms)
+        except ValueError as error:
+            raise ValueError(f"{self.name}: {error}") from None
 
     def read(self, inputs: Inputs, smiles: Sequence[str] | None = None) -> Molecules:
         """Read molecules or graphs once, for several calls of the other methods.
@@ -505,19 +490,3 @@ class Predictor:
 
     def _graphs(self, molecules: Molecules) -> ModelGraphs:
         return ModelGraphs(self.model, self.schema, molecules.chunk)
-
-
-def check_agreement(first: Predictor, other: Predictor) -> None:
-    """Raise ValueError unless both models predict the same from the same features."""
-    parts = ("names", "unit", "kind", "num_classes", "class_names")
-    ours, theirs = (
-        {part: getattr(predictor.targets, part) for part in parts}
-        | {"extra columns": predictor.extra_columns, "featuriser": predictor.featuriser}
-        for predictor in (first, other)
-    )
-    for part, value in ours.items():
-        if theirs[part] != value:
-            raise ValueError(
-                f"{other.name} and {first.name} predict different things: {part} "
-                f"{theirs[part]!r} and {value!r}"
-            )

@@ -22,7 +22,6 @@ from graphormer_plugin.heads.prediction import (
 from graphormer_plugin.inference.embedding import check_layers
 from graphormer_plugin.inference.molecules import (
     Molecules,
-    parser_of,
     read_rows,
 )
 from graphormer_plugin.inference.prediction_columns import (
@@ -137,6 +136,7 @@ class TableRun:
         self.mc_dropout = mc_dropout
         self.seed = seed
         self.vectors = vectors
+        self.reader = predictor.reader(max_atoms)
         for member in predictor.members:
             self._check(member)
         extra_columns = predictor.extra_columns
@@ -150,7 +150,6 @@ class TableRun:
             (table.header.index(name), numbers_in.get(name, number_in))
             for name in extra_columns
         ]
-        self.reader = predictor.reader(max_atoms)
         # They do not hold for the spread of samples.
         self.interval = None if mc_dropout else predictor.interval
         none = np.empty((0, predictor.targets.num_outputs))
@@ -169,13 +168,8 @@ class TableRun:
         self.numbers = [*(column.is_number for column in columns), False]
 
     def _check(self, member: Predictor) -> None:
-        """Raise ValueError if a model cannot predict molecules as the options ask."""
-        if member.targets.level != "graph":
-            raise ValueError(f"{member.name} predicts nodes, not molecules")
-        if "pos" in member.model.batch_spec.fields:
-            raise ValueError(f"{member.name} reads 3D positions, SMILES have none")
+        """Raise ValueError if a model has no such vectors or no dropout."""
         try:
-            parser_of(member.featuriser)
             if self.vectors and self.vectors.layers:
                 v = self.vectors
                 check_layers(member.model, v.layers, v.nodes, v.fingerprint)

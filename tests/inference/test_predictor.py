@@ -165,6 +165,8 @@ def test_nodes_of_generated_graphs(tmp_path):
         np.testing.assert_allclose(array, row[: len(array)], atol=1e-6)
     with pytest.raises(ValueError, match="only predictions of graphs can be sampled"):
         one.sample(graphs, 2)
+    with pytest.raises(ValueError, match="the model predicts nodes"):
+        one.reader()
     with pytest.raises(
         ValueError, match="SMILES 0, 'CCO': the checkpoint does not say"
     ):
@@ -190,6 +192,8 @@ def test_positions(rng):
     graphs = [as_data("CCO"), as_data("CC")]
     with pytest.raises(ValueError, match="reads 3D positions, which are not given"):
         one.predict(graphs)
+    with pytest.raises(ValueError, match="the model reads 3D positions, SMILES"):
+        one.reader()
     for graph in graphs:
         graph.pos = torch.as_tensor(rng.normal(size=(len(graph.x), 3)))
     found = one.predict(graphs)
