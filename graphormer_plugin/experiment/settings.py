@@ -26,10 +26,12 @@ MANY_MOLECULES = 2000  # labels of a target in train
 TRAINING_OPTIONS = ("epochs", "patience", "lr", "batch_size")
 MOST_SEED = 2**31 - 1  # NumPy takes 2**32 - 1; members and replicates add to it
 SETTINGS_FILE = "settings.json"
-TABLES = ("table", "test_file", "valid_file")  # settings that are paths of tables
+# Settings that are tables of a part of the split.
+PART_FILES = {"valid": "valid_file", "test": "test_file"}
+TABLES = ("table", *PART_FILES.values())  # settings that are paths of tables
 # Files whose digests are settings.
 FILES = {"sha256": "the table", "start_sha256": "the pre-trained model"}
-FILES |= {f"{part}_sha256": f"--{part}-file" for part in ("valid", "test")}
+FILES |= {f"{part}_sha256": flag_of(name) for part, name in PART_FILES.items()}
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ class Settings(TableOptions, Places):
     @property
     def part_files(self) -> dict[str, str]:
         """Tables of parts of the split, beside the table of the others, by part."""
-        files = {"valid": self.valid_file, "test": self.test_file}
+        files = {part: getattr(self, name) for part, name in PART_FILES.items()}
         return {part: file for part, file in files.items() if file}
 
     @property
