@@ -196,6 +196,18 @@ def test_a_head_of_train_sees_no_label_of_valid(data, tmp_path):
     assert np.array_equal(cases["test"].default, default)
 
 
+def test_shares_of_the_head_in_an_ensemble(tmp_path, monkeypatch):
+    """Of molecules of test, from the predictions of `graphormer-train --ensemble 5`."""
+    case = trials.Case("esol", 1, tmp_path / "no", tmp_path)
+    case.table = pd.DataFrame({"split": ["train", "test"]})
+    given = np.array([[0.0, 6.0], [1, 1], [2, 2], [3, 3], [4, 4], [5, 5]])[..., None]
+    trained = {trials.HEAD: given[:1], trials.FINETUNE: given[1:]}
+    monkeypatch.setattr(case, "trained", lambda *words: trained)
+    settings = trials.TRIALS["ensemble"].settings.values()
+    found = [setting(case).tolist() for setting in settings]
+    assert found == [[[3.0]], [[6.0]], [[3.5]], [[4.5]]]
+
+
 @pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
 def test_learned_intervals_hold_most_labels(tmp_path, model):
     """Of noise that does not depend on the features; labels of test are not read."""
