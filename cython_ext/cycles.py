@@ -39,7 +39,7 @@ def chordless_cycles(
             `build_batch`.
         max_size: Largest number of nodes of a cycle, 3 or more.
         first: First graph.
-        last: Graph after the last one; None for all.
+        last: Graph after the last graph; None for all.
         max_steps: Largest number of steps of the search in one graph.
 
     Returns:

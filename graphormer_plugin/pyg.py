@@ -57,8 +57,8 @@ def build_model(
         node_dims: number of values of each column of integers in `x`; None: the largest
             value + 1.
         bond_dims: the same for `edge_attr`.
-        **options: of the architecture, that differ from its preset; those of a config are
-            `**vars(config)`.
+        **options: of the architecture, that differ from its preset; `**vars(config)` gives
+            a config's options.
 
     Returns:
         The model, whose `targets` and `schema` describe labels and features.

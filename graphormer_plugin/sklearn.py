@@ -242,7 +242,8 @@ class MoleculeEstimator:
     def _read(
         self, smiles: Sequence[str], rows: NDArray[np.int64], reader: RowReader
     ) -> tuple[Molecules, NDArray[np.int64], dict[int, str]]:
-        """Molecules of some rows, the rows that have one, and for the others the reason."""
+        """Molecules of some rows, the rows that have a molecule, and for the others the
+        reason."""
         molecules, failed = read_rows(reader, [smiles[row] for row in rows])
         reasons = {int(rows[at]): text for at, text in failed.items()}
         if reasons:
@@ -258,8 +259,7 @@ class MoleculeEstimator:
         return molecules, rows[[] if chunk is None else chunk.row], reasons
 
     def _estimate(self, X: Any) -> tuple[Prediction, NDArray[np.int64], dict[int, str]]:
-        """Prediction of the rows of X that have one, their numbers, and reasons of the
-        others."""
+        """Predictions, the numbers of their rows of X, and reasons of the other rows."""
         check_is_fitted(self)
         smiles = _smiles(X)
         rows, reader = np.arange(len(smiles)), self.predictor_.reader()
@@ -268,7 +268,7 @@ class MoleculeEstimator:
 
     def _spread_out(self, rows: NDArray, values: NDArray, count: int) -> NDArray:
         """Values of the learned columns [rows, T] among all rows and columns; NaN in the
-        others. [n] if y had one dimension."""
+        others. [n] if y had a single dimension."""
         result = np.full((count, len(self.target_names_)), np.nan, values.dtype)
         result[np.ix_(rows, self.learned_)] = values
         return result[:, 0] if self.one_column_ else result

@@ -12,7 +12,7 @@ from graphormer_plugin.models import Architecture
 
 
 def register_with_fairseq(name: str, arch: Architecture) -> None:
-    """Make an architecture one of fairseq's: the same network and options.
+    """Register an architecture with fairseq: the same network and options.
 
     fairseq demands classes of its own as bases. A preset has a config whose defaults are its
     values: ``fairseq-hydra-train`` reads configs, and none of fairseq's functions of presets.

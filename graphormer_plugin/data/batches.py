@@ -16,8 +16,8 @@ def bucket_of_sizes(sizes: NDArray[np.integer], ratio: float) -> NDArray[np.inte
 
     Args:
         sizes: nodes of each graph, ``>= 0``.
-        ratio: relative width, ``>= 0``; 0 gives each size its own bucket, ``inf``
-            puts all graphs into one.
+        ratio: relative width, ``>= 0``; 0 gives each size its own bucket, ``inf`` puts all
+            graphs into the same bucket.
     """
     distinct = np.unique(sizes)
     starts = []
@@ -52,8 +52,8 @@ def cut_batches(
         max_nodes: padded nodes of a batch, graphs times the largest of them. A larger
             graph is a batch of its own.
         max_pairs: padded pairs of nodes of a batch, graphs times the largest squared.
-        multiple: larger batches than this are cut to a multiple of it, except for the
-            last one.
+        multiple: larger batches than this are cut to a multiple of it, except for the last
+            batch.
         parts: the limits hold for each part when a batch is split into this number
             of parts as equal as can be.
     """

@@ -89,7 +89,7 @@ class GraphDataset(FairseqDataset):
     def ordered_indices(self) -> NDArray[np.int64]:
         """Positions in the order in which batches are cut.
 
-        The generator is not NumPy's global one, so random numbers drawn by a model or
+        The generator is not NumPy's global generator, so random numbers drawn by a model or
         by a user's dataset do not change the order of the data.
         """
         if not self.shuffle:

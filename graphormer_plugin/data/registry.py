@@ -185,12 +185,12 @@ def register_dataset(
     """Decorator that registers a function as a dataset; see the module's text.
 
     A function of the same name and module, such as a notebook's cell that is run again,
-    replaces the one before.
+    replaces the earlier function.
 
     Args:
         name: See `RegisteredDataset`, also for the arguments that are not listed.
         content: Of a user's own dataset, adds to a hash of its code.
-        files: Files that a user's own dataset reads. A change in one makes its store stale.
+        files: Files that a user's own dataset reads. A changed file makes its store stale.
 
     Raises:
         DatasetError: The name is taken.

@@ -22,7 +22,7 @@ RATIOS: Ratios = (0.8, 0.1, 0.1)  # train, valid, test
 def random_split(
     rows: int, seed: int, ratios: Ratios = RATIOS
 ) -> dict[str, np.ndarray]:
-    """Random rows for valid and test, one row at least for each, the rest for train.
+    """Random rows for valid and test, at least a row for each, the rest for train.
 
     Args:
         rows: At least 3.
@@ -74,7 +74,7 @@ def molecule_order(molecules: Sequence[int] | None, labels: np.ndarray) -> np.nd
     was sorted by its labels.
 
     Args:
-        molecules: `molecule_key` of each row; None counts as one molecule.
+        molecules: `molecule_key` of each row; without, all rows are of the same molecule.
         labels: Float [rows, T], NaN where missing.
     """
     rows = np.flatnonzero(~np.isnan(labels).all(1))
@@ -106,7 +106,7 @@ def scaffold_split(
         scaffolds: Of the molecules.
         ratios: Shares of train, valid and test; their sum is 1.
         seed: Of the order; 0 or more. Equal seeds give equal splits.
-        labels: Float [molecules, T], NaN where missing; None: each molecule has one.
+        labels: Float [molecules, T], NaN where missing; None: each molecule has a label.
         molecules: Key of each molecule, see `molecule_order`, for ``labels``.
 
     Returns:
@@ -145,7 +145,7 @@ def time_split(
 ) -> dict[str, np.ndarray]:
     """Split by time: the latest rows with at least the share of test of the labels are
     test, the latest of the others with the share of valid are valid, the oldest train.
-    Rows of one time stay together. Of several targets, the mean over them counts.
+    Rows of the same time stay together. Of several targets, the mean over them counts.
 
     Args:
         times: Float [rows], larger is later; rows with NaN are left out.

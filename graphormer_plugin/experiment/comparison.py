@@ -48,8 +48,8 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
     """A metric of every test fold, of the chosen models of each folder.
 
     Args:
-        folders: finished experiments on the same table and splits; a single one is compared
-            with its random forest.
+        folders: finished experiments on the same table and splits; a single experiment is
+            compared with its random forest.
         metric: column of the results; empty for the main metric of the targets.
 
     Returns:

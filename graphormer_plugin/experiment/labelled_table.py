@@ -287,7 +287,7 @@ def with_logarithms(table: Table, settings: Settings) -> Table:
 
 
 def without_unlearnable(table: Table, settings: Settings) -> Table:
-    """The table without targets that have one label, or registry numbers.
+    """The table without targets whose labels are all equal, or registry numbers.
 
     Raises:
         DatasetError: All labels of each target are equal.
@@ -312,7 +312,7 @@ def find_options(table: InputTable, settings: Settings) -> DatasetOptions:
     called split, in any case, unless another option names it; else ``scaffold``.
 
     Raises:
-        DatasetError: There is no such column, or more than one.
+        DatasetError: There is no such column, or there are several.
     """
     options = DatasetOptions(
         name=settings.table,

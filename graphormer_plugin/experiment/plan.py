@@ -298,7 +298,7 @@ class Experiment:
         return metric if metric.is_defined(labels) else Metric("loss", rises=False)
 
     def members(self) -> list[Member]:
-        """All models, in their order. A head has its spread by itself: one per run."""
+        """All models, in their order. A head has its spread by itself: a head per run."""
         return [
             Member(run, model, number)
             for run in range(len(self.splits))

@@ -36,8 +36,9 @@ def mean_labels(labels: np.ndarray, classes: int = 0) -> np.ndarray:
 def no_warnings() -> Iterator[None]:
     """Show no warnings, whatever the filters are.
 
-    The threads of a forest change Python's one list of filters at the same time. Now and
-    then it is empty for one of them, and scikit-learn warns of that for each tree.
+    The threads of a forest change Python's list of filters, which they share, at the same
+    time. Now and then a thread sees it empty, and scikit-learn warns of that for each
+    tree.
     """
     with warnings.catch_warnings(record=True):
         yield

@@ -178,8 +178,8 @@ MetricsOfTest = dict[str, dict[str, dict[str, list[float]]]]
 
 
 def metrics_of_test(results: Sequence[Result], runs: Sequence[Run]) -> MetricsOfTest:
-    """Metrics of the test molecules: of references, and of the chosen models, which are
-    one model. A single target has the name of the mean over several, which is empty."""
+    """Metrics of the test molecules: of references, and of the chosen models together. A
+    single target has the name of the mean over several, which is empty."""
     chosen = " or ".join(dict.fromkeys(run.chosen for run in runs))
     found: MetricsOfTest = {}
     for result in results:
@@ -195,7 +195,7 @@ def metric_tables(
     table: Table, found: MetricsOfTest
 ) -> dict[str, list[list[Cell | str]]]:
     """Tables of `metrics_of_test` by title: a row per target and model, the means over
-    targets, and metrics of the spread where the model has one; headers first."""
+    targets, and metrics of the spread of models that have a spread; headers first."""
     kind, names = table.targets.kind, list(table.targets.names)
     means = len(names) > 1
     names += [table.in_unit.names[target] for target in table.logs]
@@ -328,7 +328,7 @@ def write_predictions(folder: Path, table: Table, runs: Sequence[Run]) -> None:
 
 def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     """Calibration of the standard deviations of ensembles, from the validation molecules
-    of some runs; validation molecules of one run are test molecules of another.
+    of some runs; validation molecules of a run are test molecules of another.
 
     It changes nothing for classes, nor for heads, which are calibrated by themselves.
     """

@@ -38,7 +38,7 @@ INVALID_FILE = "invalid.csv"
 
 
 def make_splits(table: Table, settings: Settings) -> list[Split]:
-    """The splits of the experiment, one for each of its runs, see `labelled_splits`: in
+    """The splits of the experiment, a split for each of its runs, see `labelled_splits`: in
     the `molecule_order` unless a column gives the split.
     """
     seeds = range(settings.seed, settings.seed + settings.runs)

@@ -65,7 +65,7 @@ def find_start(settings: Settings) -> Start | None:
 
 
 def default_start(folder: Path) -> str:
-    """The start of a command line without one; in a folder that was begun with another
+    """The start of a command line that names none; in a folder that was begun with another
     default, the model of the package that it records."""
     digest = recorded(folder).get("start_sha256")
     known = {file_sha256(path): name for name, path in packaged_models().items()}

@@ -58,8 +58,8 @@ def write_commands(experiment: Experiment) -> None:
 
 
 def forest(experiment: Experiment, run: int) -> Prediction:
-    """Predictions of the random forest [n, C]: NaN but for test molecules, the only ones
-    that a file shows."""
+    """Predictions of the random forest [n, C]: NaN but for test molecules, as in its
+    file."""
 
     def _fit() -> dict[str, np.ndarray]:
         table, settings = experiment.table, experiment.settings
@@ -97,8 +97,8 @@ def kept_prediction(
 
 
 def model_predictions(experiment: Experiment, member: Member) -> Prediction:
-    """Predictions of a model [n, C]. It is made first if a file of it is missing, from
-    the checkpoint of its training if there is one."""
+    """Predictions of a model [n, C]. A model with a missing file is made first, from the
+    checkpoint of its training if that exists."""
     save_dir = experiment.folder / member.save_dir
     path = save_dir / PREDICTIONS
     if not is_made(experiment, member):

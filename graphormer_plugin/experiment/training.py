@@ -91,7 +91,7 @@ def table_flags(
 
 def words_of(options: Mapping[str, Any]) -> list[str]:
     """Arguments of fairseq-train for options by name; True is a switch. A text such as
-    -logKow would be taken for a flag, so it is one word with its flag."""
+    -logKow would be taken for a flag, so it is joined to its flag with =."""
     words = []
     for name, value in options.items():
         flag, text = flag_of(name), str(value)
@@ -147,8 +147,8 @@ def run_training(
 ) -> None:
     """Run fairseq-train in a folder; its output goes to `LOG_FILE` beside the model.
 
-    Training goes on from its last checkpoint if there is one. The process ends with this
-    one, also if this one is killed.
+    Training goes on from its last checkpoint if that exists. The child process ends with
+    its parent, also if the parent is killed.
 
     Args:
         folder: Of the experiment.

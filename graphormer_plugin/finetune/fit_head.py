@@ -65,8 +65,8 @@ def fit_head(
             ``unit``.
         extra: further numbers of each molecule by name, NaN where missing; predictions
             need them too.
-        bounds: 1 for a label that its value is above (>100), -1 below, 0 for an exact one,
-            in the shape of ``targets``; None: all are exact.
+        bounds: 1 for a label that its value is above (>100), -1 below, 0 for an exact
+            label, in the shape of ``targets``; None: all are exact.
 
     Raises:
         ValueError: RDKit refuses a molecule, there is no such block, ``weights``,

@@ -21,7 +21,7 @@ def pseudo_labels(
 
     The likelihood of a bound is the Tobit model's, the probability that the value with its
     noise lies beyond it (Groot & Lucas 2012, Gaussian process regression with censored data
-    using expectation propagation). Its moments are those of a probit likelihood. All bounds
+    using expectation propagation). It has the moments of a probit likelihood. All bounds
     are updated at once, given the exact labels, with damping.
 
     Args:

@@ -160,7 +160,7 @@ def spread_scores(errors: Floats, std: Floats) -> dict[str, float]:
         (Kuleshov et al. 2018); ``ence``, the expected normalised calibration error over
         `BINS` equally full bins of the spread (Levi et al., arXiv:1905.11659); ``nll``, the
         mean negative log likelihood; ``rank_of_error``, Spearman's correlation of spread
-        and absolute error. NaN where one is undefined, as all are without spread.
+        and absolute error. NaN for an undefined score; all are undefined without spread.
     """
     if len(std) < 2 or not (std > 0).all():
         return dict.fromkeys(SPREAD_SCORES, np.nan)

@@ -72,7 +72,7 @@ def register_pair_encoding(
     """Decorator that makes an encoding known to ``--pair-encodings``.
 
     A class of the same name and module, such as a notebook's cell that is run again,
-    replaces the one before.
+    replaces the earlier class.
 
     Args:
         name: for the option, without a comma.

@@ -108,10 +108,10 @@ def compute_columns(columns: Columns, spec: BatchSpec) -> dict[str, np.ndarray]:
 def load_or_compute(store: GraphStore, spec: BatchSpec) -> dict[str, np.ndarray]:
     """`compute_columns` of a store, computed once and memory-mapped afterwards.
 
-    They lie beside the store in ``<store>.<key>/``, one ``.npy`` per column, with a
+    They lie beside the store in ``<store>.<key>/``, a ``.npy`` per column, with a
     record of the store's fingerprint and of all checksums. If the record does not match,
-    they are computed again. If several processes ask at once, one computes and the
-    others wait. Nothing is written if the record matches. Where this user cannot write,
+    they are computed again. Of several processes that ask at once, the first computes and
+    the others wait. Nothing is written if the record matches. Where this user cannot write,
     each process computes them in memory, with a warning.
 
     Returns:

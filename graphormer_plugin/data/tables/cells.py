@@ -81,7 +81,7 @@ def point(cell: str) -> str:
 
 
 def read_dates(texts: Sequence[str]) -> np.ndarray:
-    """Seconds since 1970 of dates that are written in one way, one of `DATES`; NaN for
+    """Seconds since 1970 of dates that all have the same format of `DATES`; NaN for
     other texts.
 
     Raises:

@@ -33,7 +33,7 @@ class JoinedTable(Table):
         self.ends: list[int] = []  # row after the last of each table, once it is read
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
-        """See `Table.rows`; lines are those of each file."""
+        """See `Table.rows`; lines are counted in each file."""
         self.ends, row = [], -1
         for table in self.tables:
             begin = row

@@ -186,8 +186,8 @@ def unpacked_columns(
     path: Path, footer: Any, group: int, names: Sequence[str]
 ) -> Iterator[tuple[Any, int]]:
     """Yields (column, bytes that it unpacks to) for columns of a row group; an entry of a
-    list counts as one at least, and bytes of a fixed length count in full, however many of
-    them an encoding says in a few bytes."""
+    list counts as at least a byte, and bytes of a fixed length count in full, however
+    many of them an encoding says in a few bytes."""
     columns = _columns(footer.row_group(group))
     starts = tuple(f"{name}." for name in names)
     with open_to_read(path) as file:

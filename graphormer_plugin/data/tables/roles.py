@@ -17,7 +17,7 @@ def find_split(table: Table, options: DatasetOptions) -> str | None:
     else.
 
     Raises:
-        DatasetError: There is no such column, or more than one.
+        DatasetError: There is no such column, or there are several.
     """
     if options.split.startswith("column:"):
         return table.require(options.split.removeprefix("column:"))
