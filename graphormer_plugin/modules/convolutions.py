@@ -19,7 +19,7 @@ from graphormer_plugin.modules.dropout import Dropout
 from graphormer_plugin.modules.edge_statistics import (
     STATISTICS,
     message_statistics,
-    scatter_extreme,
+    scatter_max,
 )
 from graphormer_plugin.modules.sparse import scatter_sum
 
@@ -181,7 +181,7 @@ def graphsage(layer: LayerSettings) -> nn.Module:
 
         def forward(self, x, index=None, ptr=None, dim_size=None, dim=-2):
             """Largest of the rows of x with the same index."""
-            return scatter_extreme(x, index, dim_size)
+            return scatter_max(x, index, dim_size)
 
     dim = layer.embed_dim
     conv = SAGEConv(dim, dim, Maximum(), normalize=True, project=True)

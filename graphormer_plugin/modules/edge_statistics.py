@@ -121,13 +121,13 @@ def message_statistics(
     return [values.view_as(nodes) for values in statistics]
 
 
-class _Extreme(torch.autograd.Function):
+class _Max(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, values: Tensor, index: Tensor, size: int, largest: bool):
-        """[size, ...]; see `scatter_extreme`."""
+    def forward(ctx: Any, values: Tensor, index: Tensor, size: int):
+        """[size, ...]; see `scatter_max`."""
         rows = index.view(-1, *[1] * (values.dim() - 1)).expand_as(values)
         out = values.new_zeros(size, *values.shape[1:]).scatter_reduce(
-            0, rows, values, "amax" if largest else "amin", include_self=False
+            0, rows, values, "amax", include_self=False
         )
         ctx.save_for_backward(values, index, out)
         return out
@@ -140,13 +140,11 @@ class _Extreme(torch.autograd.Function):
         first = (values == out.index_select(0, index)).to(grad.dtype)
         ties = scatter_sum(first, index, out.shape[0]).clamp(min=1)
         share = (grad / ties).to(grad.dtype).index_select(0, index)
-        return first * share, None, None, None
+        return first * share, None, None
 
 
-def scatter_extreme(
-    values: Tensor, index: Tensor, size: int, largest: bool = True
-) -> Tensor:
-    """Largest or smallest of the rows of `values` that have an index in common.
+def scatter_max(values: Tensor, index: Tensor, size: int) -> Tensor:
+    """Largest of the rows of `values` that have an index in common.
 
     `Tensor.scatter_reduce` with a backward pass of a few plain operations, several times
     as fast on a CPU; equal values share the gradient.
@@ -155,9 +153,8 @@ def scatter_extreme(
         values: [M, ...].
         index: [M] int64 in 0..size - 1.
         size: rows of the result.
-        largest: False: the smallest.
 
     Returns:
         [size, ...], zero where no row has the index.
     """
-    return _Extreme.apply(values, index, size, largest)
+    return _Max.apply(values, index, size)

@@ -262,7 +262,7 @@ def readable(path: Path) -> Iterator[None]:
             raise DatasetError(f"{path}: {error.strerror}") from None
 
 
-def listed_columns(names: Sequence[str], limit: int = 12) -> str:
-    """Names of columns in a message."""
-    others = f", and {len(names) - limit} more" if len(names) > limit else ""
-    return ", ".join(map(shown, names[:limit])) + others or "no other column"
+def listed_columns(names: Sequence[str]) -> str:
+    """Names of columns in a message, at most 12."""
+    others = f", and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(map(shown, names[:12])) + others or "no other column"
