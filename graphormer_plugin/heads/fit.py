@@ -9,10 +9,10 @@ from rdkit import Chem
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.domain import Domain
+from graphormer_plugin.heads.fitting import Fitting
 from graphormer_plugin.heads.head import SCORES, Head
 from graphormer_plugin.heads.kernels import KERNELS, Floats, as_mol
 from graphormer_plugin.heads.solver import sample
-from graphormer_plugin.heads.training import Training
 
 logger = logging.getLogger(__name__)
 
@@ -84,19 +84,19 @@ def fit_on_features(
     mols = [as_mol(molecule) for molecule in molecules]
     domain = Domain.of(raw["vectors"], mols, labelled)
     rng = np.random.default_rng(seed)
-    training = Training(schema.kind, raw, blocks, labels, weights, bounds, rng)
-    first = training.choose_kernels()
-    blocks = training.blocks
+    fitting = Fitting(schema.kind, raw, blocks, labels, weights, bounds, rng)
+    first = fitting.choose_kernels()
+    blocks = fitting.blocks
     return Head(
         schema,
         digest,
         layers,
         blocks,
-        {name: training.raw[name] for name in blocks if name != "vectors"},
+        {name: fitting.raw[name] for name in blocks if name != "vectors"},
         domain,
         extra_columns=list(extra_columns),
         first=first,
-        **training.solve(),
+        **fitting.solve(),
     )
 
 
@@ -139,13 +139,7 @@ def check(
             f"bounds must be -1, 0 or 1 in the labels' shape {list(labels.shape)}, and 0 "
             "for classes"
         )
-    classes = {"binary": 2, "multiclass": schema.num_classes}.get(schema.kind)
-    for name, column in zip(names, labels.T, strict=True):
-        present = column[~np.isnan(column)]
-        fits = np.isin(present, range(classes)) if classes else np.isfinite(present)
-        if not fits.all():
-            expected = f"0 to {classes - 1}" if classes else "finite numbers"
-            raise ValueError(f"target {name} has a label other than {expected}")
+    schema.check(labels)
     for target in unfit_targets(np.where(bounds == 0, labels, np.nan), schema.kind):
         advice = "; leave it out" if len(names) > 1 else ""
         raise ValueError(

@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.heads import calibration, marginal_likelihood, solver, training
+from graphormer_plugin.heads import calibration, fitting, marginal_likelihood, solver
 from graphormer_plugin.heads import fixed_kernels as classes
 from graphormer_plugin.heads.domain import (
     Domain,
@@ -194,8 +194,8 @@ def naive(head, raw, y, new):
 def test_naive_twin(rng, blocks, own, monkeypatch):
     """Targets with missing labels and with kernels of their own, or one for all, and the
     scores that a first stage gives to all of them."""
-    monkeypatch.setattr(training, "OWN", own)
-    monkeypatch.setattr(training, "SHARED_TARGETS", 2)
+    monkeypatch.setattr(fitting, "OWN", own)
+    monkeypatch.setattr(fitting, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
     train = {name: array[:32] for name, array in raw.items()}
     new = {name: array[32:] for name, array in raw.items()}
@@ -344,8 +344,8 @@ def test_equal_seeds_give_equal_heads(rng, monkeypatch):
 
 def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
     """They do not count: LAPACK prints a line on stderr for each empty matrix."""
-    monkeypatch.setattr(training, "OWN", 1)
-    monkeypatch.setattr(training, "SHARED_ROWS", 20)
+    monkeypatch.setattr(fitting, "OWN", 1)
+    monkeypatch.setattr(fitting, "SHARED_ROWS", 20)
     _, raw = features(60, rng, ["vectors"])
     y = np.tile(labels(raw, rng), (1, 3))
     y[2:, 1:] = np.nan
@@ -565,7 +565,9 @@ def test_several_classes(rng, tmp_path):
     again = read_head(tmp_path / "head.npz")
     assert again.targets == schema
     np.testing.assert_array_equal(predictions_of(again, other).values, found.values)
-    with pytest.raises(ValueError, match="a label other than 0 to 3"):
+    with pytest.raises(
+        ValueError, match="label 1 of taste .* expected a class number 0..3"
+    ):
         fit_on_features(raw, smiles, y + 2, schema, blocks=["vectors"])
 
 

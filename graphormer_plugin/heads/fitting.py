@@ -33,7 +33,7 @@ OWN = 16  # more targets share the kernel of a sample of targets and molecules
 SHARED_TARGETS, SHARED_ROWS = 6, 500
 
 
-class Training:
+class Fitting:
     """Labels and features of n molecules that the processes of a head are fitted to.
 
     A target is here a column of ``labels``: a class of a multiclass target has its own.
