@@ -19,12 +19,7 @@ from torch import Tensor
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import FeatureSchema, TargetSchema
 from graphormer_plugin.inference.checkpoint import Progress, read_checkpoint
-from graphormer_plugin.models import (
-    ARCHITECTURES,
-    JOINED,
-    GraphModel,
-    missing_options,
-)
+from graphormer_plugin.models import ARCHITECTURES, JOINED, GraphModel, missing_options
 from graphormer_plugin.modules.vocabulary import RowLabels, model_row_labels
 
 logger = logging.getLogger(__name__)

@@ -19,12 +19,7 @@ from graphormer_plugin.heads.fixed_kernels import (
     with_scores,
 )
 from graphormer_plugin.heads.head import SCORES, FirstStage, curve_factors
-from graphormer_plugin.heads.kernels import (
-    KERNELS,
-    Floats,
-    Reference,
-    weighted_sum,
-)
+from graphormer_plugin.heads.kernels import KERNELS, Floats, Reference, weighted_sum
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.solver import Solver, between, sample
 

@@ -25,11 +25,7 @@ from graphormer_plugin.data.descriptors import MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
 from graphormer_plugin.heads.domain import Domain, nearest_of
-from graphormer_plugin.heads.kernels import (
-    Floats,
-    Reference,
-    weighted_sum,
-)
+from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.prediction import Prediction
 
 HEAD_FILE = "head.npz"

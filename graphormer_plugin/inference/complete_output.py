@@ -60,11 +60,7 @@ def _of_arrays(arrays: Arrays, rows: int) -> str:
 
 
 def _differences(
-    output: Path,
-    table: Table,
-    column: str,
-    rows: tuple[int, int],
-    names: Sequence[str],
+    output: Path, table: Table, column: str, rows: tuple[int, int], names: Sequence[str]
 ) -> Iterator[str]:
     """How a table differs from the expected output."""
     written = open_table(output)

@@ -45,10 +45,7 @@ class ModelGraphs:
     """
 
     def __init__(
-        self,
-        model: GraphModel,
-        schema: FeatureSchema,
-        chunk: GraphChunk | None,
+        self, model: GraphModel, schema: FeatureSchema, chunk: GraphChunk | None
     ) -> None:
         self.device = next(model.parameters()).device
         self.columns: dict[str, np.ndarray] = {"node_offset": np.zeros(1, np.int64)}

@@ -45,10 +45,7 @@ def forked_pool(run: TableRun, workers: int) -> Iterator[ProcessPoolExecutor | N
 
 
 def predicted_rows(
-    run: TableRun,
-    rows: Iterator[Rows],
-    workers: int,
-    pool: ProcessPoolExecutor | None,
+    run: TableRun, rows: Iterator[Rows], workers: int, pool: ProcessPoolExecutor | None
 ) -> Iterator[PredictedRows]:
     """Yield the predictions for blocks of rows, in their order.
 

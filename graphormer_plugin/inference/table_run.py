@@ -14,16 +14,9 @@ from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.tables.cells import number_in
 from graphormer_plugin.data.tables.table import LONGEST_ROW, Table
 from graphormer_plugin.heads.domain import unlike_training
-from graphormer_plugin.heads.prediction import (
-    Prediction,
-    from_log,
-    mean_and_variance,
-)
+from graphormer_plugin.heads.prediction import Prediction, from_log, mean_and_variance
 from graphormer_plugin.inference.embedding import check_layers
-from graphormer_plugin.inference.molecules import (
-    Molecules,
-    read_rows,
-)
+from graphormer_plugin.inference.molecules import Molecules, read_rows
 from graphormer_plugin.inference.prediction_columns import (
     free_names,
     prediction_columns,
