@@ -152,25 +152,12 @@ def test_agrees_with_the_definition(max_nodes, density, num_bond_types, directed
         ids = rng.integers(0, 5, 4)
         max_dist = rng.choice([None, 1, 4])
         max_hop, length = (int(number) for number in rng.integers(1, 6, 2))
-        batch = build_batch(
-            columns,
-            ids,
-            FIELDS,
-            num_bond_types=num_bond_types,
-            max_dist=max_dist,
-            max_hop=max_hop,
-            path_length=length,
-            num_threads=int(rng.integers(1, 9)),  # also more than graphs
-        )
-        expected = reference.batch_of(
-            columns,
-            ids,
-            FIELDS,
-            num_bond_types=num_bond_types,
-            max_dist=max_dist,
-            max_hop=max_hop,
-            path_length=length,
-        )
+        limits = {"max_dist": max_dist, "max_hop": max_hop, "path_length": length}
+        graph_fields = columns, ids, FIELDS
+        limits["num_bond_types"] = num_bond_types
+        threads = int(rng.integers(1, 9))  # also more than graphs
+        batch = build_batch(*graph_fields, num_threads=threads, **limits)
+        expected = reference.batch_of(*graph_fields, **limits)
         assert expected and batch.keys() == expected.keys()
         for name, array in expected.items():
             assert np.array_equal(batch[name], array), (name, trial, graphs, ids)
