@@ -2,7 +2,6 @@
 
 import copy
 import os
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from graphormer_plugin.data.user_code import import_user_data
 from graphormer_plugin.heads.array_file import weights_digest
 from graphormer_plugin.heads.domain import domain_file, read_domain
 from graphormer_plugin.heads.head import HEAD_FILE, read_head
-from graphormer_plugin.heads.prediction import SpreadScale
 from graphormer_plugin.inference import BESIDE
 from graphormer_plugin.inference.checkpoint import (
     Checkpoint,
@@ -60,36 +58,27 @@ def load(
     if user_data_dir is not None:
         import_user_data(user_data_dir)
     members = [load_member(path, head, domain) for path in models.checkpoints]
-    scale = models.scale(members[0].targets)
-    interval = models.interval(members[0].targets)
-    result = together(members, scale, models.weights, models.log_targets)
-    result.interval = interval
-    return result
+    return together(members, models)
 
 
-def together(
-    members: Sequence[Predictor],
-    scale: SpreadScale | None = None,
-    weights: Sequence[float] | None = None,
-    log_targets: Sequence[str] = (),
-) -> Predictor:
-    """Members that predict together, see `combined`; for the other arguments see the
-    attributes of `Predictor`.
+def together(members: list[Predictor], models: ModelFolder) -> Predictor:
+    """Members that predict together, see `combined`, as the content of a folder says.
 
     Raises:
-        ValueError: two members predict different things, or from other features.
+        ValueError: two members predict different things, or from other features; or the
+            content names other targets.
     """
-    result = copy.copy(members[0])
     for other in members[1:]:
         check_agreement(members[0], other)
-    result.members = list(members)
-    result.scale, result.weights = scale, weights
-    names = result.targets.names
-    if wrong := [name for name in log_targets if name not in names]:
+    result, targets = copy.copy(members[0]), members[0].targets
+    result.members, result.weights = members, models.weights
+    result.scale, result.interval = models.scale(targets), models.interval(targets)
+    names, logs = targets.names, models.log_targets
+    if wrong := [name for name in logs if name not in names]:
         raise ValueError(f"log_targets {wrong}, expected some of {names}")
-    result.logs = sorted(names.index(name) for name in log_targets)
-    plain = [n.removeprefix(LOG) if n in log_targets else n for n in names]
-    result.targets = replace(result.targets, names=plain)
+    result.logs = sorted(names.index(name) for name in logs)
+    plain = [n.removeprefix(LOG) if n in logs else n for n in names]
+    result.targets = replace(targets, names=plain)
     result.max_atoms = min(member.max_atoms for member in members)
     return result
 
