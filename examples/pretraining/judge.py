@@ -28,7 +28,6 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import command
 from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.kernels import (
-    KERNELS,
     Floats,
     Reference,
     raw_features,
@@ -87,7 +86,6 @@ def cross_validated(
         blocks,
         [matrix[np.ix_(rows, rows)] for matrix in compared],
         [(np.arange(len(rows)), standard[rows], ones, 0 * ones)],
-        [KERNELS[block] != "tanimoto" for block in blocks],
     )
     kernel = weighted_sum(blocks, compared, found.weights, found.lengths)
     errors = np.empty(count)

@@ -19,7 +19,7 @@ from graphormer_plugin.heads.fixed_kernels import (
     with_scores,
 )
 from graphormer_plugin.heads.head import SCORES, FirstStage, curve_factors
-from graphormer_plugin.heads.kernels import KERNELS, Floats, Reference, weighted_sum
+from graphormer_plugin.heads.kernels import Floats, Reference, weighted_sum
 from graphormer_plugin.heads.marginal_likelihood import Hyperparameters
 from graphormer_plugin.heads.solver import Solver, between, sample
 
@@ -115,7 +115,6 @@ class Fitting:
         some labels are bounds, the others give them first, and then the pseudo-labels too.
         """
         blocks = self.blocks
-        has_length = [KERNELS[block] != "tanimoto" for block in blocks]
         exact_of = (self.bounds == 0) & ~np.isnan(self.standard)
         rows = self._sample(targets, exact_of, most)
         compared = [
@@ -134,7 +133,7 @@ class Fitting:
             tuple(part[sign == 0] for part in label)
             for label, sign in zip(labels, signs, strict=True)
         ]
-        found = marginal_likelihood.fit(blocks, compared, exact, has_length)
+        found = marginal_likelihood.fit(blocks, compared, exact)
         if not any(sign.any() for sign in signs):
             return found
         matrix = weighted_sum(blocks, compared, found.weights, found.lengths)
@@ -143,7 +142,7 @@ class Fitting:
             y, noise = pseudo_labels(own, y, found.noise * ratio, sign)
             # Known: were it searched, bounds that say nothing would pull it to its floor.
             labels[at] = present, y, ratio * (sign == 0), noise * (sign != 0)
-        return marginal_likelihood.fit(blocks, compared, labels, has_length)
+        return marginal_likelihood.fit(blocks, compared, labels)
 
     def _sample(
         self, targets: Sequence[int], exact_of: NDArray[np.bool_], most: int

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, lapack
 from scipy.optimize import minimize
 
-from graphormer_plugin.heads.kernels import Floats, kernel
+from graphormer_plugin.heads.kernels import KERNELS, Floats, kernel
 
 JITTER = 1e-8  # added to the diagonal, relative to the labels' variance
 # Of the standardised labels' variance, and of mean differences of standardised features.
@@ -40,7 +40,6 @@ def fit(
     blocks: Sequence[str],
     compared: Sequence[Floats],
     labels: Sequence[tuple[NDArray[np.int64], Floats, Floats, Floats]],
-    has_length: Sequence[bool],
 ) -> Hyperparameters:
     """Maximise the sum of the log marginal likelihoods of some targets.
 
@@ -49,10 +48,10 @@ def fit(
         compared: argument of each kernel [n, n], see `Reference.compare`.
         labels: for each target its rows, their standardised labels, and the variance of
             the noise of each label: a part over ``noise``, and a part that is known.
-        has_length: whether a block's kernel has a length.
     """
     count = len(blocks)
-    long = np.flatnonzero(has_length)
+    # Blocks whose kernels have a length.
+    long = [at for at, name in enumerate(blocks) if KERNELS[name] != "tanimoto"]
     lengths = [np.log(median_root(compared[block])) for block in long]
     start = np.array([np.log(1 / count)] * count + lengths + [np.log(0.1)])
     limits = [WEIGHT] * count + [LENGTH] * len(long) + [NOISE]

@@ -73,7 +73,7 @@ def test_marginal_likelihood_equals_scikit_learn(rng):
     process = GaussianProcessRegressor(kernel, alpha=marginal_likelihood.JITTER)
     process.fit(x, y)
     one = marginal_likelihood.fit(
-        ["vectors"], [squares], [(np.arange(30), y, np.ones(30), np.zeros(30))], [True]
+        ["vectors"], [squares], [(np.arange(30), y, np.ones(30), np.zeros(30))]
     )
     theta = np.log([one.weights[0], one.lengths[0] * np.sqrt(3), one.noise])
     best = process.log_marginal_likelihood_value_
@@ -114,7 +114,7 @@ def test_gradient(rng):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(marginal_likelihood, "minimize", record)
-        marginal_likelihood.fit(ALL, compared, targets, [True, False, True])
+        marginal_likelihood.fit(ALL, compared, targets)
     assert len(seen) == 6
     for exact, numeric in seen.values():
         assert exact == pytest.approx(numeric, rel=1e-5, abs=1e-5)
@@ -351,9 +351,9 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
     y[2:, 1:] = np.nan
     fit, counts = marginal_likelihood.fit, []
 
-    def count(blocks, compared, given, has_length):
+    def count(blocks, compared, given):
         counts.extend(len(rows) for rows, *_ in given)
-        return fit(blocks, compared, given, has_length)
+        return fit(blocks, compared, given)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)
     schema = TargetSchema(["a", "b", "c"])

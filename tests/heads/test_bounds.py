@@ -121,9 +121,9 @@ def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
     bounds[:4] = 0
     fit, seen = marginal_likelihood.fit, []
 
-    def count(blocks, compared, given, has_length):
+    def count(blocks, compared, given):
         seen.append(len(given[0][0]))
-        return fit(blocks, compared, given, has_length)
+        return fit(blocks, compared, given)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)
     rest = ["C"] * 200, y, TargetSchema(["y"])
