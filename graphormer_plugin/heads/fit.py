@@ -81,18 +81,16 @@ def fit_on_features(
         classes = np.arange(schema.num_classes)
         labels = np.where(np.isnan(labels), np.nan, labels == classes)
         weights = None if weights is None else np.tile(weights, len(classes))
-    mols = [as_mol(molecule) for molecule in molecules]
-    domain = Domain.of(raw["vectors"], mols, labelled)
+    domain = Domain.of(raw["vectors"], [*map(as_mol, molecules)], labelled)
     rng = np.random.default_rng(seed)
     fitting = Fitting(schema.kind, raw, blocks, labels, weights, bounds, rng)
     first = fitting.choose_kernels()
-    blocks = fitting.blocks
     return Head(
         schema,
         digest,
         layers,
-        blocks,
-        {name: fitting.raw[name] for name in blocks if name != "vectors"},
+        fitting.blocks,
+        {name: fitting.raw[name] for name in fitting.blocks if name != "vectors"},
         domain,
         extra_columns=list(extra_columns),
         first=first,
