@@ -18,7 +18,7 @@ from graphormer_plugin.inference.molecules import Molecules, RowReader, read_row
 
 
 def explain_molecules(arguments: argparse.Namespace, most: int) -> None:
-    """Draw the explanations of the molecules, at most so many, and say what they are."""
+    """Draw and print explanations of the molecules; see `read_molecules` for ``most``."""
     output = Path(arguments.output)
     kind = output.suffix.lower().removeprefix(".")
     models = models_named([arguments.checkpoint])
