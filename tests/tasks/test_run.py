@@ -16,24 +16,12 @@ from graphormer_plugin.tasks._run import (
     settle_metric,
     why_finished,
 )
-from support.training import logged, losses
+from support.training import logged
 
 
 def test_amp_without_a_gpu_has_no_effect(caplog):
     check_common(OmegaConf.structured(CommonConfig(amp=True, cpu=True)))
     assert "--amp has no effect without a GPU" in caplog.text
-
-
-def test_a_file_of_hydra_without_a_schedule(train, monkeypatch, fresh_fairseq):
-    """As with the default of ``--lr-scheduler``."""
-
-    def main(cfg, fairseq_main=fairseq_train.main):
-        cfg.lr_scheduler = None
-        fairseq_main(cfg)
-
-    expected = losses(train("flags", "--max-epoch", 1))
-    monkeypatch.setattr(fairseq_train, "main", main)
-    assert losses(train("file", "--max-epoch", 1)) == expected
 
 
 # ------------------------------------------------------- a finished training
