@@ -12,17 +12,16 @@ from typing import IO, NamedTuple
 
 import numpy as np
 import pandas as pd
-from matplotlib import rc_context
 from matplotlib.figure import Figure
 from scipy.stats import studentized_range
 
-from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256
+from graphormer_plugin.data.errors import DatasetError, named_damage
+from graphormer_plugin.data.files import file_sha256, open_to_read
 from graphormer_plugin.experiment.results import FOREST, RESULTS_FILE
 from graphormer_plugin.experiment.run import is_finished
 from graphormer_plugin.experiment.scores import MAIN, NRMSE
 from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
-from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+from graphormer_plugin.heads.figure_style import figure_style
 
 CONFIDENCE = 0.95
 
@@ -64,9 +63,14 @@ def fold_metrics(folders: Sequence[Path], metric: str = "") -> tuple[str, pd.Dat
     for folder in folders:
         if not is_finished(folder):
             raise DatasetError(f"{folder} is not a finished folder of graphormer-train")
-        table = pd.read_csv(folder / RESULTS_FILE, keep_default_na=False)
-        table = table[(table.split == "test") & (table.target == "")]
-        files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
+        path = folder / RESULTS_FILE
+        with (
+            named_damage(f"{path} is damaged", DatasetError),
+            open_to_read(path) as file,
+        ):
+            table = pd.read_csv(file, keep_default_na=False)
+            table = table[(table.split == "test") & (table.target == "")]
+            files = [MOLECULES_FILE, *map(split_file, range(table.replicate.max()))]
         main = (m.name for m in (NRMSE, *MAIN.values()) if m.name in {*table.metric})
         metric = metric or next(main)
         table = table[table.metric == metric].set_index("replicate")
@@ -108,7 +112,7 @@ def differences(values: pd.DataFrame) -> list[Difference]:
     return found
 
 
-@rc_context(FIGURE_STYLE)
+@figure_style()
 def draw(
     metric: str, values: pd.DataFrame, found: Sequence[Difference], file: IO[bytes]
 ) -> None:

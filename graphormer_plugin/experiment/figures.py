@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.stats import norm
@@ -19,7 +18,7 @@ from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
-from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+from graphormer_plugin.heads.figure_style import figure_style
 from graphormer_plugin.heads.prediction import IN_DOMAIN, per_target
 from graphormer_plugin.inference.prediction_columns import class_labels
 
@@ -68,7 +67,7 @@ def points(
     return found
 
 
-@rc_context(FIGURE_STYLE)
+@figure_style()
 def figures(
     experiment: Experiment, runs: Sequence[Run], worst: Sequence[Worst] = ()
 ) -> dict[str, tuple[str, bytes]]:

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
@@ -22,7 +21,7 @@ from rdkit import Chem
 from rdkit.Chem.Draw import rdMolDraw2D
 from rdkit.Geometry import Point2D
 
-from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+from graphormer_plugin.heads.figure_style import figure_style
 
 # Lengths are points; a PNG has `PNG_SCALE` pixels per point.
 SIZE = 300  # width and height of a panel, without its title and its scale
@@ -90,7 +89,7 @@ Panel = Molecule | Map
 Group = tuple[str, Sequence[Panel]]  # heading, which may be empty, and panels
 
 
-@rc_context({**FIGURE_STYLE, "svg.hashsalt": "graphormer_plugin"})
+@figure_style({"svg.hashsalt": "graphormer_plugin"})
 def draw(groups: Sequence[Group], image_format: str) -> bytes:
     """A picture (``svg`` or ``png``) of panels, row by row; each group starts a row.
 

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import minimize
@@ -13,7 +12,7 @@ from sklearn.linear_model import GammaRegressor
 from sklearn.metrics import auc
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads.figure_style import FIGURE_STYLE
+from graphormer_plugin.heads.figure_style import figure_style
 from graphormer_plugin.heads.kernels import Floats
 from graphormer_plugin.heads.prediction import SpreadScale
 
@@ -192,7 +191,7 @@ def reliability(values: Floats, labels: Floats) -> tuple[Floats, Floats, Floats]
     return mean, share, np.array([len(part) for part in bins], np.float64)
 
 
-@rc_context(FIGURE_STYLE)
+@figure_style()
 def calibration_figure(
     values: Floats,
     std: Floats | None,

@@ -144,6 +144,7 @@ def test_picture(folders):
         ("metric", "rmse has a value in fewer than two test folds"),
         ("unfinished", "b is not a finished folder of graphormer-train"),
         ("gone", "b is not a finished folder of graphormer-train"),
+        ("damaged", "b/results.csv is damaged: EmptyDataError"),
     ],
 )
 def test_what_cannot_be_compared(folders, capsys, change, message):
@@ -152,6 +153,8 @@ def test_what_cannot_be_compared(folders, capsys, change, message):
         (folder / "replicate3/split.json").write_text('{"test": [0]}')
     elif change == "label":
         (folder / "molecules.csv").write_text("smiles,y\nCCO,2\n")
+    elif change == "damaged":
+        (folder / "results.csv").write_text("")
     else:
         shutil.rmtree(folder)
     if change in ("metric", "unfinished"):
