@@ -111,7 +111,7 @@ class GraphPredictionTask(FairseqTask):
                 forget_last_training()
                 if task.run is not None:
                     check_common(task.run.common)
-                    if task.run.lr_scheduler is None:  # in no file of fairseq-hydra-train
+                    if task.run.lr_scheduler is None:  # not in the file of options
                         task.run.lr_scheduler = {"_name": "fixed"}  # the flag's default
                 if cfg.ddp_backend == "fully_sharded":
                     raise ValueError("--ddp-backend fully_sharded: take pytorch_ddp")
