@@ -414,7 +414,7 @@ def test_processes(checkpoint, many, tmp_path, monkeypatch, capsys):
     capsys.readouterr()  # of its training
     written = []
     for workers, forks in (("0", True), ("2", True), ("2", False)):
-        monkeypatch.setattr(predict, "can_fork", lambda device, forks=forks: forks)
+        monkeypatch.setattr(_prediction, "can_fork", lambda device, forks=forks: forks)
         command = [path, many, "out.csv", "--embeddings", "e.npy", "--quiet"]
         assert main([*command, "--workers", workers]) == 0
         printed = capsys.readouterr()
