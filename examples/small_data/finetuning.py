@@ -1,0 +1,285 @@
+"""How to fine-tune a start: settings of the training, compared with each other and a head.
+
+    python examples/small_data/finetuning.py runs/finetuning --moleculeace SETS \\
+        --biogen biogen_polaris.csv.gz
+
+Folds of the training rows of some sets of `benchmarks.py`; the test rows have no part in
+it. A setting differs from the training of ``graphormer-train --model finetune`` in one
+respect; a tenth of the other folds, drawn by the fold's number, chooses the epoch. The
+folder gets results.tsv; a line that is there is not measured again, so the same command
+goes on where it was stopped. ``--write`` puts the table of finetuning.tsv into the page.
+"""
+
+import argparse
+import itertools
+import math
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import contenders
+from benchmarks import read_sets
+from measure import commit, read_rows
+from tables import put, table
+from torch import nn
+from tsv import append
+
+from graphormer_plugin import hub
+from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.data.schema import TargetSchema
+from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS
+from graphormer_plugin.finetune.published import load_pretrained
+from graphormer_plugin.finetune.transfer import translate
+from graphormer_plugin.inference.graphs import ModelGraphs
+from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
+from graphormer_plugin.models._layerwise import layers_of_weights
+from graphormer_plugin.pyg import GraphLoss
+
+HERE = Path(__file__).resolve().parent
+START = "grpe_minimol"
+FOLDS = 5
+CLIP = 5.0  # as `Experiment.line` has it
+COLUMNS = "set fold setting rmse seconds commit".split()
+SETS = ("CHEMBL2835_Ki", "CHEMBL237_EC50", "CHEMBL287_Ki", "HLM_CLint")
+DEFAULT = TRAININGS[FINETUNE]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Of a training; see `Training`.
+
+    Attributes:
+        lr: peak of the learning rate, in the output layer.
+        decay: factor of the rate from each layer to the layer below it.
+        backbone: factor of the rate of all layers below the output layer.
+        frozen: share of the first layers that are never trained.
+        thaw: share of the epochs in which the output layer alone is trained.
+        warmup: share of the updates in which the rate rises.
+        loss: `mse` or `l1`.
+    """
+
+    lr: float = DEFAULT.lr
+    decay: float = DEFAULT.lr_decay
+    backbone: float = 1.0
+    frozen: float = 0.0
+    thaw: float = 0.0
+    warmup: float = 0.05
+    loss: str = "mse"
+
+
+THE_DEFAULT = "the default"
+SETTINGS = {
+    THE_DEFAULT: Setting(),
+    "absolute error": Setting(loss="l1"),
+    "one rate for all layers": Setting(decay=1),
+    "a tenth of the rate below the output layer": Setting(decay=1, backbone=0.1),
+    "rate 3e-4": Setting(lr=3e-4),
+    "factor 0.7 from layer to layer": Setting(decay=0.7),
+    "half of the layers frozen": Setting(frozen=0.5),
+    "output layer alone for a quarter of the epochs": Setting(thaw=0.25),
+    "warm-up in a fifth of the updates": Setting(warmup=0.2),
+}
+
+
+HEAD = "head on the frozen start"
+
+
+@dataclass
+class Fold:
+    """Numbers of the molecules of train, valid and test."""
+
+    train: NDArray[np.int64]
+    valid: NDArray[np.int64]
+    test: NDArray[np.int64]
+
+
+def fold_of(count: int, number: int) -> Fold:
+    """A fold from 0 of so many molecules."""
+    order = np.random.default_rng(1).permutation(count) % FOLDS
+    others = np.flatnonzero(order != number)
+    others = np.random.default_rng(number).permutation(others)
+    tenth = len(others) // 10
+    return Fold(others[tenth:], others[:tenth], np.flatnonzero(order == number))
+
+
+class Trainer:
+    """Fine-tunes a start on molecules, which are read once.
+
+    Args:
+        rows: table with smiles and t0.
+    """
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.start = load_pretrained(START)
+        predictor = hub.load(START, head=None, domain=False)
+        molecules = predictor.read(rows.smiles.tolist())
+        self.graphs = ModelGraphs(predictor.model, self.start.schema, molecules.chunk)
+        self.labels = torch.tensor(rows.t0.to_numpy(float)[:, None])
+
+    def model(self, train: NDArray[np.int64]) -> GraphModel:
+        """The start with an output layer for the labels, and the dropout of its preset."""
+        labels, start = self.labels[train], self.start
+        mean, std = labels.mean().item(), labels.std(unbiased=False).item()
+        targets = TargetSchema(["t0"], mean=[mean], std=[std])
+        preset = ARCHITECTURES[start.options["_name"]].options()
+        dropout = {k: x for k, x in preset.items() if k.endswith("dropout")}
+        model = model_of_options({**start.options, **dropout}, start.schema, targets)
+        weights = translate(start.weights, model, start, start.schema, targets)
+        model.load_state_dict(weights)
+        return model
+
+    def predict(self, model: GraphModel, numbers: NDArray[np.int64]) -> NDArray:
+        """Values [n] of some molecules."""
+        model.eval()
+        with torch.inference_mode():
+            parts = np.array_split(numbers, -(-len(numbers) // 64))
+            output = torch.cat([model(self.graphs.batch(part)) for part in parts])
+        return model.targets.restore(output.double()).numpy()[:, 0]
+
+    def error(self, model: GraphModel, numbers: NDArray[np.int64]) -> float:
+        """RMSE of some molecules."""
+        return rmse(self.predict(model, numbers), self.labels[numbers, 0].numpy())
+
+    def __call__(self, fold: Fold, setting: Setting, seed: int) -> float:
+        """RMSE on test of the epoch with the least RMSE on valid."""
+        torch.manual_seed(seed)
+        model, order = self.model(fold.train), np.random.default_rng(seed)
+        optimiser = torch.optim.Adam(rate_groups(model, setting), lr=0.0)
+        loss_of = GraphLoss(model.targets, setting.loss)
+        updates = -(-len(fold.train) // DEFAULT.batch_size)  # of an epoch
+        total, update = DEFAULT.epochs * updates, 0
+        rising = max(1, int(setting.warmup * total))
+        best, stale, tested = math.inf, 0, math.nan
+        for epoch in range(DEFAULT.epochs):
+            model.train()
+            waits = epoch < setting.thaw * DEFAULT.epochs
+            for numbers in np.array_split(order.permutation(fold.train), updates):
+                update += 1
+                rate = min(update / rising, (total - update) / (total - rising))
+                for group in optimiser.param_groups:
+                    frozen = waits and not group["is_output"]
+                    group["lr"] = 0.0 if frozen else setting.lr * rate * group["scale"]
+                optimiser.zero_grad()
+                output = model(self.graphs.batch(numbers))
+                loss_of(output, self.labels[numbers]).backward()
+                nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+                optimiser.step()
+            if (error := self.error(model, fold.valid)) < best:
+                best, stale, tested = error, 0, self.error(model, fold.test)
+            elif (stale := stale + 1) >= DEFAULT.patience:
+                break
+        return tested
+
+
+def rate_groups(model: GraphModel, setting: Setting) -> list[dict[str, Any]]:
+    """Groups of weights by layer, with the factor of their rate."""
+    layers, count = layers_of_weights(model), len(model.encoder.layers)
+    weights: dict[int, list[nn.Parameter]] = {}
+    for name, weight in model.named_parameters():
+        weights.setdefault(layers[name], []).append(weight)
+    groups = []
+    for layer, params in weights.items():
+        scale = setting.decay ** (count + 1 - layer)
+        if layer <= count:
+            scale *= setting.backbone
+        if setting.frozen and layer <= round(setting.frozen * count):
+            scale = 0.0
+        groups.append({"params": params, "scale": scale, "is_output": layer > count})
+    return groups
+
+
+def rmse(predicted: NDArray, labels: NDArray) -> float:
+    return float(np.sqrt(np.mean((predicted - labels) ** 2)))
+
+
+def head_error(rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> float:
+    """RMSE on test of a head, which learns from train and valid.
+
+    Args:
+        rows: table with smiles and t0.
+        fold: of them.
+        table: path beside which the features of a set are kept, see `contenders.features`.
+        seed: of the head.
+    """
+    split = np.full(len(rows), "train", object)
+    split[fold.test] = "test"
+    args = argparse.Namespace(table=table, start=START, seed=seed, seconds=0.0)
+    split_rows = rows[["smiles", "t0"]].assign(split=split)
+    predicted = contenders.head(split_rows, "regression", args)[:, 0]
+    return rmse(predicted, rows.t0.to_numpy(float)[fold.test])
+
+
+def comparison(results: pd.DataFrame) -> str:
+    """RMSE of each setting, the mean over the folds of a set, and by how much it is below
+    the default, in per cent of it, on the folds of all sets that both have."""
+    errors = results.pivot_table(
+        index=["set", "fold"], columns="setting", values="rmse"
+    )
+    names, lines = [*dict.fromkeys(results["set"])], []
+    for setting in (name for name in [*SETTINGS, HEAD] if name in errors):
+        means = errors[setting].groupby("set").mean()
+        line = [setting, *(f"{means[name]:.3f}" for name in names), ""]
+        if setting != THE_DEFAULT:
+            gain = (100 * (1 - errors[setting] / errors[THE_DEFAULT])).dropna()
+            spread = gain.std(ddof=1) / np.sqrt(len(gain))
+            line[-1] = f"{gain.mean():+.1f} ± {spread:.1f} ({len(gain)})"
+        lines.append(line)
+    return table(["", *names, "better, % (folds)"], lines)
+
+
+@command
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = CommandParser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("folder", type=Path, nargs="?", help="of results.tsv")
+    add("--moleculeace", type=Path, help="folder of the CSV files of MoleculeACE")
+    add("--biogen", type=Path, help="table with endpoint, split, smiles, y")
+    add("--sets", nargs="+", default=SETS, help=f"default: {' '.join(SETS)}")
+    add("--settings", nargs="+", default=[*SETTINGS, HEAD], help="default: all")
+    add("--folds", type=int, default=FOLDS, help="only the first ones")
+    add("--write", action="store_true", help="put finetuning.tsv into README.md")
+    args = parser.parse_args(arguments)
+    if args.write:
+        results = pd.read_csv(HERE / "finetuning.tsv", sep="\t")
+        put({"training": comparison(results)}, HERE / "README.md")
+        return
+    if not (args.folder and args.moleculeace and args.biogen):
+        parser.error("give a folder, --moleculeace and --biogen, or --write")
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
+    args.folder.mkdir(parents=True, exist_ok=True)
+    path, sets = args.folder / "results.tsv", read_sets(args.moleculeace, args.biogen)
+    for number, name in itertools.product(range(args.folds), args.sets):
+        rows = sets[name].query("split == 'train'").reset_index(drop=True)
+        fold, trainer = fold_of(len(rows), number), None
+        seed = number + 1
+        for setting in args.settings:
+            key = (name, str(seed), setting)
+            known = ((r["set"], r["fold"], r["setting"]) for r in read_rows(path))
+            if key in known:
+                continue
+            started = time.process_time()
+            if setting == HEAD:
+                error = head_error(rows, fold, args.folder / f"{name}-{seed}.csv", seed)
+            else:
+                trainer = trainer or Trainer(rows)
+                error = trainer(fold, SETTINGS[setting], seed)
+            seconds = time.process_time() - started
+            append(path, COLUMNS, [[*key, f"{error:.6f}", f"{seconds:.0f}", commit()]])
+            print(*key, f"{error:.4f}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

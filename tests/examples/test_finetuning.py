@@ -1,0 +1,72 @@
+"""examples/small_data/finetuning.py: folds, rates of layers, one short training, the table."""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.insert(0, str(EXAMPLES / "small_data"))
+
+import finetuning  # noqa: E402
+from finetuning import Setting, Trainer, fold_of, rate_groups  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def rows():
+    smiles = ["C" * length + end for length in range(1, 11) for end in "ONS"]
+    return pd.DataFrame({"smiles": smiles, "t0": np.arange(30.0)})
+
+
+@pytest.fixture(scope="module")
+def trainer(rows):
+    return Trainer(rows)
+
+
+def test_folds_are_a_partition():
+    folds = [fold_of(23, number) for number in range(finetuning.FOLDS)]
+    for fold in folds:
+        parts = np.concatenate([fold.train, fold.valid, fold.test])
+        assert sorted(parts) == list(range(23)) and len(fold.valid)
+    assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(23))
+
+
+def test_rates_of_layers(trainer):
+    model = trainer.model(np.arange(30))
+    count = len(model.encoder.layers)
+
+    def scales(**options):
+        return [group["scale"] for group in rate_groups(model, Setting(**options))]
+
+    assert scales(decay=0.5)[:2] == [0.5 ** (count + 1), 0.5**count]
+    assert scales(decay=1, backbone=0.1) == [0.1] * (count + 1) + [1]
+    half = round(count / 2) + 1  # with the embeddings
+    assert scales(decay=1, frozen=0.5) == [0] * half + [1] * (count + 1 - half) + [1]
+
+
+def test_a_training_learns(trainer, monkeypatch):
+    """Labels that grow with the number of carbon atoms."""
+    options = dataclasses.replace(finetuning.DEFAULT, epochs=4, batch_size=4)
+    monkeypatch.setattr(finetuning, "DEFAULT", options)
+    fold = fold_of(30, 0)
+    mean = trainer.labels[fold.train].mean()
+    error = trainer(fold, Setting(), 1)
+    assert error < 0.8 * (trainer.labels[fold.test] - mean).square().mean().sqrt()
+    assert trainer(fold, Setting(), 1) == error
+    assert trainer(fold, Setting(thaw=1), 1) != error
+
+
+def test_comparison():
+    """Gains are of the folds that both settings have."""
+    lines = [("a", 1, "the default", 2.0), ("a", 2, "the default", 4.0)]
+    lines += [("b", 1, "the default", 1.0)]
+    lines += [("a", 1, "rate 3e-4", 1.0), ("b", 1, "rate 3e-4", 1.0)]
+    results = pd.DataFrame(lines, columns=["set", "fold", "setting", "rmse"])
+    table = finetuning.comparison(results).splitlines()
+    assert table[2:] == [
+        "| the default | 3.000 | 1.000 |  |",
+        "| rate 3e-4 | 1.000 | 1.000 | +25.0 ± 25.0 (2) |",
+    ]
