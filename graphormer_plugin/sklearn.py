@@ -406,4 +406,4 @@ def _train(experiment: Experiment) -> None:
         predicted = steps.model_predictions(experiment, member)
         of_kinds.setdefault(member.model, []).append(predicted)
     steps.choose(experiment, run, 0, of_kinds)
-    results.write_models(experiment.folder, experiment.table, [run])
+    results.write_models(experiment.folder, experiment.table, [run], ())

@@ -4,10 +4,11 @@
         --biogen biogen_polaris.csv.gz
 
 Folds of the training rows of some sets of `benchmarks.py`; the test rows have no part in
-it. A setting differs from the training of ``graphormer-train --model finetune`` in one
-respect; a tenth of the other folds, drawn by the fold's number, chooses the epoch. The
+it. The default is the training of ``graphormer-train --model finetune``, with batches of
+molecules of any size and SMILES as they are given; each other setting differs from it in
+one respect. A tenth of the other folds, drawn by the fold's number, chooses the epoch. The
 folder gets results.tsv; a line that is there is not measured again, so the same command
-goes on where it was stopped. ``--write`` puts the table of finetuning.tsv into the page.
+goes on where it was stopped. The output is a table of all lines.
 """
 
 import argparse
@@ -32,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contenders
 from benchmarks import read_sets
 from measure import commit, read_rows
-from tables import put, table
+from tables import table
 from torch import nn
 from tsv import append
 
@@ -47,7 +48,6 @@ from graphormer_plugin.models import ARCHITECTURES, GraphModel, model_of_options
 from graphormer_plugin.models._layerwise import layers_of_weights
 from graphormer_plugin.pyg import GraphLoss
 
-HERE = Path(__file__).resolve().parent
 START = "grpe_minimol"
 FOLDS = 5
 CLIP = 5.0  # as `Experiment.line` has it
@@ -195,7 +195,8 @@ def rate_groups(model: GraphModel, setting: Setting) -> list[dict[str, Any]]:
         if layer <= count:
             scale *= setting.backbone
         if setting.frozen and layer <= round(setting.frozen * count):
-            scale = 0.0
+            for weight in params:
+                weight.requires_grad = False
         groups.append({"params": params, "scale": scale, "is_output": layer > count})
     return groups
 
@@ -243,20 +244,23 @@ def comparison(results: pd.DataFrame) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = CommandParser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("folder", type=Path, nargs="?", help="of results.tsv")
-    add("--moleculeace", type=Path, help="folder of the CSV files of MoleculeACE")
-    add("--biogen", type=Path, help="table with endpoint, split, smiles, y")
+    add("folder", type=Path, help="of results.tsv")
+    add(
+        "--moleculeace",
+        type=Path,
+        required=True,
+        help="folder of the CSV files of MoleculeACE",
+    )
+    add(
+        "--biogen",
+        type=Path,
+        required=True,
+        help="table with endpoint, split, smiles, y",
+    )
     add("--sets", nargs="+", default=SETS, help=f"default: {' '.join(SETS)}")
     add("--settings", nargs="+", default=[*SETTINGS, HEAD], help="default: all")
     add("--folds", type=int, default=FOLDS, help="only the first ones")
-    add("--write", action="store_true", help="put finetuning.tsv into README.md")
     args = parser.parse_args(arguments)
-    if args.write:
-        results = pd.read_csv(HERE / "finetuning.tsv", sep="\t")
-        put({"training": comparison(results)}, HERE / "README.md")
-        return
-    if not (args.folder and args.moleculeace and args.biogen):
-        parser.error("give a folder, --moleculeace and --biogen, or --write")
     os.environ["OMP_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
     args.folder.mkdir(parents=True, exist_ok=True)
@@ -278,7 +282,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 error = trainer(fold, SETTINGS[setting], seed)
             seconds = time.process_time() - started
             append(path, COLUMNS, [[*key, f"{error:.6f}", f"{seconds:.0f}", commit()]])
-            print(*key, f"{error:.4f}", flush=True)
+            print(*key, f"{error:.4f}", file=sys.stderr, flush=True)
+    print(comparison(pd.read_csv(path, sep="\t")))
 
 
 if __name__ == "__main__":

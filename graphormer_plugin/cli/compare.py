@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphormer_plugin.cli import CommandParser, check_name, command, say, warn
+from graphormer_plugin.components import paused_collector
 from graphormer_plugin.data.files import atomic_write
 
 
@@ -27,9 +28,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     arguments = build_parser().parse_args(argv)
     check_name(arguments.output, (".png",))
-    # late: they import torch
-    from graphormer_plugin.experiment.comparison import differences, draw, fold_metrics
-    from graphormer_plugin.experiment.scores import spread_text, text_table
+    with paused_collector():  # late: they import torch
+        from graphormer_plugin.experiment.comparison import (
+            differences,
+            draw,
+            fold_metrics,
+        )
+        from graphormer_plugin.experiment.scores import spread_text, text_table
 
     metric, values = fold_metrics(arguments.folders, arguments.metric)
     found = differences(values)

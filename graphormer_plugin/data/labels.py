@@ -44,7 +44,7 @@ def default_names(width: int) -> list[str]:
 
 
 def exact_labels(labels: np.ndarray, bounds: np.ndarray | None) -> np.ndarray:
-    """Labels [n, C] with NaN in place of those that are bounds, int [n, C]."""
+    """Labels with NaN in place of those whose bound, of the same shape, is not 0."""
     return labels if bounds is None else np.where(bounds == 0, labels, np.nan)
 
 

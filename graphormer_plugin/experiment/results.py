@@ -357,7 +357,7 @@ def conformal_interval(table: Table, run: Run, coverage: float) -> Interval:
 
 
 def write_models(
-    folder: Path, table: Table, runs: Sequence[Run], missing_labels: Sequence[str] = ()
+    folder: Path, table: Table, runs: Sequence[Run], missing_labels: Sequence[str]
 ) -> None:
     """Write which checkpoints ``graphormer-predict FOLDER`` loads, and which words it takes
     as missing labels."""

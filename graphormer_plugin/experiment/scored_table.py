@@ -1,5 +1,6 @@
 """Metrics of predictions for a table that has the measured values, too."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from graphormer_plugin.data.tables.table import Table
 from graphormer_plugin.experiment import scores
 from graphormer_plugin.inference.prediction_columns import PREDICTED, class_labels
 from graphormer_plugin.inference.table_run import TableRun
+
+TOGETHER = 32  # targets of which all rows are in memory
 
 
 def scored_text(
@@ -37,10 +40,17 @@ def scored_text(
     targets = run.predictor.targets
     metrics = scores.METRICS[targets.kind]
     numbers = [n for n, name in enumerate(targets.names) if name in table.places]
-    labels = _labels(table, rows, targets, numbers, missing, warn)
     lines: list[list[scores.Cell | str]] = [["endpoint", scores.COUNT, *metrics]]
-    predicted = _predicted(run, output, numbers)
-    for target, values, measured in zip(numbers, predicted, labels, strict=True):
+    parts = (numbers[at : at + TOGETHER] for at in range(0, len(numbers), TOGETHER))
+    pairs_of = (
+        zip(
+            part,
+            _predicted(run, output, part),
+            _labels(table, rows, targets, part, missing, warn),
+        )
+        for part in parts
+    )
+    for target, values, measured in itertools.chain.from_iterable(pairs_of):
         name = targets.names[target]
         measured[np.isnan(values).any(1)] = np.nan
         if np.isnan(measured).all():

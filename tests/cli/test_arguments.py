@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -63,9 +64,17 @@ print(code, "torch" in sys.modules)
 
 
 @pytest.mark.long  # starts processes
-@pytest.mark.parametrize("words", ["--help", "--typo", "no.pt no.csv out.csv"])
 @pytest.mark.parametrize(
-    "name", ["compare", "explain", "predict", "preprocess", "train"]
+    "name, words",
+    [
+        *itertools.product(
+            ["compare", "explain", "predict", "preprocess", "train"],
+            ["--help", "--typo"],
+        ),
+        ("predict", "no.pt no.csv out.csv"),
+        ("preprocess", "--dataset-name no.csv"),
+        ("train", "no.csv"),
+    ],
 )
 def test_an_answer_imports_no_torch(name, words, tmp_path):
     """It takes three times as long as the rest."""
@@ -74,6 +83,7 @@ def test_an_answer_imports_no_torch(name, words, tmp_path):
     done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
     code = 0 if words == "--help" else 2
     assert done.stdout.splitlines()[-1:] == [f"{code} False"], done.stderr
+    assert words.startswith("--") or "no.csv" in done.stderr
 
 
 def test_any_exception_is_one_line(capsys):

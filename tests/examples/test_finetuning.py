@@ -43,8 +43,10 @@ def test_rates_of_layers(trainer):
 
     assert scales(decay=0.5)[:2] == [0.5 ** (count + 1), 0.5**count]
     assert scales(decay=1, backbone=0.1) == [0.1] * (count + 1) + [1]
+    groups = rate_groups(model, Setting(frozen=0.5))
+    trained = [all(w.requires_grad for w in group["params"]) for group in groups]
     half = round(count / 2) + 1  # with the embeddings
-    assert scales(decay=1, frozen=0.5) == [0] * half + [1] * (count + 1 - half) + [1]
+    assert trained == [False] * half + [True] * (count + 2 - half)
 
 
 def test_a_training_learns(trainer, monkeypatch):

@@ -7,8 +7,7 @@ import pytest
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.data.tables.formats import open_table
-from graphormer_plugin.data.tables.table import Table
+from graphormer_plugin.data.tables.formats import CsvTable, open_table
 from graphormer_plugin.experiment.scored_table import scored_text
 
 WORDS = TargetSchema(["y"], kind="binary", class_names=[["no", "yes"]])
@@ -75,17 +74,20 @@ def test_missing_labels_of_the_training(found):
 
 
 def test_tables_are_read_once(found, monkeypatch):
-    read, rows_between = [], Table.rows_between
+    """For several targets, as often as for a single one."""
+    read, rows = [], CsvTable.rows
     monkeypatch.setattr(
-        Table,
-        "rows_between",
-        lambda table, *given: read.append(table) or rows_between(table, *given),
+        CsvTable,
+        "rows",
+        lambda table, *given: read.append(table) or rows(table, *given),
     )
     labels = {name: range(4) for name in "abc"}
     predicted = {f"{name}_predicted": range(4) for name in "abc"}
+    found(TargetSchema(["a"]), labels, predicted)
+    count = len(read)
     lines, _ = found(TargetSchema(["a", "b", "c"]), labels, predicted)
     assert [line[:3] for line in lines[1:]] == [[name, "4", "0"] for name in "abc"]
-    assert len(read) == 1
+    assert len(read) == 2 * count
 
 
 def test_classes(found):

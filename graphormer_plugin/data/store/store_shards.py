@@ -119,9 +119,9 @@ class StoreShards:
                 if store.target.ndim == 1:  # of nodes
                     yield store.labels(ids)
                 else:
-                    yield exact_labels(store.target, store.columns.get("bound"))[
-                        ids, column
-                    ]
+                    bound = store.columns.get("bound")
+                    signs = None if bound is None else bound[ids, column]
+                    yield exact_labels(store.target[ids, column], signs)
 
         mean, std = pooled_statistics(len(targets.names), _labels)
         return dataclasses.replace(targets, mean=mean, std=std)

@@ -134,21 +134,26 @@ class Rows:
         """
         column = self.columns[name]
         values = np.array(column.values)
-        if not column.is_numeric:
+        words = {}  # of rows that a training may use
+        for word, rows in column.words.items():
+            if used := [r for r in rows if labelled[r] and is_molecule(self.smiles[r])]:
+                words[word] = used
+        numbers = values.copy()
+        if words:
             values[:] = np.nan  # a date is no number
             try:
-                dates = read_dates([*column.words])
+                dates = read_dates([*words])
             except ValueError as error:
                 raise self.table.error(f"column {name!r}: {error}") from None
-            for rows, date in zip(column.words.values(), dates):
+            for rows, date in zip(words.values(), dates):
                 values[rows] = date
         for row in np.flatnonzero(np.isnan(values) & labelled):
             if not is_molecule(self.smiles[row]):
                 continue
-            words = (word for word, rows in column.words.items() if row in rows)
-            number = "" if np.isnan(column.values[row]) else f"{column.values[row]:g}"
+            number = "" if np.isnan(numbers[row]) else f"{numbers[row]:.15g}"
+            cell = next((word for word, rows in words.items() if row in rows), number)
             text = "expected a number, or a date such as 2024-03-31, all written in one way"
-            raise self.error(row, name, f"{shown(next(words, number))}, {text}")
+            raise self.error(row, name, f"{shown(cell)}, {text}")
         return values
 
     def classes(

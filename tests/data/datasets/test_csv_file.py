@@ -236,9 +236,10 @@ class TestCsv:
             with pytest.raises(DatasetError, match=message):
                 csv_dataset(options(content, split="time:day", **more))
 
-    def test_dates_of_rows_that_no_training_uses(self, options):
+    @pytest.mark.parametrize("date", ["2024-01-{}", "{}", "{}.01.2024"])
+    def test_dates_of_rows_that_no_training_uses(self, options, date):
         """They may be anything, and the split is that without these rows."""
-        rows = [f"{'C' * k},{k},2024-01-{k}\n" for k in range(10, 22)]
+        rows = [f"{'C' * k},{k},{date.format(k)}\n" for k in range(10, 22)]
         more = ["CC,,soon\n", "CCC,,\n", "C(C,3,never\n", ",4,never\n"]
         given = {"split": "time:day", "skip_invalid": True}
         text = "smiles,y,day\n" + "".join(rows)
@@ -247,6 +248,12 @@ class TestCsv:
         ]
         for name in ("train", "valid", "test"):
             assert np.array_equal(*(store.splits[name] for store in stores))
+
+    def test_day_and_month_beside_a_row_that_no_training_uses(self, options):
+        rows = [f"{'C' * k},{k},01/{k:02}/2024\n" for k in range(1, 13)]
+        text = "smiles,y,day\n" + "".join(rows) + "CC,,soon\n"
+        with pytest.raises(DatasetError, match="column 'day': day and month"):
+            get_store(options(text, split="time:day"))
 
     @pytest.mark.parametrize(
         "asked", ["weight_column", "extra_columns", "target_columns"]
