@@ -267,7 +267,7 @@ def test_a_molecule_that_the_model_cannot_predict(
     predictor.featuriser = featuriser
     next(predictor.model.parameters()).data *= factor
     assert main(["x.pt", "in.smi", "a.html"]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
+    *_, line = capfd.readouterr().err.splitlines()
     assert line.startswith("error: ") and message in line
 
 
