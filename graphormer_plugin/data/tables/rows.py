@@ -1,7 +1,7 @@
 """The cells of a table, read in one pass, as numbers and classes."""
 
 import array
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,20 +133,19 @@ class Rows:
                 see `read_dates`.
         """
         column = self.columns[name]
-        values = np.array(column.values)
-        words = {}  # of rows that a training may use
-        for word, rows in column.words.items():
-            if used := [r for r in rows if labelled[r] and is_molecule(self.smiles[r])]:
-                words[word] = used
-        numbers = values.copy()
-        if words:
-            values[:] = np.nan  # a date is no number
-            try:
+        numbers = np.array(column.values)
+        words = _of_rows(column.words, lambda row: labelled[row])
+        try:
+            dates = read_dates([*words])
+            if np.isnan(dates).any():  # perhaps of rows that are no molecules
+                words = _of_rows(words, lambda row: is_molecule(self.smiles[row]))
                 dates = read_dates([*words])
-            except ValueError as error:
-                raise self.table.error(f"column {name!r}: {error}") from None
-            for rows, date in zip(words.values(), dates):
-                values[rows] = date
+        except ValueError as error:
+            raise self.table.error(f"column {name!r}: {error}") from None
+        # A date is no number.
+        values = np.full(len(numbers), np.nan) if words else numbers
+        for rows, date in zip(words.values(), dates):
+            values[rows] = date
         for row in np.flatnonzero(np.isnan(values) & labelled):
             if not is_molecule(self.smiles[row]):
                 continue
@@ -196,3 +195,11 @@ def _read_commas(table: Table, columns: Sequence[Column]) -> None:
     for column in columns:
         if note := column.read_commas(table.decimal_comma):
             table.notes[note] = None
+
+
+def _of_rows(
+    words: Mapping[str, Sequence[int]], is_used: Callable[[int], bool]
+) -> dict[str, list[int]]:
+    """The words of some rows, each with its rows."""
+    used = {word: [row for row in rows if is_used(row)] for word, rows in words.items()}
+    return {word: rows for word, rows in used.items() if rows}
