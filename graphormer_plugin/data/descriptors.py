@@ -22,6 +22,7 @@ DESCRIPTORS = tuple(name for name, _ in Descriptors.descList)
 LEFT_OUT = {
     "Ipc": "grows beyond 1e50 with the size and overflows; AvgIpc stays finite",
 }
+COMPUTED = [name for name in DESCRIPTORS if name not in LEFT_OUT]
 
 
 def morgan_counts(
@@ -54,7 +55,7 @@ def morgan_counts(
 def rdkit_descriptors(
     smiles: Sequence[str], parse: Callable[[str], Chem.Mol] = mol_of_smiles
 ) -> np.ndarray:
-    """RDKit's descriptors without `LEFT_OUT`, in the order of `DESCRIPTORS`.
+    """RDKit's descriptors of the names `COMPUTED`.
 
     Args:
         smiles: Molecules.
@@ -69,12 +70,11 @@ def rdkit_descriptors(
     Raises:
         ValueError: RDKit refuses a molecule.
     """
-    names = [name for name in DESCRIPTORS if name not in LEFT_OUT]
-    values = np.empty((len(smiles), len(names)))
+    values = np.empty((len(smiles), len(COMPUTED)))
     for start in range(0, len(smiles), BLOCK):
         part = slice(start, start + BLOCK)
         values[part] = descriptors_of_mols(
-            [parse(text) for text in smiles[part]], names
+            [parse(text) for text in smiles[part]], COMPUTED
         )
     values[~np.isfinite(values)] = np.nan
     values[np.abs(values) < SMALLEST] = 0

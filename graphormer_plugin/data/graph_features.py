@@ -10,8 +10,7 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.descriptors import (
     BLOCK,
-    DESCRIPTORS,
-    LEFT_OUT,
+    COMPUTED,
     rdkit_descriptors,
 )
 from graphormer_plugin.data.featurise import (
@@ -130,7 +129,7 @@ def _describe(smiles: Sequence[str], parse: Callable[[str], Chem.Mol]) -> np.nda
 
 def feature_names() -> list[str]:
     """Names of the columns of `rdkit_descriptors` as features of graphs."""
-    return [PREFIX + name for name in DESCRIPTORS if name not in LEFT_OUT]
+    return [PREFIX + name for name in COMPUTED]
 
 
 def with_descriptors(

@@ -124,10 +124,13 @@ class Domain:
     def from_contents(
         cls, meta: dict[str, Any], arrays: dict[str, NDArray]
     ) -> "Domain":
-        """Inverse of `contents`."""
+        """Inverse of `contents`; ValueError where the arrays do not fit each other."""
         low, high = meta["atoms"]
-        parts = arrays["vectors"], arrays["nearest"], meta["elements"], (low, high)
-        return cls(*parts, arrays.get("labelled"))
+        vectors, nearest = arrays["vectors"], arrays["nearest"]
+        labelled = arrays.get("labelled")
+        if nearest.shape != (vectors[:, 0] if labelled is None else labelled).shape:
+            raise ValueError(f"nearest {nearest.shape} beside vectors {vectors.shape}")
+        return cls(vectors, nearest, meta["elements"], (low, high), labelled)
 
 
 def unlike_training(

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from graphormer_plugin.data.descriptors import MORGAN_BITS
+from graphormer_plugin.data.descriptors import COMPUTED, MORGAN_BITS
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.array_file import reading, write_arrays
 from graphormer_plugin.heads.domain import Domain, nearest_of
@@ -254,6 +254,8 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
 
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
+    targets = TargetSchema.from_dict(meta["targets"])
+    _check_shapes(arrays, domain, targets.num_outputs)
     stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
     raw = {name: arrays[name] for name in stored}
     if "fingerprint" in blocks:
@@ -271,7 +273,7 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         arrays["curve"] = np.stack([np.ones_like(curve), curve])
     spreads = range(int(arrays["spread_of_target"].max()) + 1)
     return Head(
-        TargetSchema.from_dict(meta["targets"]),
+        targets,
         meta["checkpoint"],
         meta["layers"],
         blocks,
@@ -284,6 +286,20 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
         first=first,
         **{name: arrays[name] for name in _ARRAYS},
     )
+
+
+def _check_shapes(arrays: dict[str, NDArray], domain: Domain, outputs: int) -> None:
+    """Check arrays whose wrong length numpy would broadcast, or not notice."""
+    rows = len(domain.vectors)
+    expected = dict.fromkeys(_NUMBERS, (outputs,)) | {
+        "dual": (rows, outputs),
+        "spread_of_target": (outputs,),
+        "labelled": (rows, outputs),
+        "descriptors": (rows, len(COMPUTED)),  # of this version of RDKit
+    }
+    for name in expected.keys() & arrays.keys():
+        if arrays[name].shape != expected[name]:
+            raise ValueError(f"{name} {arrays[name].shape}, expected {expected[name]}")
 
 
 def packed(factor: Floats) -> tuple[NDArray[np.float32], NDArray[np.int8]]:

@@ -113,7 +113,7 @@ def load_member(
     head, beside = head_file(path, head), domain_file(path)
     has_domain = domain and head is None and beside.exists()
     owner = weights_digest(checkpoint.weights) if head or has_domain else ""
-    return Predictor(
+    predictor = Predictor(
         model,
         checkpoint.schema,
         checkpoint.targets,
@@ -125,6 +125,14 @@ def load_member(
         name=str(path),
         vector_parts=parts,
     )
+    for known in predictor.domains:
+        width = predictor.vector_width(1 if head is None else predictor.head.layers)
+        if known.vectors.shape[1] != width:
+            raise ValueError(
+                f"{head or beside} is damaged: its vectors have {known.vectors.shape[1]} "
+                f"numbers instead of {width}"
+            )
+    return predictor
 
 
 def usable_device(name: str | None) -> torch.device:
