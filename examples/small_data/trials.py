@@ -35,8 +35,8 @@ from graphormer_plugin.cli import CommandParser, command
 from graphormer_plugin.experiment.scores import MAIN
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD
 from graphormer_plugin.experiment.steps import PREDICTIONS
-from graphormer_plugin.heads import fitting
 from graphormer_plugin.heads import fixed_kernels as classes
+from graphormer_plugin.heads import gaussian_processes
 from graphormer_plugin.heads.fit import BLOCKS
 from graphormer_plugin.heads.head import Head
 from graphormer_plugin.heads.kernels import Floats, weighted_sum
@@ -270,7 +270,9 @@ def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
     def run(case: Case) -> Floats:
         if noise not in case.fixed:
             with (
-                mock.patch.object(fitting, "has_fixed_kernel", lambda labels: True),
+                mock.patch.object(
+                    gaussian_processes, "has_fixed_kernel", lambda labels: True
+                ),
                 mock.patch.object(classes, "CLASS_NOISE", noise),
             ):
                 heads = [case.head(targets=[target]) for target in case.targets]
@@ -282,7 +284,9 @@ def fixed_kernel(noise: float) -> Callable[[Case], Floats]:
 
 def fitted_kernel(case: Case) -> Floats:
     """Marginal likelihood for each target."""
-    with mock.patch.object(fitting, "has_fixed_kernel", lambda labels: False):
+    with mock.patch.object(
+        gaussian_processes, "has_fixed_kernel", lambda labels: False
+    ):
         return case.predict(case.head())
 
 

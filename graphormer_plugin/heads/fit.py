@@ -9,7 +9,7 @@ from rdkit import Chem
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.heads.domain import Domain
-from graphormer_plugin.heads.fitting import Fitting
+from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
 from graphormer_plugin.heads.head import SCORES, Head
 from graphormer_plugin.heads.kernels import KERNELS, Floats, as_mol
 from graphormer_plugin.heads.solver import sample
@@ -83,18 +83,20 @@ def fit_on_features(
         weights = None if weights is None else np.tile(weights, len(classes))
     domain = Domain.of(raw["vectors"], [*map(as_mol, molecules)], labelled)
     rng = np.random.default_rng(seed)
-    fitting = Fitting(schema.kind, raw, blocks, labels, weights, bounds, rng)
-    first = fitting.choose_kernels()
+    processes = GaussianProcesses(
+        schema.kind, raw, blocks, labels, weights, bounds, rng
+    )
+    first = processes.choose_kernels()
     return Head(
         schema,
         digest,
         layers,
-        fitting.blocks,
-        {name: fitting.raw[name] for name in fitting.blocks if name != "vectors"},
+        processes.blocks,
+        {name: processes.raw[name] for name in processes.blocks if name != "vectors"},
         domain,
         extra_columns=list(extra_columns),
         first=first,
-        **fitting.solve(),
+        **processes.solve(),
     )
 
 

@@ -24,7 +24,7 @@ from graphormer_plugin.data.tables.formats import stem
 from graphormer_plugin.experiment import plan, split_tables, starts, training
 from graphormer_plugin.experiment import run as running
 from graphormer_plugin.experiment.settings import Settings
-from graphormer_plugin.heads import fit as gaussian_process
+from graphormer_plugin.heads import fit
 from graphormer_plugin.heads.calibration import SPREAD_SCORES
 from graphormer_plugin.heads.head import read_head
 from graphormer_plugin.inference.checkpoint import read_checkpoint
@@ -312,7 +312,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("GRAPHORMER_PRETRAINED_DIR", str(tmp_path))
     weights = {"model": random_state()}
     torch.save(weights, tmp_path / "checkpoint_best_pcqm4mv2.pt")
-    for module in (gaussian_process, plan):
+    for module in (fit, plan):
         monkeypatch.setattr(module, "MAX_ROWS", 20)
     model = tmp_path / "model"
     words = [str(folder / "table.csv"), "--out", str(model), *QUICK]

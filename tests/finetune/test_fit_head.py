@@ -8,7 +8,12 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.fit_head import fit_head
-from graphormer_plugin.heads import calibration, fitting, marginal_likelihood, solver
+from graphormer_plugin.heads import (
+    calibration,
+    gaussian_processes,
+    marginal_likelihood,
+    solver,
+)
 from graphormer_plugin.heads import fixed_kernels as classes
 from graphormer_plugin.heads.domain import (
     Domain,
@@ -194,8 +199,8 @@ def naive(head, raw, y, new):
 def test_naive_twin(rng, blocks, own, monkeypatch):
     """Targets with missing labels and with kernels of their own, or one for all, and the
     scores that a first stage gives to all of them."""
-    monkeypatch.setattr(fitting, "OWN", own)
-    monkeypatch.setattr(fitting, "SHARED_TARGETS", 2)
+    monkeypatch.setattr(gaussian_processes, "OWN", own)
+    monkeypatch.setattr(gaussian_processes, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
     train = {name: array[:32] for name, array in raw.items()}
     new = {name: array[32:] for name, array in raw.items()}
@@ -344,8 +349,8 @@ def test_equal_seeds_give_equal_heads(rng, monkeypatch):
 
 def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
     """They do not count: LAPACK prints a line on stderr for each empty matrix."""
-    monkeypatch.setattr(fitting, "OWN", 1)
-    monkeypatch.setattr(fitting, "SHARED_ROWS", 20)
+    monkeypatch.setattr(gaussian_processes, "OWN", 1)
+    monkeypatch.setattr(gaussian_processes, "SHARED_ROWS", 20)
     _, raw = features(60, rng, ["vectors"])
     y = np.tile(labels(raw, rng), (1, 3))
     y[2:, 1:] = np.nan

@@ -1,4 +1,4 @@
-"""The steps of fitting Gaussian processes: kernels, solutions and calibration."""
+"""Gaussian processes of several targets: kernels, solutions and calibration."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -28,8 +28,8 @@ OWN = 16  # more targets share the kernel of a sample of targets and molecules
 SHARED_TARGETS, SHARED_ROWS = 6, 500
 
 
-class Fitting:
-    """Labels and features of n molecules that the processes of a head are fitted to.
+class GaussianProcesses:
+    """The processes of a head, fitted to labels and features of n molecules.
 
     A target is here a column of ``labels``: a class of a multiclass target has its own.
 
