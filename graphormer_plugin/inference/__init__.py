@@ -3,6 +3,9 @@
 import logging
 
 BESIDE = "beside"  # the head that lies beside a checkpoint
+# Parts of a graph's vector: the virtual node, or without it the model's read-out of the
+# nodes; the mean over the nodes; the outputs.
+VECTOR_PARTS = ("graph", "nodes", "outputs")
 
 # Importing fairseq sets the root logger to DEBUG, and these log every font and chunk.
 for _name in ("matplotlib", "PIL"):

@@ -8,13 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphormer_plugin.inference import VECTOR_PARTS
 from graphormer_plugin.models import GraphModel
 from graphormer_plugin.modules.choices import check_choice
 from graphormer_plugin.modules.readout import read_out
-
-# Parts of a graph's vector: the virtual node, or without it the model's read-out of the
-# nodes; the mean over the nodes; the outputs.
-PARTS = ("graph", "nodes", "outputs")
 
 
 @contextlib.contextmanager
@@ -105,7 +102,7 @@ def _output_and_last_layer(
 def joined_vectors(
     model: GraphModel, batch: dict[str, Tensor], parts: Sequence[str]
 ) -> Tensor:
-    """Concatenate some of `PARTS` for each graph [B, D'], D' the sum of
+    """Concatenate some of `VECTOR_PARTS` for each graph [B, D'], D' the sum of
     `widths`."""
     output, x = _output_and_last_layer(model, batch)
     mask = batch["node_mask"]
@@ -118,9 +115,9 @@ def joined_vectors(
 
 
 def widths(model: GraphModel, outputs: int, parts: Sequence[str]) -> list[int]:
-    """Numbers of some of `PARTS`. ValueError: there is no such part."""
+    """Numbers of some of `VECTOR_PARTS`. ValueError: there is no such part."""
     for part in parts:
-        check_choice("vectors", part, PARTS)
+        check_choice("vectors", part, VECTOR_PARTS)
     return [outputs if part == "outputs" else model.embed_dim for part in parts]
 
 

@@ -68,7 +68,7 @@ print(code, "torch" in sys.modules)
     "name, words",
     [
         *itertools.product(
-            ["compare", "explain", "predict", "preprocess", "train"],
+            ["compare", "convert", "explain", "predict", "preprocess", "train"],
             ["--help", "--typo"],
         ),
         ("predict", "no.pt no.csv out.csv"),

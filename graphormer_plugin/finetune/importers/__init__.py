@@ -15,6 +15,7 @@ from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
+from graphormer_plugin.finetune import PUBLISHED_CODES
 from graphormer_plugin.finetune.importers._shared import Imported
 from graphormer_plugin.finetune.importers.csa import import_csa
 from graphormer_plugin.finetune.importers.graph_transformer import (
@@ -25,12 +26,13 @@ from graphormer_plugin.finetune.importers.grpe import import_grpe
 from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.models import build_model
 
-IMPORTERS = {
-    "microsoft-graphormer": import_graphormer,
-    "lenscloth-grpe": import_grpe,
-    "csa": import_csa,
-    "graphtransformer": import_graph_transformer,
-}
+_IMPORTERS = dict(
+    zip(
+        PUBLISHED_CODES,
+        (import_graphormer, import_grpe, import_csa, import_graph_transformer),
+        strict=True,
+    )
+)
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -63,7 +65,7 @@ def import_published(
 
     Args:
         path: the checkpoint.
-        source: the code that wrote it, a key of `IMPORTERS`.
+        source: the code that wrote it, a name of `PUBLISHED_CODES`.
         config: options that the weights do not show.
 
     Raises:
@@ -71,7 +73,7 @@ def import_published(
     """
     weights = read_weights(path)
     with named_damage(f"{path} or --config has a wrong value"):
-        return IMPORTERS[source](weights, config)
+        return _IMPORTERS[source](weights, config)
 
 
 def checkpoint_of(
