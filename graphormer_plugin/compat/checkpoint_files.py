@@ -11,7 +11,7 @@ from fairseq.dataclass.utils import overwrite_args_by_name
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.finetune.resume import copy_checkpoint
 from graphormer_plugin.inference.checkpoint import (

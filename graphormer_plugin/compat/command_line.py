@@ -25,7 +25,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim import OPTIMIZER_REGISTRY, build_optimizer
 from fairseq.optim.lr_scheduler import LR_SCHEDULER_REGISTRY, build_lr_scheduler
 
-from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.components import import_nothing_from_current_folder
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.inference.checkpoint import checkpoint_path

@@ -9,7 +9,7 @@ from fairseq.trainer import Trainer
 from numpy.typing import NDArray
 from torch import distributed as dist
 
-from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.data.batches import describe_graphs
 from graphormer_plugin.data.errors import is_out_of_memory
 from graphormer_plugin.data.files import atomic_write

@@ -13,7 +13,7 @@ from graphormer_plugin.compat.early_stopping import (
     patience_state,
     restore_patience,
 )
-from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.one_line_errors import one_line_errors
 from graphormer_plugin.compat.plateau import ReduceLROnPlateau
 from graphormer_plugin.criterions.class_weights import BALANCED, class_weights
 from graphormer_plugin.criterions.evaluation import Evaluation

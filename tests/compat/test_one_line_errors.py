@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from graphormer_plugin.cli import command
-from graphormer_plugin.compat.errors import one_line_errors
+from graphormer_plugin.compat.one_line_errors import one_line_errors
 
 
 @pytest.mark.parametrize("level, lines", [(None, 0), ("DEBUG", 1)])
