@@ -7,16 +7,6 @@ from pathlib import Path
 from fidelity import curves
 
 
-def log_of(values):
-    lines = []
-    for epoch, value in enumerate(values, start=1):
-        for split in ("valid", "train"):
-            stats = {"epoch": epoch, f"{split}_mae": str(value)}
-            stats[f"{split}_num_updates"] = str(157 * epoch)
-            lines.append(f"2026-01-01 | INFO | {split} | {json.dumps(stats)}\n")
-    return "".join(lines)
-
-
 def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
     """Nothing is trained again; the last checkpoint is tested, not the best one."""
     tested = []
@@ -27,10 +17,14 @@ def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
         for seed in (1, 2):
             folder = tmp_path / model / f"seed{seed}"
             folder.mkdir(parents=True)
-            values = [1 + number + seed / 10 - epoch / 100 for epoch in range(10)]
-            (folder / "train.log").write_text(log_of(values))
-    monkeypatch.setattr("sys.argv", ["curves.py", str(tmp_path)])
-    assert curves.main() == 0
+            with open(folder / "train.log", "w") as log:
+                for epoch in range(1, 11):
+                    mae = 1.01 + number + seed / 10 - epoch / 100
+                    for split in ("valid", "train"):
+                        stats = {"epoch": epoch, f"{split}_mae": str(mae)}
+                        stats[f"{split}_num_updates"] = str(157 * epoch)
+                        log.write(f"2026 | INFO | {split} | {json.dumps(stats)}\n")
+    assert curves.main([str(tmp_path)]) == 0
     last = tmp_path / "grpe_small" / "seed1" / "checkpoint_last.pt"
     assert len(tested) == 4 and tested[0] == (last, "test", "mae")
     printed = capsys.readouterr().out.splitlines()
