@@ -8,22 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-sys.path.insert(0, str(EXAMPLES / "small_data"))
+sys.path.append(str(Path(__file__).parents[2] / "examples/small_data"))
 
-import finetuning  # noqa: E402
-from finetuning import Setting, Trainer, fold_of, rate_groups  # noqa: E402
+import finetuning
+from finetuning import Setting, Trainer, fold_of, rate_groups
 
 
 @pytest.fixture(scope="module")
-def rows():
+def trainer():
+    """Labels that grow with the number of carbon atoms."""
     smiles = ["C" * length + end for length in range(1, 11) for end in "ONS"]
-    return pd.DataFrame({"smiles": smiles, "t0": np.arange(30.0)})
-
-
-@pytest.fixture(scope="module")
-def trainer(rows):
-    return Trainer(rows)
+    return Trainer(pd.DataFrame({"smiles": smiles, "t0": np.arange(30.0)}))
 
 
 def test_folds_are_a_partition():
@@ -50,7 +45,6 @@ def test_rates_of_layers(trainer):
 
 
 def test_a_training_learns(trainer, monkeypatch):
-    """Labels that grow with the number of carbon atoms."""
     options = dataclasses.replace(finetuning.DEFAULT, epochs=4, batch_size=4)
     monkeypatch.setattr(finetuning, "DEFAULT", options)
     fold = fold_of(30, 0)
