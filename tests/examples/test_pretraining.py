@@ -10,6 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from pretraining import blocks, judge, prepare
+
+sys.modules.setdefault("prepare", prepare)  # as the script beside it imports it
+from pretraining import mixture
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
@@ -87,76 +90,61 @@ def test_keys_leave_molecules_out(tmp_path, sources):
         prepare.read_keys(keys)
 
 
-def test_mixture(tmp_path, monkeypatch):
+def test_mixture(tmp_path):
     """Any first part has the shares; a repeat counts for the first source."""
-    monkeypatch.setitem(sys.modules, "prepare", prepare)
-    from pretraining import mixture
-
     names = {"a": "C", "b": "N", "c": "O"}
     for name, start in names.items():
         lines = [start + "C" * more for more in range(400)]
         (tmp_path / f"{name}.smi").write_text("\n".join([*lines, "", "CC"]))
     files = [f"{tmp_path}/{name}.smi" for name in names]
     sources = [f"0.75={files[0]}", f"0.25={files[1]},{files[2]}"]
-    for most in (40, 200, 5000):
-        words = [f"{tmp_path}/{most}.smi", *sources, "--most", str(most)]
-        assert mixture.main(words) == 0
-    few, some, everything = (
-        (tmp_path / f"{most}.smi").read_text().split() for most in (40, 200, 5000)
-    )
+    lists = []
+    for most in ("40", "200", "5000"):
+        assert mixture.main([f"{tmp_path}/{most}.smi", *sources, "--most", most]) == 0
+        lists.append((tmp_path / f"{most}.smi").read_text().split())
+    few, some, everything = lists
     assert some[:40] == few and everything[:200] == some
     assert len(everything) == len(set(everything)) == 1200
     assert 130 < sum(smiles.startswith("C") for smiles in some) < 170
 
 
-class TestBlocks:
-    @pytest.fixture
-    def folder(self, tmp_path, sources, monkeypatch):
-        """A table, what a teacher would have written beside it, and its labels."""
-        monkeypatch.setattr(blocks, "FEWEST", 10)
-        folder = tmp_path / "table"
-        rows = make(folder, sources)
-        self.smiles = [row["smiles"] for row in rows]
-        self.numbers = np.random.default_rng(1).normal(size=(len(self.smiles), 512))
-        self.numbers[3] = np.nan  # refused by the teacher
-        name = hashlib.blake2b("\n".join(self.smiles).encode(), digest_size=12)
-        (folder / "teacher").mkdir()
-        path = folder / "teacher" / f"{name.hexdigest()}.npy"
-        np.save(path, self.numbers.astype(np.float16))
-        lines = ["source,endpoint,smiles,value"]
-        lines += [
-            f"a,ppb_reg,{s},{0.9 + at / 1000}" for at, s in enumerate(self.smiles)
-        ]
-        lines += [f"a,rare,{self.smiles[0]},1", f"a,ppb_reg,{self.smiles[0]},0.91"]
-        (tmp_path / "labels.csv").write_text("\n".join(lines))
-        return folder
-
-    def test_shares_of_the_loss(self, tmp_path, folder):
-        """The sum of a block's squared targets is its share, as a model that predicts 0
-        sees it."""
-        words = [str(folder), "--labels", str(tmp_path / "labels.csv")]
-        assert blocks.main(words) == 0
-        table = pd.read_parquet(folder / "blocks.parquet")
-        names = (folder / "blocks.txt").read_text().strip().split(",")
-        assert [*table.columns] == ["smiles", "split", *names]
-        assert table.smiles.tolist() == self.smiles
-        values = table[table.split == "train"]
-        minimol = values.filter(like="minimol_").to_numpy()
-        assert np.nansum(minimol**2) / len(values) == pytest.approx(300, rel=1e-4)
-        label = values["a_ppb_reg"].to_numpy()
-        assert (label**2).mean() == pytest.approx(150, rel=1e-4)
-        assert "a_rare" not in names
-        assert table.filter(like="minimol_").iloc[3].isna().all()
-        options = DatasetOptions(
-            name=str(folder / "blocks.parquet"), target_columns=tuple(names)
-        )
-        read = csv_dataset(options).targets
-        np.testing.assert_array_equal(read, table[names].to_numpy())
-        words += ["--shares", "teacher=1", "labels=2", "--output", "few"]
-        assert blocks.main(words) == 0
-        few = pd.read_parquet(folder / "few.parquet")
-        assert len(few.columns) == 2 + 513
-        assert few.a_ppb_reg.to_numpy() == pytest.approx(2 * table.a_ppb_reg.to_numpy())
+def test_shares_of_the_loss(tmp_path, sources):
+    """The sum of a block's squared targets is its share, as a model that predicts 0
+    sees it."""
+    sources.found[1].write_text("\n".join("C" * size + "F" for size in range(40)))
+    folder = tmp_path / "table"
+    smiles = [row["smiles"] for row in make(folder, sources)]
+    # What a teacher would have written beside the table, and labels of the molecules.
+    numbers = np.random.default_rng(1).normal(size=(len(smiles), 512))
+    numbers[3] = np.nan  # refused by the teacher
+    name = hashlib.blake2b("\n".join(smiles).encode(), digest_size=12).hexdigest()
+    (folder / "teacher").mkdir()
+    np.save(folder / f"teacher/{name}.npy", numbers.astype(np.float16))
+    lines = [f"a,ppb_reg,{text},{0.9 + at / 1e3}" for at, text in enumerate(smiles)]
+    lines += [f"a,rare,{smiles[0]},1", f"a,ppb_reg,{smiles[0]},0.91"]
+    labels = tmp_path / "labels.csv"
+    labels.write_text("\n".join(["source,endpoint,smiles,value", *lines]))
+    words = [str(folder), "--labels", str(labels)]
+    assert blocks.main(words) == 0
+    table = pd.read_parquet(folder / "blocks.parquet")
+    names = (folder / "blocks.txt").read_text().strip().split(",")
+    assert [*table.columns] == ["smiles", "split", *names]
+    assert table.smiles.tolist() == smiles
+    values = table[table.split == "train"]
+    minimol = values.filter(like="minimol_").to_numpy()
+    assert np.nansum(minimol**2) / len(values) == pytest.approx(300, rel=1e-4)
+    label = values["a_ppb_reg"].to_numpy()
+    assert (label**2).mean() == pytest.approx(150, rel=1e-4)
+    assert "a_rare" not in names  # too few labels
+    assert table.filter(like="minimol_").iloc[3].isna().all()
+    options = {"name": f"{folder}/blocks.parquet", "target_columns": tuple(names)}
+    read = csv_dataset(DatasetOptions(**options)).targets
+    np.testing.assert_array_equal(read, table[names].to_numpy())
+    words += ["--shares", "teacher=1", "labels=2", "--output", "few"]
+    assert blocks.main(words) == 0
+    few = pd.read_parquet(folder / "few.parquet")
+    assert len(few.columns) == 2 + 513
+    assert few.a_ppb_reg.to_numpy() == pytest.approx(2 * table.a_ppb_reg.to_numpy())
 
 
 def test_better_vectors_have_smaller_errors(tmp_path):
