@@ -1,5 +1,7 @@
 """Heads on frozen vectors, against scikit-learn and against their definition."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from rdkit import Chem
@@ -194,21 +196,19 @@ def naive(head, raw, y, new):
     return result
 
 
-@pytest.mark.parametrize("own", [16, 1])
+@pytest.mark.parametrize("count", [3, gaussian_processes.OWN + 1])
 @pytest.mark.parametrize("blocks", [ALL, ("vectors",), ("descriptors", "fingerprint")])
-def test_naive_twin(rng, blocks, own, monkeypatch):
+def test_naive_twin(rng, blocks, count):
     """Targets with missing labels and with kernels of their own, or one for all, and the
     scores that a first stage gives to all of them."""
-    monkeypatch.setattr(gaussian_processes, "OWN", own)
-    monkeypatch.setattr(gaussian_processes, "SHARED_TARGETS", 2)
     smiles, raw = features(40, rng, {*blocks, "vectors"})
     train = {name: array[:32] for name, array in raw.items()}
     new = {name: array[32:] for name, array in raw.items()}
-    y = np.concatenate([labels(train, rng) for _ in range(3)], 1)
+    y = np.concatenate([labels(train, rng) for _ in range(count)], 1)
     y[:9, 1], y[20:, 2] = np.nan, np.nan
-    schema = TargetSchema(["a", "b", "c"], "eV")
+    schema = TargetSchema([f"y{target}" for target in range(count)], "eV")
     head = fit_on_features(train, smiles[:32], y, schema, blocks=blocks)
-    assert (np.ptp(head.weights, axis=0).max() == 0) == (own == 1)
+    assert (np.ptp(head.weights, axis=0).max() == 0) == (count > 3)
     found = predictions_of(head, new["vectors"], smiles[32:])
     for target, (mean, variance) in enumerate(naive(head, train, y, new)):
         scale, offset = np.nanstd(y[:, target]), np.nanmean(y[:, target])
@@ -272,23 +272,25 @@ def test_leave_one_out(rng):
     assert head.numbers["spread_scale"][0] == pytest.approx(expected, rel=1e-6)
 
 
-def test_variance_of_a_sample(rng, monkeypatch):
+def test_variance_of_a_sample(rng):
     """By its formula; near the exact one, and equal to it with all as inducing points."""
     smiles, raw = features(64, rng, ["vectors"])
     y = labels(raw, rng)
     other = rng.normal(size=(10, WIDTH)).astype(np.float32)
 
-    def fitted(rows):
-        monkeypatch.setattr(solver, "SPREAD_ROWS", rows)
-        return fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
-
-    exact, few = fitted(64), fitted(40)
-    np.testing.assert_allclose(exact.dual, few.dual)
-    new = {"vectors": other}
-    variance, approximate = (
-        head._latent(head._compared(new))[1] for head in (exact, few)
+    head = fit_on_features(raw, smiles, y, TargetSchema(["y"]), blocks=["vectors"])
+    kernel = Hyperparameters(head.weights[0], head.lengths[0], head.numbers["noise"][0])
+    solve = solver.Solver(
+        head.references, raw, ["vectors"], [kernel], solver.SPREAD_NUMBERS // 40**2
     )
-    np.testing.assert_allclose(approximate, variance, atol=0.02 * exact.weights.sum())
+    solve(np.arange(64), kernel, np.ones(64), rng)
+    sampled = {"spread_rows": solve.spread_rows, "spread_factor": solve.spread_factor}
+    assert [len(rows) for rows in (*head.spread_rows, *solve.spread_rows)] == [64, 40]
+    variance, approximate = (
+        one._latent(one._compared({"vectors": other}))[1]
+        for one in (head, dataclasses.replace(head, **sampled))
+    )
+    np.testing.assert_allclose(approximate, variance, atol=0.02 * head.weights.sum())
     root = rng.normal(size=(12, 12))
     matrix, noise = root @ root.T + np.eye(12), 0.5
     for at in (np.arange(12), np.array([1, 4, 7])):
@@ -320,37 +322,48 @@ def test_classes(rng):
     np.testing.assert_allclose(found.std[:4, 0], sampled.std(1), rtol=0.03)
 
 
-def test_equal_seeds_give_equal_heads(rng, monkeypatch):
+def processes_of(y, raw, seed=1, kind=gaussian_processes.GaussianProcesses):
+    """Of targets with exact labels of equal weight, on vectors."""
+    bounds, rng = np.zeros(y.shape, np.int8), np.random.default_rng(seed)
+    return kind("regression", raw, ["vectors"], y, None, bounds, rng)
+
+
+@pytest.mark.parametrize("first_stage", [False, True])
+def test_equal_seeds_give_equal_solutions(rng, first_stage):
     """Wherever the kernels lie in memory; the seed draws the molecules of a variance."""
-    monkeypatch.setattr(solver, "SPREAD_ROWS", 15)
     _, raw = features(40, rng, ["vectors"])
     y = np.concatenate([labels(raw, rng) for _ in range(3)], 1)
-    schema = TargetSchema(["a", "b", "c"])
 
-    def fitted(seed, falling):
-        kernels = {
-            count: [Hyperparameters(*np.ones((2, count)), 0.1) for _ in range(3)]
-            for count in (1, 2)  # blocks, without and with the scores
-        }
-        for each in kernels.values():
-            each.sort(key=id, reverse=falling)
-        monkeypatch.setattr(
-            marginal_likelihood, "fit", lambda blocks, *_: kernels[len(blocks)].pop(0)
-        )
-        smiles = molecules(40)
-        head = fit_on_features(raw, smiles, y, schema, blocks=["vectors"], seed=seed)
-        assert head.spread_of_target.tolist() == [0, 1, 2]
-        return predictions_of(head, raw["vectors"]).std
+    class Given(gaussian_processes.GaussianProcesses):
+        """With equal kernels for each target, and 15 molecules for a variance."""
 
-    first = fitted(1, False)
-    np.testing.assert_array_equal(fitted(1, True), first)
-    assert (fitted(2, False) != first).any()
+        def _fitted_kernels(self):
+            ones = np.ones((2, len(self.blocks)))
+            kernels = [Hyperparameters(*ones, 0.1) for _ in range(3)]
+            return sorted(kernels, key=id, reverse=self.falling)
+
+        def _solver(self, _):
+            return super()._solver(solver.SPREAD_NUMBERS // 15**2)
+
+    def solved(seed, falling):
+        process = processes_of(y, raw, seed, Given)
+        process.falling = falling
+        if first_stage:
+            assert process.choose_kernels() is not None
+        else:
+            process.kernels = process._fitted_kernels()
+        found = process.solve()
+        assert found["spread_of_target"].tolist() == [0, 1, 2]
+        assert [len(rows) for rows in found["spread_rows"]] == [15] * 3
+        return np.concatenate([found["numbers"]["spread_scale"], *found["spread_rows"]])
+
+    first = solved(1, False)
+    np.testing.assert_array_equal(solved(1, True), first)
+    assert (solved(2, False) != first).any()
 
 
 def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
     """They do not count: LAPACK prints a line on stderr for each empty matrix."""
-    monkeypatch.setattr(gaussian_processes, "OWN", 1)
-    monkeypatch.setattr(gaussian_processes, "SHARED_ROWS", 20)
     _, raw = features(60, rng, ["vectors"])
     y = np.tile(labels(raw, rng), (1, 3))
     y[2:, 1:] = np.nan
@@ -361,12 +374,9 @@ def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatc
         return fit(blocks, compared, given)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)
-    schema = TargetSchema(["a", "b", "c"])
-    for seed in range(3):
-        head = fit_on_features(
-            raw, molecules(60), y, schema, blocks=["vectors"], seed=seed
-        )
-        assert np.isfinite(predictions_of(head, raw["vectors"]).values).all()
+    for seed in range(6):
+        kernel = processes_of(y, raw, seed)._fitted_kernel([0, 1, 2], 20)
+        assert np.isfinite([*kernel.weights, *kernel.lengths, kernel.noise]).all()
     assert 6 <= len(counts) < 18 and min(counts) > 0
 
 

@@ -5,9 +5,10 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 from graphormer_plugin.data.schema import TargetSchema
-from graphormer_plugin.heads import gaussian_processes, marginal_likelihood
+from graphormer_plugin.heads import marginal_likelihood
 from graphormer_plugin.heads.bounds import pseudo_labels, size_beyond
 from graphormer_plugin.heads.fit import fit_on_features
+from graphormer_plugin.heads.gaussian_processes import GaussianProcesses
 
 GRID = np.linspace(-7, 7, 351)
 
@@ -115,7 +116,6 @@ def test_bounds_beyond_all_labels_give_the_head_without_them(count, beyond, rng)
 
 def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
     """The hyper-parameters come from exact labels first."""
-    monkeypatch.setattr(gaussian_processes, "HYPER_ROWS", 12)
     vectors = rng.normal(size=(200, 3)).astype(np.float32)
     y, bounds = vectors[:, :1].astype(float), np.ones((200, 1), np.int8)
     bounds[:4] = 0
@@ -126,6 +126,6 @@ def test_a_sample_of_few_exact_labels_has_them_all(rng, monkeypatch):
         return fit(blocks, compared, given)
 
     monkeypatch.setattr(marginal_likelihood, "fit", count)
-    rest = ["C"] * 200, y, TargetSchema(["y"])
-    fit_on_features({"vectors": vectors}, *rest, blocks=["vectors"], bounds=bounds)
+    rest = ["vectors"], y, None, bounds, rng
+    GaussianProcesses("regression", {"vectors": vectors}, *rest)._fitted_kernel([0], 12)
     assert seen == [4, 12]
