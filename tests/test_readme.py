@@ -7,11 +7,8 @@ repository. In front of PATH are commands that run in forks of one Python proces
 
 import gzip
 import importlib
-import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,9 +21,9 @@ from graphormer_plugin.inference.bfloat16 import has_bfloat16
 from graphormer_plugin.models import ARCHITECTURES
 from support.benchmark_files import SMILES, write_all
 from support.golden import golden_state, load_golden
-from support.recipe_server import COMMANDS, shims
+from support.recipe_server import COMMANDS
 from support.recipes import bash
-from support.training import free_port
+from support.training import free_port, server_environment
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = {
@@ -153,7 +150,6 @@ def clone(tmp_path_factory):
     (folder / ".venv/bin").mkdir(parents=True)
     (folder / ".venv/bin/activate").touch()
     write_all(folder.parent / "data")
-    shims(folder.parent / "shims")
     wrappers = folder.parent / "bin"
     wrappers.mkdir()
     for name, text in WRAPPERS.items():
@@ -164,31 +160,16 @@ def clone(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def environment(clone):
-    """Of the shell, while the server runs."""
+    """Of the shell."""
+    found = server_environment(clone)
     root = clone.parent
-    found = {
-        **os.environ,
-        "CLONE": str(clone),
+    return found | {
         "GRAPHORMER_DATA_ROOT": str(root / "data"),
-        "OMP_NUM_THREADS": "1",
-        "PATH": f"{root}/bin:{root}/shims:{os.environ['PATH']}",
+        "PATH": f"{root}/bin:{found['PATH']}",
         "PORT": str(free_port()),
-        "PYTHONPATH": str(clone),
-        "PYTHONWARNINGS": "ignore",
-        "SHIMS": f"{root}/shims",
         "SMOKE": "1",
         "SMOKE_DIR": str(clone / "runs/smoke"),
     }
-    with subprocess.Popen(
-        [sys.executable, clone / "tests/support/recipe_server.py"],
-        cwd=clone,
-        env=found,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as server:
-        found["RECIPE_SERVER"] = server.stdout.readline().strip()
-        yield found
-        server.kill()
 
 
 def run(script, clone, environment):

@@ -4,18 +4,22 @@ import csv
 import gzip
 import hashlib
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
-from pretraining import blocks, judge, prepare
-
-sys.modules.setdefault("prepare", prepare)  # as the script beside it imports it
-from pretraining import mixture
 from rdkit import Chem
 from rdkit.Chem import Descriptors
 from scipy.stats import norm, rankdata
+
+sys.path.append(str(Path(__file__).parents[2] / "examples/pretraining"))
+
+import blocks
+import judge
+import mixture
+import prepare
 
 from graphormer_plugin.data.datasets.csv_file import csv_dataset
 from graphormer_plugin.data.options import DatasetOptions

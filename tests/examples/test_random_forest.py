@@ -17,21 +17,18 @@ def run(tmp_path, *words):
     return summarise.read_results(results) if results.exists() else []
 
 
-def test_molhiv(tmp_path):
-    """OGB's list of SMILES and splits, also with a molecule that RDKit refuses."""
+def test_ogb(tmp_path, monkeypatch):
+    """OGB's list of SMILES and splits: with a molecule that RDKit refuses; with missing
+    labels, a target without positive ones, and average precision."""
     write_ogbg(tmp_path, "ogbg-molhiv", [*SMILES, REFUSED], LABELS)
-    where = ("--dataset-name", "ogbg-molhiv", "--data-root", tmp_path)
-    (row,) = run(tmp_path, *where)
+    where = ("--data-root", tmp_path, "--dataset-name")
+    (row,) = run(tmp_path, *where, "ogbg-molhiv")
     assert row["recipe"] == "molhiv/random_forest" and row["arch"] == "random_forest"
     assert row["metric"] == "roc_auc" and 0 <= float(row["value"]) <= 1
     assert int(row["parameters"]) >= 5 and row["updates"] == "0"
-    rows = run(tmp_path, *where, "--seed", 2)
+    rows = run(tmp_path, *where, "ogbg-molhiv", "--seed", 2)
     assert [row["seed"] for row in rows] == ["1", "2"]
     assert "| 2 |" in summarise.forests(rows)
-
-
-def test_molpcba(tmp_path, monkeypatch):
-    """Missing labels, a target without positive ones, and average precision."""
     benchmark = dataclasses.replace(random_forest.MOLPCBA, tasks=8)
     monkeypatch.setitem(random_forest.BENCHMARKS, "ogbg-molpcba", benchmark)
     labels = np.repeat(LABELS[:-1], 8, axis=1)
@@ -39,8 +36,7 @@ def test_molpcba(tmp_path, monkeypatch):
     labels[:, 5] = 0
     names = [f"task{number}" for number in range(8)]
     write_ogbg(tmp_path, "ogbg-molpcba", SMILES, labels, tasks=names)
-    words = ("--dataset-name", "ogbg-molpcba", "--data-root", tmp_path, "--trees", 1)
-    (row,) = run(tmp_path, *words)
+    *_, row = run(tmp_path, *where, "ogbg-molpcba")
     assert row["metric"] == "ap" and 0 < float(row["value"]) <= 1
 
 

@@ -21,15 +21,19 @@ QUICK = {Path(name).name: name for name in reversed(RECIPES)}.values()
 PAPERS = tsv.read(EXAMPLES / "papers.tsv")
 # Metric and split of the papers' tables; PCQM4M's tests have no labels, and CSA's is the
 # official validation split.
-MEASURED = {"zinc": ("mae", "test"), "pcqm4m": ("mae", "valid")}
-MEASURED |= {"pcqm4mv2": ("mae", "valid"), "molhiv": ("roc_auc", "test")}
-MEASURED |= {"molpcba": ("ap", "test")}
-MEASURED |= {name: ("mae", "test") for name in ("pcqm4mv2_subset", "qm9_gap_subset")}
-MEASURED |= {name: ("accuracy", "test") for name in ("mnist", "cifar10")}
-MEASURED |= {name: ("weighted_accuracy", "test") for name in ("pattern", "cluster")}
-MEASURED |= {
-    f"pcqm4mv2/{name}": ("mae", "test")
-    for name in ("cgt_small", "cgt_deep", "cgt_small_subset")
+METRICS = {
+    "mae valid": "pcqm4m pcqm4mv2",
+    "mae test": "zinc pcqm4mv2_subset qm9_gap_subset pcqm4mv2/cgt_small "
+    "pcqm4mv2/cgt_deep pcqm4mv2/cgt_small_subset",
+    "roc_auc test": "molhiv",
+    "ap test": "molpcba",
+    "accuracy test": "mnist cifar10",
+    "weighted_accuracy test": "pattern cluster",
+}
+MEASURED = {
+    name: tuple(pair.split())
+    for pair, names in METRICS.items()
+    for name in names.split()
 }
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt"}
@@ -136,12 +140,8 @@ def test_rows_of_an_ablation(name, dry):
 def test_header(recipe):
     """The expected value of the header is in the table of the papers."""
     path = EXAMPLES / f"{recipe}.sh"
-    text = path.read_text()
-    assert text.startswith("#!/usr/bin/env bash\n# ") and 'recipe.sh"' in text
     assert os.access(path, os.X_OK)
-    header = " ".join(re.findall("^# (.*)$", text, re.M))
-    assert "Settings: " in header
-    assert re.search(r"Hardware|hardware not stated|one V100|8 V100", header)
+    header = " ".join(re.findall("^# (.*)$", path.read_text(), re.M))
     values = re.findall(
         r"(?:MAE|accuracy|AUC|AP) ([\d.]+\d)(?: \+- ([\d.]+\d))?", header
     )
@@ -150,6 +150,12 @@ def test_header(recipe):
         for row in PAPERS
         if row["recipe"] == recipe and not row["variant"]
     ]
+
+
+def test_every_row_of_the_table_of_papers_has_a_recipe():
+    for row in PAPERS:
+        assert row["recipe"] in [*RECIPES, "molhiv/random_forest"], row
+        assert row["metric"] == measured(row["recipe"])[0], row
 
 
 def test_values_are_those_of_the_papers(shared_data):
@@ -161,12 +167,6 @@ def test_values_are_those_of_the_papers(shared_data):
         text = re.sub(r"\s*±\s*", "±", (folder / f"{name}.txt").read_text())
         cell = row["value"] + (f"±{row['spread']}" if row["spread"] else "")
         assert re.search(rf"(?<![\d.]){re.escape(cell)}(?!\d)", text), row
-
-
-def test_every_row_of_the_table_of_papers_has_a_recipe():
-    for row in PAPERS:
-        assert row["recipe"] in [*RECIPES, "molhiv/random_forest"], row
-        assert row["metric"] == measured(row["recipe"])[0], row
 
 
 @pytest.mark.parametrize(

@@ -165,18 +165,18 @@ def assert_same_weights(one, two):
 
 
 @functools.cache
-def server_environment():
+def server_environment(root=ROOT):
     """Environment in which commands run in forks of one process that has all imports.
 
-    The process lives as long as this one.
+    The process lives as long as this one; the package is in the folder root.
     """
     # Python 3.13 lets go of a TemporaryDirectory in every fork, which would remove it.
     folder = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, folder)
     bin = Path(folder, "bin")
     shims(bin)
-    found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    found["PYTHONWARNINGS"] = "ignore"
+    found = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(root)}
+    found |= {"PYTHONWARNINGS": "ignore", "SHIMS": str(bin)}
     found.pop("PYTHONSAFEPATH", None)  # of a command of fairseq in this process
     server = subprocess.Popen(
         [sys.executable, Path(__file__).with_name("recipe_server.py")],
