@@ -115,35 +115,34 @@ def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch)
         assert ("it ran" in output.getvalue()) == ran
 
 
-def test_a_terminal_that_lacks_a_character(monkeypatch):
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, io.TextIOWrapper(io.BytesIO(), "ascii"))
+def test_a_terminal_that_lacks_a_character():
+    out, err = (io.TextIOWrapper(io.BytesIO(), "ascii") for _ in range(2))
 
     @command
     def main(argv):
         say("1 ± 2 µM")
         raise ValueError("no ±")
 
-    assert main([]) == 2
-    sys.stderr.flush()
-    assert sys.stdout.buffer.getvalue() == b"1 \\xb1 2 \\xb5M\n"
-    assert sys.stderr.buffer.getvalue() == b"error: no \\xb1\n"
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        assert main([]) == 2
+    err.flush()
+    assert out.buffer.getvalue() == b"1 \\xb1 2 \\xb5M\n"
+    assert err.buffer.getvalue() == b"error: no \\xb1\n"
 
 
-def test_closed_streams(monkeypatch, capfd):
+def test_closed_streams(capfd):
     """A progress bar writes to standard error."""
-    for name in ("stdout", "stderr"):
-        monkeypatch.setattr(sys, name, None)
 
     @command
     def main(argv):
         say("lost")
         return sum(tqdm([1, 2]))
 
-    assert main([]) == 3
-    for stream in (sys.stdout, sys.stderr):
-        assert stream.name == os.devnull
-        stream.close()
+    with contextlib.redirect_stdout(None), contextlib.redirect_stderr(None):
+        assert main([]) == 3
+        for stream in (sys.stdout, sys.stderr):
+            assert stream.name == os.devnull
+            stream.close()
     assert capfd.readouterr() == ("", "")
 
 
@@ -158,9 +157,8 @@ def unwritable(request):
         yield stream, request.param
 
 
-def test_standard_output_that_cannot_be_written(unwritable, monkeypatch, capsys):
+def test_standard_output_that_cannot_be_written(unwritable, capsys):
     stream, reason = unwritable
-    monkeypatch.setattr(sys, "stdout", stream)
     done = []
 
     @command
@@ -169,16 +167,16 @@ def test_standard_output_that_cannot_be_written(unwritable, monkeypatch, capsys)
             say(line)
             done.append(line)
 
-    assert main([]) == 0 and done == ["a", "b"]
+    with contextlib.redirect_stdout(stream):
+        assert main([]) == 0 and done == ["a", "b"]
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("warning: standard output") and line.endswith(reason)
 
 
-def test_standard_error_that_cannot_be_written(unwritable, monkeypatch):
-    monkeypatch.setattr(sys, "stderr", unwritable[0])
-
+def test_standard_error_that_cannot_be_written(unwritable):
     @command
     def main(argv):
         raise ValueError("wrong")
 
-    assert main([]) == 2
+    with contextlib.redirect_stderr(unwritable[0]):
+        assert main([]) == 2

@@ -273,8 +273,9 @@ def test_a_molecule_that_the_model_cannot_predict(
 
 def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
     """Trained with them, the model predicts where their folder is given."""
-    names = dict(rings_module.SUBSTRUCTURES)
-    monkeypatch.setattr(rings_module, "SUBSTRUCTURES", names)
+    # forgotten after the test
+    monkeypatch.setitem(rings_module.SUBSTRUCTURES, "stars", None)
+    del rings_module.SUBSTRUCTURES["stars"]
     text = rings_module.__doc__.split("names:\n")[1]
     lines = ["from graphormer_plugin.data.fields.rings import register_substructures"]
     lines += [line[4:] for line in text.splitlines()]
@@ -284,7 +285,7 @@ def test_substructures_of_a_user(checkpoint, tmp_path, capsys, monkeypatch):
         (folder / "stars.py").write_text("\n".join(lines) + "\n")
     options = f"--rwse-dim 4 --substructures stars --user-data-dir {folders[0]}"
     path = checkpoint("cgt_zinc_rings", *options.split())
-    del names["stars"]
+    del rings_module.SUBSTRUCTURES["stars"]
     with pytest.raises(
         ValueError, match="unknown substructures 'stars'.*user_data_dir"
     ):

@@ -152,7 +152,7 @@ def test_components_of_others_are_not_tried(registry, name, base, monkeypatch):
     arguments = parsed("--lr-scheduler fixed")
     monkeypatch.setitem(registry, name, OfMatrices)
     check_optimizer(arguments)
-    monkeypatch.setattr(OfMatrices, "__module__", "fairseq.optim.matrices")
+    OfMatrices.__module__ = "fairseq.optim.matrices"
     with pytest.raises(ValueError, match="cannot make it.*: for matrices only"):
         check_optimizer(arguments)
 

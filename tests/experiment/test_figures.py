@@ -2,7 +2,6 @@
 
 import io
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -76,19 +75,22 @@ def test_names_are_no_mathematics():
     assert drawn == [True] * 6
 
 
-def test_no_matplotlibrc_counts(monkeypatch):
+def test_no_matplotlibrc_counts(tmp_path):
     """It would be read from the current folder, too."""
-    trainings = {"a": {("loss", "train"): {1.0: 2.0}}}
+    log = tmp_path / "a/train.log"
+    log.parent.mkdir()
+    log.write_text(
+        'INFO | train | {"epoch": 1, "train_loss": "2", "train_num_updates": "1"}\n'
+    )
     schema = TargetSchema(["y"])
     table = FewLabels(labels=np.zeros((4, 1)), targets=schema)
     split = dict.fromkeys(("train", "test"), np.arange(4))
     run = Run(split, {"head": Prediction(np.ones((4, 1)))}, chosen="head")
     experiment = SimpleNamespace(
         table=table,
-        folder=Path(),
+        folder=tmp_path,
         trainings=lambda: [SimpleNamespace(save_dir="a")],
     )
-    monkeypatch.setattr(figures, "read_curves", lambda _: trainings["a"])
     expected = figures.figures(experiment, [run])
     assert {*expected} == {"parity", "curves"}
     values = {"text.usetex": True, "axes.grid": True, "savefig.facecolor": "red"}

@@ -18,11 +18,12 @@ ARCHITECTURES = ("grpe_tiny", "graphormer_slim", "cgt_zinc")
 
 
 @pytest.fixture
-def registered(monkeypatch):
+def registered():
     """What a test registers is forgotten after it."""
-    monkeypatch.setattr(
-        "graphormer_plugin.modules.pair_encodings.PAIR_ENCODINGS", dict(PAIR_ENCODINGS)
-    )
+    before = dict(PAIR_ENCODINGS)
+    yield
+    PAIR_ENCODINGS.clear()
+    PAIR_ENCODINGS.update(before)
 
 
 class Hops(PairEncoding):

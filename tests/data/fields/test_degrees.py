@@ -8,22 +8,23 @@ import pytest
 from graphormer_plugin.data.fields import degrees
 
 
-def make_store(rows):
+def make_store(rows, times=1):
     """A path of three nodes, two loose nodes, and a star of four edges into node 0, one
-    of them twice."""
+    of them twice; the three graphs so many times."""
+    train = np.add.outer(3 * np.arange(times), rows).ravel()
     store = SimpleNamespace(
-        splits={"train": np.array(rows), "valid": np.array([2])},
+        splits={"train": train, "valid": np.array([2])},
         columns={
-            "node_offset": np.array([0, 3, 5, 9]),
-            "edge_offset": np.array([0, 4, 4, 8]),
-            "edge_dst": np.array([1, 0, 2, 1, 0, 0, 0, 0], dtype=np.uint8),
+            "node_offset": np.cumsum([0, *[3, 2, 4] * times]),
+            "edge_offset": np.cumsum([0, *[4, 0, 4] * times]),
+            "edge_dst": np.array([1, 0, 2, 1, 0, 0, 0, 0] * times, dtype=np.uint8),
         },
     )
     store.stores = [store]
     return store
 
 
-@pytest.mark.parametrize("at_once", [1, 2, 100])
+@pytest.mark.parametrize("times", [1, degrees.GRAPHS_AT_ONCE + 1])
 @pytest.mark.parametrize(
     "rows, expected",
     [
@@ -33,9 +34,8 @@ def make_store(rows):
         ([0, 1, 2], [1, 2, 1, 0, 0, 4, 0, 0, 0]),
     ],
 )
-def test_mean_log_degree(monkeypatch, rows, expected, at_once):
-    monkeypatch.setattr(degrees, "GRAPHS_AT_ONCE", at_once)
-    delta = degrees.mean_log_degree(make_store(rows))
+def test_mean_log_degree(rows, expected, times):
+    delta = degrees.mean_log_degree(make_store(rows, times))
     assert delta == pytest.approx(np.log1p(expected).mean(), rel=1e-12)
 
 

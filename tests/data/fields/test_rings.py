@@ -43,19 +43,21 @@ def bound(columns, spec, graph):
     return collator(np.array([graph]))["net_input"]["batch"]["ring"][0].numpy()
 
 
-def test_sets_of_several_graphs(monkeypatch):
-    columns = columns_of(ring_of(4, 2), (2, [(0, 1)]), ring_of(7), ring_of(3, 1))
+@pytest.mark.parametrize("times", [1, rings_module._GRAPHS_AT_ONCE // 3])
+def test_sets_of_several_graphs(times):
+    """Of which not all are looked at together."""
+    four = ring_of(4, 2), (2, [(0, 1)]), ring_of(7), ring_of(3, 1)
+    sets = substructure_sets(columns_of(*four * times), "rings", 8)
     expected = {
-        "ring_offset": [0, 1, 1, 2, 3],
-        "ring_start": [0, 4, 11, 14],
-        "ring_node": [0, 1, 2, 3, *range(7), 0, 1, 2],
+        "ring_offset": np.cumsum([0, *[1, 0, 1, 1] * times]),
+        "ring_start": np.cumsum([0, *[4, 7, 3] * times]),
+        "ring_node": [0, 1, 2, 3, *range(7), 0, 1, 2] * times,
     }
-    for at_once in (1, 3, 100):
-        monkeypatch.setattr(rings_module, "_GRAPHS_AT_ONCE", at_once)
-        sets = substructure_sets(columns, "rings", 8)
-        assert {name: array.tolist() for name, array in sets.items()} == expected
-        dtypes = [array.dtype.name for array in sets.values()]
-        assert dtypes == ["int64", "int64", "uint8"]
+    assert sets.keys() == expected.keys()
+    for name, array in sets.items():
+        np.testing.assert_array_equal(array, expected[name])
+    dtypes = [array.dtype.name for array in sets.values()]
+    assert dtypes == ["int64", "int64", "uint8"]
     # from 257 nodes on, a number does not fit a byte
     edges = [(u, u + 1) for u in range(299)] + [(297, 299)]
     wide = columns_of((300, edges))
@@ -116,13 +118,15 @@ def test_kept_beside_the_store_by_kind_size_and_version(store, monkeypatch):
 
 
 @pytest.fixture
-def stars(monkeypatch):
-    """The example of the module's text."""
-    monkeypatch.setattr(rings_module, "SUBSTRUCTURES", dict(SUBSTRUCTURES))
+def stars():
+    """The example of the module's text; what a test registers is forgotten after it."""
+    before = dict(SUBSTRUCTURES)
     text = rings_module.__doc__.split("names:\n")[1]
     scope = {"register_substructures": register_substructures}
     exec("\n".join(line[4:] for line in text.splitlines()), scope)
-    return scope["stars"]
+    yield scope["stars"]
+    SUBSTRUCTURES.clear()
+    SUBSTRUCTURES.update(before)
 
 
 def test_a_function_of_a_user(stars):

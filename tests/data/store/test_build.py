@@ -16,10 +16,10 @@ from graphormer_plugin.data import (
     DatasetOptions,
     DatasetSource,
     get_store,
-    pyg_graphs,
     register_dataset,
     smiles,
 )
+from graphormer_plugin.data.chunk import CHUNK_ROWS
 from graphormer_plugin.data.locate import locate
 from graphormer_plugin.data.store import MANIFEST, GraphStore
 from support.stores import column, entry, manifest
@@ -171,18 +171,19 @@ class TestSources:
     @pytest.mark.parametrize("lone_ones", [[0], [0, 1], [2], [0, 1, 2]])
     @pytest.mark.parametrize("bonds", [True, False])
     def test_graphs_without_edges_anywhere(
-        self, tmp_path, monkeypatch, attributes, lone_ones, bonds
+        self, tmp_path, attributes, lone_ones, bonds
     ):
-        """They have no bonds that could disagree with those of others."""
-        monkeypatch.setattr(pyg_graphs, "CHUNK_ROWS", 2)  # one chunk of them alone
+        """They have no bonds that could disagree with those of others, also where a
+        chunk has them alone."""
         lone = graph(
             edge_index=torch.zeros(2, 0, dtype=torch.long),
             edge_attr=None if attributes is None else torch.zeros(attributes),
         )
         other = graph() if bonds else graph(edge_attr=None)
-        graphs = [lone if row in lone_ones else other for row in range(3)]
+        kinds = [*[0] * (CHUNK_ROWS - 1), 1, 2]
+        graphs = [lone if kind in lone_ones else other for kind in kinds]
         store = build(tmp_path, DatasetSource(graphs=graphs))
-        edges = [0 if row in lone_ones else 2 for row in range(3)]
+        edges = [0 if kind in lone_ones else 2 for kind in kinds]
         assert np.diff(store.columns["edge_offset"]).tolist() == edges
         widths = 2 if bonds and len(lone_ones) < 3 else 0
         assert len(store.schema.bond_dims) == widths
@@ -240,21 +241,19 @@ class TestSources:
         assert again.schema == store.schema
 
     @pytest.mark.parametrize(
-        "chunk, first, other, kinds",
+        "place, first, other, kinds",
         [
-            (256, 0.5, 1, ["whole numbers", "fractions"]),
-            (256, 1, 0.5, ["fractions", "whole numbers"]),
-            (2, 0.5, 1, ["whole numbers", "fractions"]),  # in a later chunk
-            (2, 1.0, 0.5, ["fractions", "whole numbers"]),
+            (2, 0.5, 1, ["whole numbers", "fractions"]),
+            (2, 1, 0.5, ["fractions", "whole numbers"]),
+            # in a later chunk
+            (CHUNK_ROWS + 2, 0.5, 1, ["whole numbers", "fractions"]),
+            (CHUNK_ROWS + 2, 1.0, 0.5, ["fractions", "whole numbers"]),
         ],
     )
-    def test_edges_are_of_one_kind(
-        self, tmp_path, monkeypatch, chunk, first, other, kinds
-    ):
-        monkeypatch.setattr(pyg_graphs, "CHUNK_ROWS", chunk)
-        graphs = [graph(edge_attr=torch.full((2, 1), first)) for _ in range(4)]
-        graphs[2].edge_attr = torch.full((2, 1), other)
-        message = f"graph 2: edge_attr has {kinds[0]}, but graph 0 has {kinds[1]}"
+    def test_edges_are_of_one_kind(self, tmp_path, place, first, other, kinds):
+        graphs = [graph(edge_attr=torch.full((2, 1), first))] * (place + 2)
+        graphs[place] = graph(edge_attr=torch.full((2, 1), other))
+        message = f"graph {place}: edge_attr has {kinds[0]}, but graph 0 has {kinds[1]}"
         with pytest.raises(DatasetError, match=message):
             build(tmp_path, DatasetSource(graphs=graphs))
 
