@@ -62,9 +62,8 @@ def interrupted(monkeypatch):
 
 
 @pytest.fixture
-def many(tmp_path, monkeypatch):
-    """5 blocks of rows, with some molecules that cannot be read."""
-    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
+def many(tmp_path):
+    """3 blocks of rows, with some molecules that cannot be read."""
     lines = [
         "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(1100)
     ]

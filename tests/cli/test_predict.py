@@ -91,10 +91,9 @@ def test_mc_dropout(checkpoint, inputs):
     assert a == b and a["gap"] != c["gap"] and float(a["gap_std"]) > 0
 
 
-def test_equal_molecules_have_equal_samples(checkpoint, inputs, monkeypatch):
+def test_equal_molecules_have_equal_samples(checkpoint, inputs):
     """In any row, block and spelling, and beside other molecules."""
-    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
-    lines = ["CCO", "c1ccccc1O", "OCC"] + ["CCN"] * 510 + ["CCO"]
+    lines = ["CCO", "c1ccccc1O", "OCC"] + ["CCN"] * 2 * _prediction.BLOCK_ROWS + ["CCO"]
     Path("in.csv").write_text("\n".join(["smiles", *lines]) + "\n")
     more = ["--mc-dropout", "2", "--quiet"]
     assert main([checkpoint("grpe_tiny"), "in.csv", "out.csv", *more]) == 0

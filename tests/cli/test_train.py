@@ -1,5 +1,6 @@
 """graphormer-train: from a table to a folder with a model."""
 
+import contextlib
 import json
 import os
 import re
@@ -222,18 +223,19 @@ def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
     assert_same_weights(tmp_path / last, folder / "model" / last)
 
 
-def test_a_finished_experiment_says_so(folder, checkpoint, capsys, monkeypatch):
-    monkeypatch.setattr(training, "PROGRAM", ["false"])
-    monkeypatch.setattr(running, "file_lock", None)  # of a folder to read only
+def test_a_finished_experiment_says_so(folder, checkpoint, capsys):
+    """And writes nothing: the folder may be there to read only."""
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert main(arguments(folder, checkpoint)) == 0
+    after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    assert before == after and len(before) > 9
     out = capsys.readouterr().out
     assert "is finished; its results:\n\n" in out
     assert (folder / "model/results.txt").read_text().strip() in out
     assert main(arguments(folder, checkpoint, "--seed", "2")) == 2
     assert "another experiment: seed was 1, now 2" in capsys.readouterr().err
     assert not list(folder.glob(".*.lock"))  # it may not be writable, unlike model/
-    with open("/dev/full", "w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
+    with open("/dev/full", "w") as full, contextlib.redirect_stdout(full):
         assert main(arguments(folder, checkpoint)) == 0
     assert "standard output cannot be written" in capsys.readouterr().err
 
