@@ -1,7 +1,5 @@
 """A user's own folder: pair encodings outside the package; its page trains the model."""
 
-import sys
-
 import numpy as np
 import pytest
 
@@ -18,7 +16,7 @@ PREDICT = "from graphormer_plugin.cli.predict import main; raise SystemExit(main
 
 def test_train_validate_predict(train, validate, data, tmp_path, monkeypatch):
     # fairseq puts the parent of the folder on the path and leaves it there.
-    monkeypatch.setattr(sys, "path", sys.path[:])
+    monkeypatch.syspath_prepend(ROOT / "examples/extending")
     more = ("--pair-encodings", "common_neighbours,resistance", "--num-workers", 1)
     log = train("mine", "--user-dir", MY_GRAPHS, "--max-epoch", 2, *more)
     first, last = logged(log, "train")

@@ -2,8 +2,9 @@
 
 import fnmatch
 import importlib.util
-import itertools
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -139,13 +140,12 @@ def test_the_demo_trains_until_it_is_finished(tmp_path):
 
 def test_workflows_run_what_the_makefile_has():
     makefile = (ROOT / "Makefile").read_text()
+    workflow = (ROOT / ".github/workflows/tests.yml").read_text()
+    targets = re.findall(r"- run: make ([\w-]+)", workflow)
+    assert targets and all(f"\n{target}:" in makefile for target in targets)
     classifiers = [line.split()[-1] for line in PROJECT["classifiers"]]
     pythons = [word for word in classifiers if word.startswith("3.")]
-    jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]
-    assert jobs["tests"]["strategy"]["matrix"]["python"] == pythons
-    steps = itertools.chain.from_iterable(job["steps"] for job in jobs.values())
-    targets = [step["run"].split()[1] for step in steps if "run" in step]
-    assert targets and all(f"\n{target}:" in makefile for target in targets)
+    assert f"python: {json.dumps(pythons)}\n" in workflow
     built = PYPROJECT["tool"]["cibuildwheel"]["build"]
     assert built == [f"cp{python.replace('.', '')}-*" for python in pythons]
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())

@@ -68,6 +68,8 @@ class Setting:
         thaw: share of the epochs in which the output layer alone is trained.
         warmup: share of the updates in which the rate rises.
         loss: `mse` or `l1`.
+        epochs: at most; the rate falls to 0 until then.
+        batch_size: molecules.
     """
 
     lr: float = DEFAULT.lr
@@ -77,6 +79,8 @@ class Setting:
     thaw: float = 0.0
     warmup: float = 0.05
     loss: str = "mse"
+    epochs: int = DEFAULT.epochs
+    batch_size: int = DEFAULT.batch_size
 
 
 THE_DEFAULT = "the default"
@@ -158,13 +162,13 @@ class Trainer:
         model, order = self.model(fold.train), np.random.default_rng(seed)
         optimiser = torch.optim.Adam(rate_groups(model, setting), lr=0.0)
         loss_of = GraphLoss(model.targets, setting.loss)
-        updates = -(-len(fold.train) // DEFAULT.batch_size)  # of an epoch
-        total, update = DEFAULT.epochs * updates, 0
+        updates = -(-len(fold.train) // setting.batch_size)  # of an epoch
+        total, update = setting.epochs * updates, 0
         rising = max(1, int(setting.warmup * total))
         best, stale, tested = math.inf, 0, math.nan
-        for epoch in range(DEFAULT.epochs):
+        for epoch in range(setting.epochs):
             model.train()
-            waits = epoch < setting.thaw * DEFAULT.epochs
+            waits = epoch < setting.thaw * setting.epochs
             for numbers in np.array_split(order.permutation(fold.train), updates):
                 update += 1
                 rate = min(update / rising, (total - update) / (total - rising))

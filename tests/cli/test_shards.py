@@ -8,14 +8,13 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
-from graphormer_plugin.cli import _prediction
 from graphormer_plugin.cli.predict import main
 from graphormer_plugin.data import DatasetError
 from graphormer_plugin.data.shards import Shard
 from graphormer_plugin.data.tables.formats import open_table
 from graphormer_plugin.data.tables.parquet import ParquetTable
 
-ROWS = 1000
+ROWS = 1204
 SMILES = [
     "C1CC" if row % 50 == 7 else f"{'C' * (row % 23 + 1)}O" for row in range(ROWS)
 ]
@@ -25,7 +24,6 @@ SMILES = [
 def table(tmp_path, monkeypatch):
     """A folder of two files in row groups of 150, with columns of several types."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_prediction, "BLOCK_ROWS", 256)
     table = pyarrow.table(
         {
             "id": pyarrow.array(range(ROWS), pyarrow.int32()),
@@ -113,7 +111,7 @@ def test_shards_are_the_whole(checkpoint, table, capsys):
         assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
     names = [f"out-0000{number}-of-00003.parquet" for number in (1, 2, 3)]
     parts = [parquet.read_table(name) for name in names]
-    assert [len(part) for part in parts] == [333, 333, 334]
+    assert [len(part) for part in parts] == [401, 401, 402]
     found = pyarrow.concat_tables(parts)
     assert found.schema.equals(whole.schema)
     assert found.drop(["gap"]).equals(whole.drop(["gap"]))
@@ -121,7 +119,7 @@ def test_shards_are_the_whole(checkpoint, table, capsys):
     vectors = [np.load(f"v-0000{number}-of-00003.npy") for number in (1, 2, 3)]
     # batches of the whole table end elsewhere, and with them the last bit differs
     np.testing.assert_allclose(np.concatenate(vectors), np.load("v.npy"), atol=1e-5)
-    assert "out-00003-of-00003.parquet: 334 rows" in capsys.readouterr().out
+    assert "out-00003-of-00003.parquet: 402 rows" in capsys.readouterr().out
     assert main([model, "in.parquet", "out.parquet", *common, *shard]) == 0
     assert "out-00002-of-00003.parquet is complete" in capsys.readouterr().out
 
@@ -160,7 +158,7 @@ def test_a_shard_goes_on(checkpoint, table, capsys, suffix, interrupted):
     arguments = [model, "in.parquet", f"out.{suffix}", "--quiet"]
     arguments += ["--workers", "0", "--batch-size", "32", "--shard", "2/2"]
     assert interrupted(arguments, 1) == 130
-    assert "the first 256 rows are kept" in capsys.readouterr().err
+    assert "the first 512 rows are kept" in capsys.readouterr().err
     assert main([*arguments, "--resume"]) == 0
     out = Path(f"out-00002-of-00002.{suffix}")
     out.rename("stopped")

@@ -1,6 +1,5 @@
 """examples/small_data/finetuning.py: folds, rates of layers, one short training, the table."""
 
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -44,15 +43,14 @@ def test_rates_of_layers(trainer):
     assert trained == [False] * half + [True] * (count + 2 - half)
 
 
-def test_a_training_learns(trainer, monkeypatch):
-    options = dataclasses.replace(finetuning.DEFAULT, epochs=4, batch_size=4)
-    monkeypatch.setattr(finetuning, "DEFAULT", options)
+def test_a_training_learns(trainer):
+    short = {"epochs": 4, "batch_size": 4}
     fold = fold_of(30, 0)
     mean = trainer.labels[fold.train].mean()
-    error = trainer(fold, Setting(), 1)
+    error = trainer(fold, Setting(**short), 1)
     assert error < 0.8 * (trainer.labels[fold.test] - mean).square().mean().sqrt()
-    assert trainer(fold, Setting(), 1) == error
-    assert trainer(fold, Setting(thaw=1), 1) != error
+    assert trainer(fold, Setting(**short), 1) == error
+    assert trainer(fold, Setting(thaw=1, **short), 1) != error
 
 
 def test_comparison():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from graphormer_plugin import hub
 from graphormer_plugin.sklearn import MoleculeRegressor
@@ -20,9 +21,9 @@ def test_server(tmp_path, monkeypatch):
     )
     MoleculeRegressor().fit(SMILES, np.arange(16.0)).save(tmp_path / "model")
     monkeypatch.setenv("MODEL", str(tmp_path / "model"))
-    monkeypatch.setattr("torch.set_num_threads", lambda count: None)
-    module = {"__name__": "app"}
+    module, threads = {"__name__": "app"}, torch.get_num_threads()
     exec(CODE, module)
+    torch.set_num_threads(threads)
     client = testclient.TestClient(module["app"])
 
     def ask(smiles):

@@ -1,4 +1,4 @@
-"""examples/speed: the flags of its scripts, and the released GRPE that two of them time."""
+"""examples/speed: all scripts are imported; the released GRPE that two of them time."""
 
 import importlib
 import json
@@ -20,14 +20,6 @@ SPEED = Path(__file__).parents[2] / "examples" / "speed"
 sys.path.append(str(SPEED))  # the scripts import each other
 SCRIPTS = {path.stem: importlib.import_module(path.stem) for path in SPEED.glob("*.py")}
 released_grpe = SCRIPTS["released_grpe"]
-
-
-@pytest.mark.parametrize("name", [n for n in SCRIPTS if hasattr(SCRIPTS[n], "main")])
-def test_scripts_know_their_flags(name, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", [name, "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        SCRIPTS[name].main()
-    assert capsys.readouterr().out.startswith("usage: ")
 
 
 @pytest.fixture(scope="module")

@@ -100,17 +100,17 @@ def run(main, arguments, monkeypatch):
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter("| %(name)s | %(message)s"))
     names = ["fairseq.logging.progress_bar", "graphormer_plugin"]
-    loggers = [logging.getLogger(name) for name in names]
-    for logger in loggers:
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in names}
+    for logger in levels:
         logger.addHandler(handler)
-        monkeypatch.setattr(logger, "level", logging.INFO)
-        logger.manager._clear_cache()
+        logger.setLevel(logging.INFO)
     monkeypatch.setattr(sys, "argv", ["fairseq", *arguments])
     try:
         main()
     finally:
-        for logger in loggers:
+        for logger, level in levels.items():
             logger.removeHandler(handler)
+            logger.setLevel(level)
     return stream.getvalue()
 
 
