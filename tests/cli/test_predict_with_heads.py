@@ -114,10 +114,11 @@ def test_samples_of_a_head(folder):
 
 def test_samples_compare_molecules_once(folder, monkeypatch):
     head = read_head("member1/head.npz")
-    monkeypatch.setattr(head_file, "QUERY_ROWS", 10)
-    noise = np.random.default_rng(1).normal(size=(3, 24, head.domain.vectors.shape[1]))
-    vectors = head.domain.vectors + noise
-    raw = {"fingerprint": raw_features("fingerprint", None, TRAIN)}
+    known = head.domain.vectors
+    at = np.resize(np.arange(len(known)), 2 * head_file.QUERY_ROWS + 1)
+    noise = np.random.default_rng(1).normal(size=(3, len(at), known.shape[1]))
+    vectors = known[at] + noise
+    raw = {"fingerprint": raw_features("fingerprint", None, TRAIN)[at]}
     each = [{**raw, "vectors": one.astype(np.float32)} for one in vectors]
     expected = np.stack([head.predict_features(one).values for one in each])
     compare, blocks = Reference.compare, []
