@@ -65,7 +65,7 @@ def test_cluster(train, validate, tmp_path):
     text = train(
         "cluster",
         "--task node_prediction --dataset-name cluster --dataset-source generated:24",
-        "--criterion weighted_cross_entropy --no-virtual-node --max-epoch 3",
+        "--criterion weighted_cross_entropy --max-epoch 3",
         "--batch-size-valid 2 --best-checkpoint-metric weighted_accuracy",
         "--maximize-best-checkpoint-metric",
     )

@@ -35,6 +35,10 @@ def test_site(tmp_path):
             # Title, docstring and a name that is documented: more than an empty page.
             assert "doc-contents" in article, source
             assert 'class="doc doc-object doc-' in article, source
+    page = (tmp_path / "api/graphormer_plugin/models/grpe/index.html").read_text()
+    assert "largest distance with a vector of its own" in page  # the help of an option
+    page = (tmp_path / "api/cython_ext/codes/index.html").read_text()
+    assert "a path exists, but has more hops than allowed" in page  # a comment
     index = json.loads((tmp_path / "search/search_index.json").read_text())
     found = {entry["location"] for entry in index["docs"]}
     assert "api/graphormer_plugin/hub/#graphormer_plugin.hub.Predictor.predict" in found

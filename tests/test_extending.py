@@ -1,4 +1,4 @@
-"""A user's own folder: pair encodings outside the package; its page trains the model."""
+"""A user's own folder: an architecture and pair encodings outside the package."""
 
 import numpy as np
 import pytest
@@ -14,11 +14,17 @@ pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 PREDICT = "from graphormer_plugin.cli.predict import main; raise SystemExit(main())"
 
 
-def test_train_validate_predict(train, validate, data, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--arch mixer_small --layerwise-lr-decay 0.9",
+        "--pair-encodings common_neighbours,resistance --num-workers 1",
+    ],
+)
+def test_train_validate_predict(words, train, validate, data, tmp_path, monkeypatch):
     # fairseq puts the parent of the folder on the path and leaves it there.
     monkeypatch.syspath_prepend(ROOT / "examples/extending")
-    more = ("--pair-encodings", "common_neighbours,resistance", "--num-workers", 1)
-    log = train("mine", "--user-dir", MY_GRAPHS, "--max-epoch", 2, *more)
+    log = train("mine", "--user-dir", MY_GRAPHS, "--max-epoch", 2, *words.split())
     first, last = logged(log, "train")
     assert last["train_loss"] < first["train_loss"]
     path = tmp_path / "mine/checkpoint_best.pt"

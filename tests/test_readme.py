@@ -70,7 +70,7 @@ WRAPPERS = {
         more=()
         case "$1" in
             # They start Pythons of their own, which would take a minute.
-            */*_memory.py | */prepare.py) more=(--help) ;;
+            */*_memory.py | */prepare.py | */preparation.py) more=(--help) ;;
             */graph_size.py | */eigenvectors.py | */many_graphs.py) more=(--help) ;;
             # Trainings of half an hour.
             */fidelity/curves.py | */time_to_accuracy.py) more=(--help) ;;
@@ -141,7 +141,7 @@ def csv_file(header):
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory):
-    """A copy of the repository, with data, wrappers and a server for its commands."""
+    """A copy of the repository, with data and wrappers of its commands."""
     folder = tmp_path_factory.mktemp("pages") / "clone"
     ignored = shutil.ignore_patterns("__pycache__", "*.c", "runs")
     for part in ("cython_ext", "examples", "graphormer_plugin", "tests/support"):

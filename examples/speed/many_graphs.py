@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from path_memory import memory
-from prepare import descendants
+from preparation import descendants
 
 from graphormer_plugin.data import DatasetOptions, get_store, write_store
 from graphormer_plugin.data.chunk import GraphChunk

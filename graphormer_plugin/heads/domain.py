@@ -130,6 +130,8 @@ class Domain:
         labelled = arrays.get("labelled")
         if nearest.shape != (vectors[:, 0] if labelled is None else labelled).shape:
             raise ValueError(f"nearest {nearest.shape} beside vectors {vectors.shape}")
+        if len(nearest) != len(vectors):
+            raise ValueError(f"labels of {len(nearest)} molecules of {len(vectors)}")
         return cls(vectors, nearest, meta["elements"], (low, high), labelled)
 
 

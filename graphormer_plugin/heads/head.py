@@ -255,7 +255,7 @@ def read_head(path: str | os.PathLike[str], checkpoint: str | None = None) -> He
 def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     blocks, domain = meta["blocks"], Domain.from_contents(meta, arrays)
     targets = TargetSchema.from_dict(meta["targets"])
-    _check_shapes(arrays, domain, targets.num_outputs)
+    _check_shapes(arrays, domain, targets.num_outputs, meta["extra_columns"])
     stored = [name for name in blocks if name not in ("vectors", "fingerprint")]
     raw = {name: arrays[name] for name in stored}
     if "fingerprint" in blocks:
@@ -288,18 +288,24 @@ def _head_of(meta: dict[str, Any], arrays: dict[str, NDArray]) -> Head:
     )
 
 
-def _check_shapes(arrays: dict[str, NDArray], domain: Domain, outputs: int) -> None:
+def _check_shapes(
+    arrays: dict[str, NDArray], domain: Domain, outputs: int, extra: list[str]
+) -> None:
     """Check arrays whose wrong length numpy would broadcast, or not notice."""
     rows = len(domain.vectors)
     expected = dict.fromkeys(_NUMBERS, (outputs,)) | {
         "dual": (rows, outputs),
         "spread_of_target": (outputs,),
         "labelled": (rows, outputs),
-        "descriptors": (rows, len(COMPUTED)),  # of this version of RDKit
+        "extra": (rows, len(extra)),
+        "descriptors": (rows, len(COMPUTED)),
     }
     for name in expected.keys() & arrays.keys():
         if arrays[name].shape != expected[name]:
-            raise ValueError(f"{name} {arrays[name].shape}, expected {expected[name]}")
+            text = f"{name} {arrays[name].shape}, expected {expected[name]}"
+            if name == "descriptors":
+                text += ", unless another version of RDKit wrote it: fit the head again"
+            raise ValueError(text)
 
 
 def packed(factor: Floats) -> tuple[NDArray[np.float32], NDArray[np.int8]]:

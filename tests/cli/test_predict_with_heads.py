@@ -318,12 +318,14 @@ def test_damaged_heads(folder, capsys, changes, reason):
 
 def test_every_array_of_a_head_fits_the_others(folder):
     path = Path("member1/head.npz")
-    fit_head("member1/checkpoint_best.pt", TRAIN, LABELS).save(path)
+    labels, extra = LABELS.copy(), {"pH": np.arange(24.0)}
+    labels[3, 1] = np.nan
+    fit_head("member1/checkpoint_best.pt", TRAIN, labels, extra=extra).save(path)
     arrays = dict(np.load(path))
     cuts = [
         (name, axis) for name, values in arrays.items() for axis in range(values.ndim)
     ]
-    assert {name for name, _ in cuts} >= {"vectors", "nearest", "descriptors", "noise"}
+    assert {name for name, _ in cuts} >= {"labelled", "descriptors", "extra"}
     for name, axis in cuts:
         shorter = arrays[name].take(range(arrays[name].shape[axis] - 1), axis)
         rewritten(path, **{name: shorter})

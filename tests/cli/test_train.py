@@ -225,6 +225,7 @@ def test_lines_give_the_same_model_when_typed(folder, quick, tmp_path):
 
 def test_a_finished_experiment_says_so(folder, checkpoint, capsys):
     """And writes nothing: the folder may be there to read only."""
+    (folder / "model/.experiment.lock").unlink()
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     assert main(arguments(folder, checkpoint)) == 0
     after = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}

@@ -93,7 +93,9 @@ def test_epochs_of_a_training():
         assert record.epochs(288, 9999, budget | other) == "288"
 
 
-def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatch):
+def test_a_training_that_goes_on_has_a_line_for_each_length(
+    tmp_path, monkeypatch, capsys
+):
     checkpoint, table = tmp_path / "checkpoint_best.pt", tmp_path / "results.tsv"
     tested = []
 
@@ -120,6 +122,7 @@ def test_a_training_that_goes_on_has_a_line_for_each_length(tmp_path, monkeypatc
     curves = tmp_path / learning_curves.NAME
     assert len(tsv.read(curves)) == 2 * (2 + 3)
     assert len(write("40", "best", log=False)) == 4
+    assert re.search("no curve .*curves.tsv: .*train.log", capsys.readouterr().out)
     assert len(tsv.read(curves)) == 2 * (2 + 3)
 
 

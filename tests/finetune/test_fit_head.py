@@ -362,6 +362,21 @@ def test_equal_seeds_give_equal_solutions(rng, first_stage):
     assert (solved(2, False) != first).any()
 
 
+@pytest.mark.long
+def test_the_seed_draws_molecules_where_there_are_many(rng):
+    """For the kernel and for the variance."""
+    count, schema = solver.SPREAD_ROWS + 20, TargetSchema(["y"])
+    _, raw = features(count, rng, ["vectors"])
+    y, blocks = labels(raw, rng), ["vectors"]
+    one, other = (
+        fit_on_features(raw, ["C"] * count, y, schema, blocks=blocks, seed=seed)
+        for seed in (1, 2)
+    )
+    assert len(one.spread_rows[0]) == solver.SPREAD_ROWS
+    assert (one.spread_rows[0] != other.spread_rows[0]).any()
+    assert (one.lengths != other.lengths).all()
+
+
 def test_a_shared_kernel_of_targets_without_labels_in_its_sample(rng, monkeypatch):
     """They do not count: LAPACK prints a line on stderr for each empty matrix."""
     _, raw = features(60, rng, ["vectors"])

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from graphormer_plugin.inference import VECTOR_PARTS
 from graphormer_plugin.inference.embedding import (
-    PARTS,
     joined_vectors,
     layer_vectors,
     widths,
@@ -49,9 +49,9 @@ def test_parts_stand_side_by_side(model):
     outputs, mask = model(batch), batch["node_mask"]
     graph = layer_vectors(model, batch)
     nodes = read_out(layer_vectors(model, batch, nodes=True), mask, "mean")
-    joined = joined_vectors(model, batch, PARTS)
+    joined = joined_vectors(model, batch, VECTOR_PARTS)
     torch.testing.assert_close(joined, torch.cat([graph, nodes, outputs], -1))
-    assert joined.shape[1] == sum(widths(model, outputs.shape[1], PARTS))
+    assert joined.shape[1] == sum(widths(model, outputs.shape[1], VECTOR_PARTS))
     some = joined_vectors(model, batch, ["outputs", "graph"])
     torch.testing.assert_close(some, torch.cat([outputs, graph], -1))
 

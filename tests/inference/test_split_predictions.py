@@ -70,7 +70,7 @@ def test_nodes(tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("dataset, split", SUBMISSIONS)
-def test_submissions_equal_those_of_ogb(ogb, tmp_path, monkeypatch, dataset, split):
+def test_submissions_equal_those_of_ogb(ogb, tmp_path, dataset, split):
     """The same file as OGB's evaluator writes, for as many graphs as it demands.
 
     Values are those of the tests around.

@@ -79,7 +79,7 @@ def loops(attention, x, pairs, keep=None):
 @pytest.mark.parametrize("projection", ["full", "low_rank", "none"])
 @pytest.mark.parametrize("values", [True, False])
 @pytest.mark.parametrize("kind", ["chromatic", "mono", "additive"])
-def test_equals_loops_over_the_equations(kind, values, projection, lean, monkeypatch):
+def test_equals_loops_over_the_equations(kind, values, projection, lean):
     attention = ChromaticAttention(D, H, kind, projection).double()
     for parameter in attention.parameters():
         torch.nn.init.normal_(parameter)

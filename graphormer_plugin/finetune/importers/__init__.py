@@ -15,7 +15,6 @@ from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.options import flag_of
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.data.smiles import feature_dims
-from graphormer_plugin.finetune import PUBLISHED_CODES
 from graphormer_plugin.finetune.importers._shared import Imported
 from graphormer_plugin.finetune.importers.csa import import_csa
 from graphormer_plugin.finetune.importers.graph_transformer import (
@@ -26,13 +25,12 @@ from graphormer_plugin.finetune.importers.grpe import import_grpe
 from graphormer_plugin.inference.checkpoint import read_file
 from graphormer_plugin.models import build_model
 
-_IMPORTERS = dict(
-    zip(
-        PUBLISHED_CODES,
-        (import_graphormer, import_grpe, import_csa, import_graph_transformer),
-        strict=True,
-    )
-)
+_IMPORTERS = {  # a key for each of `PUBLISHED_CODES`
+    "microsoft-graphormer": import_graphormer,
+    "lenscloth-grpe": import_grpe,
+    "csa": import_csa,
+    "graphtransformer": import_graph_transformer,
+}
 
 
 def read_weights(path: str | os.PathLike[str]) -> dict[str, Tensor]:
@@ -65,7 +63,7 @@ def import_published(
 
     Args:
         path: the checkpoint.
-        source: the code that wrote it, a name of `PUBLISHED_CODES`.
+        source: the code that wrote it, one of `PUBLISHED_CODES`.
         config: options that the weights do not show.
 
     Raises:

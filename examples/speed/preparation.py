@@ -1,6 +1,6 @@
 """Preparing PCQM4Mv2 at its size, without its files: time, memory, bytes on disk.
 
-    python examples/speed/prepare.py --molecules 3746620 --workers 8
+    python examples/speed/preparation.py --molecules 3746620 --workers 8
 
 Repeats real molecules (RDKit's NCI set, or those of a CSV with the columns smiles and
 homolumogap) to as many as asked for, writes them in the official layout, and runs
