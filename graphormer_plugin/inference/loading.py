@@ -125,12 +125,12 @@ def load_member(
         name=str(path),
         vector_parts=parts,
     )
-    for known in predictor.domains:
-        width = predictor.vector_width(1 if head is None else predictor.head.layers)
-        if known.vectors.shape[1] != width:
+    if predictor.domain is not None:
+        expected = predictor.vector_width(1 if head is None else predictor.head.layers)
+        if (width := predictor.domain.vectors.shape[1]) != expected:
             raise ValueError(
-                f"{head or beside} is damaged: its vectors have {known.vectors.shape[1]} "
-                f"numbers instead of {width}"
+                f"{head or beside} is damaged: its vectors have {width} numbers instead "
+                f"of {expected}"
             )
     return predictor
 

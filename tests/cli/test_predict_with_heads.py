@@ -366,6 +366,11 @@ def test_domain_of_a_checkpoint_without_head(folder, capsys):
     more = ["--mc-dropout", "2", "--quiet"]
     assert main([path, "in.csv", "out2.csv", *more]) == 0
     assert float(rows("out2.csv")[0]["in_domain"]) == 1
+    content = domain_file(path).read_bytes()
+    rewritten(domain_file(path), vectors=lambda vectors: vectors[:, :-1])
+    with pytest.raises(ValueError, match=r"domain\.npz is damaged: its vectors"):
+        hub.load(path)
+    domain_file(path).write_bytes(content)
     save_domain(domain, domain_file(path), "another")
     capsys.readouterr()
     assert main([path, "in.csv", "out3.csv", "--quiet"]) == 2
