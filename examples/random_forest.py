@@ -34,7 +34,6 @@ from graphormer_plugin.data.datasets.csv_file import csv_dataset, find_split
 from graphormer_plugin.data.datasets.ogb import MOLHIV, MOLPCBA
 from graphormer_plugin.data.descriptors import morgan_counts
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import (
     DatasetConfig,
     DatasetOptions,
@@ -77,7 +76,7 @@ def load(options: DatasetOptions) -> tuple[str, DatasetSource, str]:
             molecules=[molecule_key(Chem.MolToSmiles(mol)) for mol in mols],
         )
         source = dataclasses.replace(source, splits=splits)
-    column = find_split(open_table(home_path(options.name)), options)
+    column = find_split(open_table(options.path), options)
     split = f"column:{column}" if column else f"{options.split or 'random'} split"
     return source.label, source, split
 

@@ -145,7 +145,7 @@ class MoleculeEstimator:
         split = {"train": np.sort(train), "valid": np.sort(valid), "test": order[:0]}
         with tempfile.TemporaryDirectory() as folder:
             settings = replace(settings, folder=folder)
-            start = find_start(settings)
+            start = find_start(settings, {})
             experiment = Experiment(settings, table, [split], start, warnings.warn)
             experiment.molecules, experiment.bar = molecules, tqdm(disable=True)
             _train(experiment)

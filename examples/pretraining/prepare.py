@@ -71,7 +71,7 @@ KEYS = "3"  # version of `key` and `whole`; a part of another version is compute
 
 def molecules(path: Path) -> Iterator[str]:
     """SMILES of a table, known by its name, or of a file with a SMILES in each line."""
-    table = open_table(path) if is_table(str(path)) else SmilesTable(path)
+    table = open_table(path) if is_table(path) else SmilesTable(path)
     try:
         column = table.find_smiles("")
     except ValueError:

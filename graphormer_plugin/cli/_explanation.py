@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import say, warn
-from graphormer_plugin.data.files import atomic_write
+from graphormer_plugin.data.files import atomic_write, home_path
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.formats import SmilesTable, is_table, open_table
 from graphormer_plugin.explain.drawing import Section, draw, page
@@ -113,9 +113,10 @@ def written_molecules(
     """
     takes_column = not column
     for argument in arguments:
-        path = Path(argument)
+        path = home_path(argument)
         is_text = path.suffix.lower() == ".txt"
-        if is_text or is_table(argument):
+        # An empty path is the current folder.
+        if is_text or argument and is_table(path):
             table = SmilesTable(path) if is_text else open_table(path)
             is_list = isinstance(table, SmilesTable)
             columns = [table.find_smiles("" if is_list else column)]

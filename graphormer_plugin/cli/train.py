@@ -19,7 +19,6 @@ from graphormer_plugin.cli import (
     warn,
 )
 from graphormer_plugin.components import paused_collector
-from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import add_flag
 from graphormer_plugin.data.tables.formats import open_table, stem
 from graphormer_plugin.experiment.settings import TABLES, Settings, parse_ratios
@@ -55,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.ERROR, format="%(message)s", force=True)
     rdBase.DisableLog(RDKIT_WARNINGS)
     settings = settings_of(arguments)
-    open_table(home_path(settings.table))  # or an error, before torch is imported
+    open_table(settings.tables["train"])  # or an error, before torch is imported
     with paused_collector():
         from graphormer_plugin.experiment.run import run_experiment
 

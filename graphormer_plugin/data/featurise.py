@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,6 @@ from graphormer_plugin.data.chunk import (
     Parser,
 )
 from graphormer_plugin.data.errors import DatasetError, WorkerError, one_line_of
-from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.parts import SavedParts
 from graphormer_plugin.data.user_code import import_user_data
 
@@ -129,7 +129,8 @@ def featurise(
         description: Its label.
         exclude: Rows left out and not counted as failures.
         parts: Keeps finished parts for a preparation that continues after a kill.
-        user_data_dir: Folder of the module with the parser; empty if it is in a package.
+        user_data_dir: Absolute path of the folder of the module with the parser; empty if
+            it is in a package.
 
     Raises:
         DatasetError: The parser cannot go to workers.
@@ -205,8 +206,6 @@ def in_workers(
     # Not fork: torch, OpenMP and the progress bar may hold locks in other threads.
     # The fork server imports this package once and forks clean workers.
     context = multiprocessing.get_context("forkserver")
-    if user_data_dir:  # workers start where this process did
-        user_data_dir = str(home_path(user_data_dir).resolve())
     context.set_forkserver_preload([__name__])
     how = {"initializer": start_worker, "initargs": (user_data_dir,)}
     pool = ProcessPoolExecutor(workers, mp_context=context, **how)
@@ -255,7 +254,7 @@ def start_worker(user_data_dir: str = "") -> None:
 
     threading.Thread(target=_watch, daemon=True).start()
     if user_data_dir:
-        import_user_data(user_data_dir)
+        import_user_data(Path(user_data_dir))
 
 
 def _featurise_rows(

@@ -7,14 +7,12 @@ from typing import Any
 
 from graphormer_plugin.data.datasets import csv_file
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import (
     LATER,
     MAX_ATOMS,
     ROWS,
     TABLE_OPTIONS,
     DatasetOptions,
-    data_root_folder,
 )
 from graphormer_plugin.data.registry import DATASETS, RegisteredDataset
 from graphormer_plugin.data.tables.formats import is_table
@@ -31,8 +29,7 @@ def locate(
     """
     dataset = find_dataset(options)
     dataset.refuse(options, [o for o in TABLE_OPTIONS if o not in dataset.options])
-    if dataset.resolve is not None:
-        options = dataset.resolve(options)
+    options = dataset.resolved(options)
     if not options.shard.is_whole:
         of_whole = options.split == "scaffold" or options.split_file
         if dataset is not csv_file.CSV or of_whole:
@@ -48,31 +45,28 @@ def locate(
             used[name] = list(value) if isinstance(value, tuple) else value
     if options.split_file:
         used["split"] = ROWS  # the store has no splits, see `with_splits`
-    content = dataset.content(options)
-    by_column = dataset is csv_file.CSV and csv_file.has_split_column(options)
-    if by_column or used.get("split", "") not in ("", "random", "scaffold"):
+    csv = csv_file.identity_of(options) if dataset is csv_file.CSV else None
+    has_splits = csv is not None and csv.has_splits
+    if has_splits or used.get("split", "") not in ("", "random", "scaffold"):
         used.pop("seed", None)
     if options.max_atoms != MAX_ATOMS:
         used["max_atoms"] = options.max_atoms
-    identity = {
-        "source": {"name": dataset.source, **content},
-        "options": used,
-    }
+    source = {"name": "csv", **csv.content} if csv else dataset.origin(options)
+    identity = {"source": source, "options": used}
     # The content of a CSV is part of its name, so that equal files share a store
     # wherever they lie; code under development replaces its own store instead.
     # The shards of a table are in one folder.
     key: list[Any] = [dataset.name, used]
-    if dataset.name == "csv":
-        key.append(content)
+    if csv is not None:
+        key.append(csv.content)
     shard = options.shard
     if not shard.is_whole:
         used["shard"] = shard.name
-        key = [dataset.name, {**used, "shard": shard.count}]
-        key.append(csv_file.table_digest(options))
+        key = [dataset.name, {**used, "shard": shard.count}, csv.shared]
     digest = hashlib.sha256(repr(key).encode()).hexdigest()[:12]
-    label = Path(options.name).name if dataset.name == "csv" else dataset.name
+    label = Path(options.name).name if csv else dataset.name
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", label).strip("-")[:40] or "dataset"
-    path = data_root_folder(options) / "stores" / f"{slug}-{digest}"
+    path = options.root / "stores" / f"{slug}-{digest}"
     return dataset, path if shard.is_whole else path / shard.name, identity
 
 
@@ -83,13 +77,13 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
         DatasetError: It is unknown, or comes from another source than asked.
     """
     if options.user_data_dir:
-        import_user_data(options.user_data_dir)
+        import_user_data(Path(options.user_data_dir))
     if options.source == "csv" or (
-        not options.source and options.name not in DATASETS and is_table(options.name)
+        not options.source and options.name not in DATASETS and is_table(options.path)
     ):
         return csv_file.CSV
     if options.name not in DATASETS:
-        if home_path(options.name).is_file():
+        if options.path.is_file():
             was = f", not {options.source!r}" if options.source else ""
             raise DatasetError(
                 f"{options.name} is a file; to read it as CSV of SMILES give "
@@ -113,8 +107,8 @@ def find_dataset(options: DatasetOptions) -> RegisteredDataset:
 def is_known(options: DatasetOptions) -> bool:
     """Whether the whole name names a dataset, a file or a folder."""
     if options.user_data_dir:
-        import_user_data(options.user_data_dir)
-    return options.name in DATASETS or home_path(options.name).exists()
+        import_user_data(Path(options.user_data_dir))
+    return options.name in DATASETS or options.path.exists()
 
 
 def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:

@@ -179,9 +179,10 @@ class TableOptions:
         return "ogb" + canonical + "_largest_fragment" * self.largest_fragment
 
     @property
-    def split_file(self) -> str:
-        """FILE of ``--split rows:FILE``; empty for other splits."""
-        return self.split.removeprefix(ROWS) if self.split.startswith(ROWS) else ""
+    def split_file(self) -> Path | None:
+        """FILE of ``--split rows:FILE``; None for other splits."""
+        given = self.split.startswith(ROWS)
+        return home_path(self.split.removeprefix(ROWS)) if given else None
 
 
 _FIELDS = dataclasses.fields(TableOptions)
@@ -257,6 +258,7 @@ class DatasetOptions(TableOptions):
     default that is named there.
 
     Attributes:
+        user_data_dir: As an absolute path.
         shard: Part of a table to prepare.
         rebuild: Prepare again even if a valid store exists.
         progress: Show a progress bar.
@@ -278,6 +280,20 @@ class DatasetOptions(TableOptions):
         super().__post_init__()
         if not self.name:
             raise DatasetError("no dataset name is given")
+        if self.user_data_dir:  # workers, which do not always start here, have it too
+            folder = str(home_path(self.user_data_dir).absolute())
+            object.__setattr__(self, "user_data_dir", folder)
+
+    @property
+    def path(self) -> Path:
+        """The file or folder that the name may be."""
+        return home_path(self.name)
+
+    @property
+    def root(self) -> Path:
+        """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
+        root = self.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
+        return home_path(root or "~/.cache/graphormer_plugin")
 
     @classmethod
     def from_config(cls, config: Any, **more: Any) -> "DatasetOptions":
@@ -296,12 +312,6 @@ class DatasetOptions(TableOptions):
 def names_of(text: str) -> tuple[str, ...]:
     """The names that an option lists, separated by commas."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def data_root_folder(options: DatasetOptions) -> Path:
-    """``data_root``, else $GRAPHORMER_DATA_ROOT, else ~/.cache/graphormer_plugin."""
-    root = options.data_root or os.environ.get("GRAPHORMER_DATA_ROOT")
-    return home_path(root or "~/.cache/graphormer_plugin")
 
 
 def table_options(options: TableOptions, **changed: Any) -> dict[str, Any]:

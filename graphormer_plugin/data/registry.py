@@ -126,6 +126,14 @@ class RegisteredDataset:
     sources: tuple[str, ...] = ()
     resolve: Callable[[DatasetOptions], DatasetOptions] | None = None
 
+    def origin(self, options: DatasetOptions) -> dict[str, Any]:
+        """Where a store comes from, as its manifest records it."""
+        return {"name": self.source, **self.content(self.resolved(options))}
+
+    def resolved(self, options: DatasetOptions) -> DatasetOptions:
+        """See `resolve`."""
+        return options if self.resolve is None else self.resolve(options)
+
     def load(self, options: DatasetOptions) -> DatasetSource:
         """Runs the function.
 
@@ -133,8 +141,7 @@ class RegisteredDataset:
             DatasetError: It fails or returns something else, or an option was given
                 that it cannot have read.
         """
-        if self.resolve is not None:
-            options = self.resolve(options)
+        options = self.resolved(options)
         arguments = [options] if inspect.signature(self.function).parameters else []
         try:
             result = self.function(*arguments)

@@ -3,18 +3,17 @@
 import contextlib
 import hashlib
 import importlib.util
-import os
 import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError, place_of
-from graphormer_plugin.data.files import file_sha256, home_path
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.registry import DATASETS, register_dataset
 
 
-def import_user_data(folder: str | os.PathLike[str]) -> None:
+def import_user_data(folder: Path) -> None:
     """Imports every public module of a folder, so that its datasets are registered.
 
     The folder is a package (with or without ``__init__.py``), so its modules may import
@@ -26,7 +25,7 @@ def import_user_data(folder: str | os.PathLike[str]) -> None:
         DatasetError: The folder does not exist or has no module, or an import fails;
             names file and line.
     """
-    folder = home_path(folder).resolve()
+    folder = folder.resolve()
     files = sorted({*folder.glob("[!_]*.py"), *folder.glob("__init__.py")})
     if not files:
         raise DatasetError(f"user data folder {folder}: no such folder with .py files")

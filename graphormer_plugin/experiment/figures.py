@@ -14,7 +14,6 @@ from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.results import Run, tested
 from graphormer_plugin.experiment.scores import MAIN, main_metric, score, spread_text
-from graphormer_plugin.experiment.split_tables import scored_labels
 from graphormer_plugin.experiment.training import LOG_FILE, Curves, read_curves
 from graphormer_plugin.experiment.worst import Worst
 from graphormer_plugin.heads.calibration import MOST_TARGETS, calibration_figure, panels
@@ -51,7 +50,7 @@ def points(
     """`Points` of each run, for the target with a number."""
     found = []
     for number, run in enumerate(runs):
-        labels = scored_labels(table, run.split, "test")[:, target]
+        labels = table.scored_labels(run.split, "test")[:, target]
         known = ~np.isnan(labels)
         rows, nothing = run.split["test"][known], np.full(known.sum(), np.nan)
         values, _, in_domain = run.predicted

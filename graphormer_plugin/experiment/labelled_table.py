@@ -13,7 +13,6 @@ from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.datasets.csv_file import read_labels
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.featurise import LimitedParser, featurise
-from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import DatasetOptions, table_options
 from graphormer_plugin.data.registry import DatasetSource
 from graphormer_plugin.data.schema import LOG, TargetSchema
@@ -62,6 +61,7 @@ class Table:
         failures: (row, SMILES, reason) of the rows that were left out; of further files,
             the row is followed by the name of the file.
         warned: Warnings of `read_labels`.
+        digests: Hashes of the files of the settings' `tables`.
     """
 
     smiles: list[str]
@@ -81,6 +81,7 @@ class Table:
     logs: Sequence[int] = ()
     failures: Sequence[tuple[int | str, str, str]] = ()
     warned: Sequence[str] = ()
+    digests: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.smiles)
@@ -131,6 +132,24 @@ class Table:
             return self.labels
         return np.where(self.bounds == 0, self.labels, np.nan)
 
+    def trained_labels(self, split: Split, bounds: bool = False) -> np.ndarray:
+        """Labels [n, T] of train, NaN where missing or of a molecule of weight 0; with or
+        without bounds."""
+        labels, rows = self.labels if bounds else self.exact_labels, split["train"]
+        if self.weights is None:
+            return labels[rows]
+        return np.where(self.weights[rows, None] > 0, labels[rows], np.nan)
+
+    def unlearned(self, split: Split) -> np.ndarray:
+        """Whether a target has no label in train that counts, bool [T]."""
+        return np.isnan(self.trained_labels(split)).all(0)
+
+    def scored_labels(self, split: Split, part: str) -> np.ndarray:
+        """Labels [n, T] of a part of a split that metrics count, NaN where missing. A
+        target without labels in train has none, because no model can learn it."""
+        rows = split.get(part, np.array([], np.int64))
+        return np.where(self.unlearned(split), np.nan, self.exact_labels[rows])
+
     @property
     def in_unit(self) -> TargetSchema:
         """The targets, of which none is a logarithm."""
@@ -148,8 +167,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     Raises:
         DatasetError: It cannot be read as asked; one line.
     """
-    files = (settings.table, *settings.part_files.values())
-    tables = [open_table(home_path(file)) for file in files]
+    tables = [open_table(path) for path in settings.tables.values()]
     table = JoinedTable(tables) if len(tables) > 1 else tables[0]
     options = find_options(table, settings)
     find_kind = not settings.target_kind
@@ -160,8 +178,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
     given_split = None
     parts = source.splits if options.split.startswith("column:") else None
     if isinstance(table, JoinedTable):
-        names = ["train", *settings.part_files]
-        parts = dict(zip(names, table.rows_of_tables(), strict=True))
+        parts = dict(zip(settings.tables, table.rows_of_tables(), strict=True))
     if parts is not None:
         graph_of_row = np.full(len(source.smiles), -1, np.int64)
         graph_of_row[rows] = np.arange(len(rows))
@@ -187,6 +204,7 @@ def read_table(settings: Settings, progress: bool = True) -> Table:
         times=None if read.times is None else read.times[rows],
         failures=failures,
         warned=read.warnings,
+        digests=[table.digest() for table in tables],
     )
     return without_unlearnable(with_logarithms(found, settings), settings)
 

@@ -16,7 +16,7 @@ from graphormer_plugin.compat.command_line import check_texts
 from graphormer_plugin.criterions.class_weights import class_weights
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError, counted
-from graphormer_plugin.experiment.labelled_table import Split, Table
+from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
 from graphormer_plugin.experiment.results import kept_arrays
 from graphormer_plugin.experiment.scores import Metric, main_metric
 from graphormer_plugin.experiment.settings import (
@@ -31,13 +31,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     Training,
 )
-from graphormer_plugin.experiment.split_tables import (
-    FITTED,
-    MOLECULES_FILE,
-    scored_labels,
-    split_file,
-    trained_labels,
-)
+from graphormer_plugin.experiment.split_tables import MOLECULES_FILE, split_file
 from graphormer_plugin.experiment.training import (
     BEST,
     Start,
@@ -95,7 +89,7 @@ def fitted_rows(split: Split) -> np.ndarray:
 
 def unfit_for_head(table: Table, split: Split) -> list[str]:
     """Names of the targets with too few different labels in train for a head."""
-    labels, targets = trained_labels(table, split), table.targets
+    labels, targets = table.trained_labels(split), table.targets
     return [targets.names[at] for at in unfit_targets(labels, targets.kind)]
 
 
@@ -136,7 +130,7 @@ class Experiment:
         """Kinds of models to train in each run."""
         if self.settings.model != AUTO:
             return [self.settings.model]
-        train = [trained_labels(self.table, split) for split in self.splits]
+        train = [self.table.trained_labels(split) for split in self.splits]
         labels = max((~np.isnan(part)).sum(0).max() for part in train)
         many = labels >= MANY_MOLECULES
         trains = many or self.settings.training_flags or any(self.unfit)
@@ -177,7 +171,7 @@ class Experiment:
         return texts
 
     def _tested(self, split: Split) -> list[int]:
-        labels = scored_labels(self.table, split, "test")
+        labels = self.table.scored_labels(split, "test")
         return split["test"][~np.isnan(labels).all(1)].tolist()
 
     def check(self) -> None:
@@ -202,7 +196,7 @@ class Experiment:
                     "--interval conformal is for targets that are numbers"
                 )
             least = least_scores(self.settings.coverage)
-            labels = scored_labels(self.table, self.splits[0], "valid")
+            labels = self.table.scored_labels(self.splits[0], "valid")
             advice = "give --ratios with a larger share of valid"
             if self.table.given_split is not None:
                 advice = "give valid more labelled rows"
@@ -293,7 +287,7 @@ class Experiment:
     def metric(self, run: int) -> Metric:
         """Metric that selects the checkpoints of a run: the loss if the ROC-AUC is undefined,
         as of a validation split that lacks a class."""
-        labels = scored_labels(self.table, self.splits[run], "valid")
+        labels = self.table.scored_labels(self.splits[run], "valid")
         metric = main_metric(self.table.targets)
         return metric if metric.is_defined(labels) else Metric("loss", rises=False)
 

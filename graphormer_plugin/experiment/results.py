@@ -29,11 +29,7 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
     text_table,
 )
-from graphormer_plugin.experiment.split_tables import (
-    SPLITS,
-    scored_labels,
-    trained_labels,
-)
+from graphormer_plugin.experiment.split_tables import SPLITS
 from graphormer_plugin.heads.calibration import (
     SPREAD_SCORES,
     conformal_factor,
@@ -117,7 +113,7 @@ class Result(NamedTuple):
 
 def label_spread(table: Table, split: Split) -> np.ndarray:
     """Standard deviation of the labels of each target in train [T]."""
-    labels = trained_labels(table, split)
+    labels = table.trained_labels(split)
     return np.array(target_statistics(labels, np.arange(len(labels)))[1])
 
 
@@ -126,7 +122,7 @@ def tested(table: Table, runs: Sequence[Run]) -> tuple[np.ndarray, np.ndarray]:
     `scored_labels`."""
     rows = [run.split["test"] for run in runs]
     values = [run.predicted.values[at] for run, at in zip(runs, rows)]
-    labels = [scored_labels(table, run.split, "test") for run in runs]
+    labels = [table.scored_labels(run.split, "test") for run in runs]
     return np.concatenate(values), np.concatenate(labels)
 
 
@@ -141,7 +137,7 @@ def all_results(table: Table, runs: Sequence[Run]) -> Iterator[Result]:
             is_chosen = "yes" if model == run.chosen else "no"
             title = model if model != MEAN or kind == "regression" else MAJORITY
             for split in ("test",) if model in (MEAN, FOREST) else SPLITS:
-                labels = scored_labels(table, run.split, split)
+                labels = table.scored_labels(run.split, split)
                 values = predicted.values[run.split[split]]
                 counts = (~np.isnan(labels)).sum(0).tolist()
                 found = {COUNT: counts} | scores(table.targets, values, labels, spread)
@@ -340,7 +336,7 @@ def calibration(table: Table, runs: Sequence[Run]) -> SpreadScale:
     return spread_scale(
         np.concatenate([run.predicted.values[at] for run, at in zip(chosen, rows)]),
         np.concatenate([run.predicted.std[at] for run, at in zip(chosen, rows)]),
-        np.concatenate([scored_labels(table, run.split, "valid") for run in chosen]),
+        np.concatenate([table.scored_labels(run.split, "valid") for run in chosen]),
     )
 
 
@@ -348,7 +344,7 @@ def conformal_interval(table: Table, run: Run, coverage: float) -> Interval:
     """Intervals by the errors of the chosen model on the validation molecules."""
     rows = run.split["valid"]
     errors = np.abs(
-        scored_labels(table, run.split, "valid") - run.predicted.values[rows]
+        table.scored_labels(run.split, "valid") - run.predicted.values[rows]
     )
     scores = errors if run.std is None else errors / run.std[rows]
     known = (column[~np.isnan(column)] for column in scores.T)

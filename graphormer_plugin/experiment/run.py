@@ -12,14 +12,13 @@ from tqdm import tqdm
 
 import graphormer_plugin.tasks  # noqa: F401  (registers them with fairseq)
 from graphormer_plugin.data.checks import listed
-from graphormer_plugin.data.datasets.csv_file import CSV
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import atomic_write, file_lock, read_text, write_text
-from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.experiment import results, split_tables, steps
 from graphormer_plugin.experiment.figures import figures
 from graphormer_plugin.experiment.label_statistics import label_table
-from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.labelled_table import Table, read_table
+from graphormer_plugin.experiment.mistakes import warnings_of
 from graphormer_plugin.experiment.plan import (
     TITLES,
     Experiment,
@@ -38,6 +37,7 @@ from graphormer_plugin.experiment.settings import (
     Settings,
     as_begun,
     claim,
+    recorded,
     refuse_links,
 )
 from graphormer_plugin.experiment.starts import find_start
@@ -86,18 +86,19 @@ def run_experiment(
     usable_device(settings.device)  # or an error, before anything is computed
     if settings.trials:
         optuna_module()
-    settings = as_begun(settings)
+    begun = recorded(folder)
+    settings = as_begun(settings, begun)
     table = read_table(settings, progress)
     settings = dataclasses.replace(settings, split=table.split)
-    start = find_start(settings)
-    identity = identity_of(settings, start)
+    start = find_start(settings, begun)
+    identity = identity_of(settings, table, start)
     if folder.exists():
         claim(folder, identity, write=False)
-    recorded = split_tables.recorded_splits(folder, table, settings)
-    splits = recorded or split_tables.make_splits(table, settings)
+    kept = split_tables.recorded_splits(folder, table, settings)
+    splits = kept or split_tables.make_splits(table, settings)
     unfit = {name for split in splits for name in unfit_for_head(table, split)}
     table = table.without(unfit, "too few different labels in train")
-    splits = recorded or split_tables.labelled_splits(table, splits, settings)
+    splits = kept or split_tables.labelled_splits(table, splits, settings)
     experiment = Experiment(settings, table, splits, start, warn)
     experiment.check()
     with (
@@ -120,7 +121,7 @@ def run_experiment(
         say(text_table(label_table(table, splits[0])[: MOST_LISTED + 1]))
         if start is not None:
             say(f"start {start.name}, sha256 {start.sha256}")
-        warnings = split_tables.warnings_of(table, splits, settings)
+        warnings = warnings_of(table, splits, settings)
         warnings += experiment.warnings()
         for text in warnings:
             warn(text)
@@ -153,14 +154,14 @@ def is_finished(folder: Path) -> bool:
         return False
 
 
-def identity_of(settings: Settings, start: Start | None) -> dict[str, Any]:
+def identity_of(
+    settings: Settings, table: Table, start: Start | None
+) -> dict[str, Any]:
     """Settings and digests of files that the results depend on."""
     identity = {name: x for name, x in vars(settings).items() if name not in PLACES}
     identity["ratios"] = settings.shares
-    identity["sha256"] = CSV.content(DatasetOptions(name=settings.table))["file"]
-    for part, file in settings.part_files.items():
-        content = CSV.content(DatasetOptions(name=file))
-        identity[f"{part}_sha256"] = content["file"]
+    for part, digest in zip(settings.tables, table.digests, strict=True):
+        identity["sha256" if part == "train" else f"{part}_sha256"] = digest
     if start is not None:
         identity["start_sha256"] = start.sha256
     return identity

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import read_text, write_text
+from graphormer_plugin.data.files import home_path, read_text, write_text
 from graphormer_plugin.data.options import CLASS_WEIGHTS, TableOptions, flag_of, option
 from graphormer_plugin.data.schema import TARGET_KINDS
 from graphormer_plugin.data.splits import RATIOS, Ratios
@@ -250,6 +250,12 @@ class Settings(TableOptions, Places):
         return {part: file for part, file in files.items() if file}
 
     @property
+    def tables(self) -> dict[str, Path]:
+        """Files of molecules by part of the split; without further files, the table is all."""
+        files = {"train": self.table, **self.part_files}
+        return {part: home_path(file) for part, file in files.items()}
+
+    @property
     def training_flags(self) -> list[str]:
         """Given options that only a training has."""
         defaults = {**dict.fromkeys(TRAINING_OPTIONS), "ensemble": 1, "trials": 0}
@@ -353,15 +359,17 @@ def recorded(folder: Path) -> dict[str, Any]:
         return EARLIER | json.loads(read_text(path))
 
 
-def as_begun(settings: Settings) -> Settings:
+def as_begun(settings: Settings, begun: Mapping[str, Any]) -> Settings:
     """The settings, with SMILES as they are given in a folder that an earlier version has
     begun.
+
+    Args:
+        begun: Settings that are `recorded` in the folder.
 
     Raises:
         DatasetError: A split beside the files that are the split, which only folders of
             an earlier version have.
     """
-    begun = recorded(Path(settings.folder))
     if settings.split and settings.valid_file and not begun:
         text = "--split does not go with --valid-file: the files are the split"
         raise DatasetError(text)

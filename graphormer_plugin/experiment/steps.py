@@ -19,7 +19,6 @@ from graphormer_plugin.experiment.scores import (
     spread_text,
 )
 from graphormer_plugin.experiment.settings import CONFORMAL, HEAD
-from graphormer_plugin.experiment.split_tables import scored_labels, trained_labels
 from graphormer_plugin.experiment.starts import start_state
 from graphormer_plugin.experiment.training import (
     BEST,
@@ -120,7 +119,7 @@ def trained_predictions(experiment: Experiment, member: Member) -> Prediction:
     table, best = experiment.table, experiment.folder / member.save_dir / BEST
     experiment.train(experiment.line(member))
     split = experiment.splits[member.run]
-    learned = ~np.isnan(trained_labels(table, split, bounds=True))
+    learned = ~np.isnan(table.trained_labels(split, bounds=True))
     rows = learned.any(1)
     smiles = [table.smiles[row] for row in split["train"][rows]]
     save_training_domain(best, smiles, experiment.device, learned[rows])
@@ -208,7 +207,7 @@ def choose(
         members: Predictions of the models of each kind.
     """
     targets, valid = experiment.table.targets, run.split["valid"]
-    labels = scored_labels(experiment.table, run.split, "valid")
+    labels = experiment.table.scored_labels(run.split, "valid")
     spread = label_spread(experiment.table, run.split)
     metric = main_metric(targets)
     candidates = {TITLES[model]: [model] for model in members}

@@ -10,7 +10,6 @@ from rdkit.Chem.Draw import rdMolDraw2D
 from graphormer_plugin.data.smiles import mol_of_any_smiles
 from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.results import Run, label_spread
-from graphormer_plugin.experiment.split_tables import scored_labels, trained_labels
 from graphormer_plugin.heads.kernels import Reference
 
 WORST, NEIGHBOURS = 10, 3  # molecules that are shown
@@ -37,7 +36,7 @@ def relative_errors(table: Table, run: Run) -> np.ndarray:
     """Sizes of the errors of the test molecules [n, T], NaN without a label: in standard
     deviations of the target in train; of classes, what the label's probability lacks
     to 1."""
-    labels = scored_labels(table, run.split, "test")
+    labels = table.scored_labels(run.split, "test")
     values = run.predicted.values[run.split["test"]]
     if table.targets.kind == "multiclass":
         classes = np.nan_to_num(labels).astype(int)
@@ -74,7 +73,7 @@ def neighbours(
         fingerprints: Counts of Morgan's environments of all molecules [n, bits].
         one: The molecule.
     """
-    labels = trained_labels(table, run.split, bounds=True)[:, one.target]
+    labels = table.trained_labels(run.split, bounds=True)[:, one.target]
     rows = run.split["train"][~np.isnan(labels)]
     reference = Reference("fingerprint", fingerprints[rows])
     likeness = reference.compare(fingerprints[[one.row]])[0]

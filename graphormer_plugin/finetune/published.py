@@ -10,7 +10,7 @@ from typing import Any
 
 from graphormer_plugin.data.errors import named_damage
 from graphormer_plugin.data.files import download_file, file_lock, home_path
-from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.finetune.importers import import_published
 from graphormer_plugin.finetune.transfer import Pretrained, read_pretrained
@@ -92,7 +92,7 @@ def load_pretrained(
 
 def folders(folder: str | None = None, data_root: str | None = None) -> list[Path]:
     """Folders to search, in order; the last is the cache."""
-    root = data_root_folder(DatasetOptions(data_root=data_root))
+    root = DatasetOptions(data_root=data_root).root
     places = [folder, os.environ.get(ENVIRONMENT), root / "pretrained"]
     return [home_path(place) for place in places if place]
 

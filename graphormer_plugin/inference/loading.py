@@ -8,6 +8,7 @@ from pathlib import Path
 import torch
 from torch.overrides import TorchFunctionMode
 
+from graphormer_plugin.data.files import home_path
 from graphormer_plugin.data.options import MAX_ATOMS
 from graphormer_plugin.data.schema import LOG
 from graphormer_plugin.data.user_code import import_user_data
@@ -56,7 +57,7 @@ def load(
     """
     models = path if isinstance(path, ModelFolder) else models_named([path])
     if user_data_dir is not None:
-        import_user_data(user_data_dir)
+        import_user_data(home_path(user_data_dir))
     members = [load_member(path, head, domain) for path in models.checkpoints]
     return together(members, models)
 

@@ -323,7 +323,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
     assert main([*words, "--replicates", "2"]) == 0
     # fairseq-train would not find it by itself
     start = starts.find_start(
-        Settings("a.csv", "out", start=words[words.index("--start") + 1])
+        Settings("a.csv", "out", start=words[words.index("--start") + 1]), {}
     )
     assert start.options["pretrained_dir"] == str(tmp_path)
     text = "arning: heads are fitted to 20 of 27 molecules"
@@ -344,7 +344,7 @@ def test_heads_of_published_weights(folder, tmp_path, monkeypatch, capsys):
 
 def test_the_model_of_the_package_is_the_start(checkpoint, tmp_path):
     def find(**options):
-        return starts.find_start(Settings("a.csv", "out", **options))
+        return starts.find_start(Settings("a.csv", "out", **options), {})
 
     options = find().options
     assert options["pretrained_model_name"] == starts.DEFAULT_START

@@ -16,7 +16,6 @@ from graphormer_plugin.data import (
     register_dataset,
 )
 from graphormer_plugin.data.locate import locate
-from graphormer_plugin.data.options import data_root_folder
 
 
 def test_unknown(tmp_path):
@@ -56,7 +55,7 @@ def test_the_home_of_nobody(tmp_path, monkeypatch):
         get_store(DatasetOptions("~nobody-here/m.csv"))
     with pytest.raises(DatasetError, match="~nobody-here: no such folder"):
         get_store(DatasetOptions("m", user_data_dir="~nobody-here"))
-    root = data_root_folder(DatasetOptions("m", data_root="~nobody-here"))
+    root = DatasetOptions("m", data_root="~nobody-here").root
     assert root == Path("~nobody-here")
 
 

@@ -9,17 +9,14 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.label_statistics import label_table
 from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.mistakes import warnings_of
 from graphormer_plugin.experiment.settings import Settings
 from graphormer_plugin.experiment.split_tables import (
     SPLITS,
     labelled_splits,
-    make_splits,
-    scored_labels,
-    trained_labels,
-    warnings_of,
     write_molecules,
 )
-from support.labelled_molecules import HEADER, ROWS, settings
+from support.labelled_molecules import HEADER, ROWS, settings, splits_of
 
 ALCOHOLS = [f"{'C' * k}O" for k in range(1, 9)]
 
@@ -122,7 +119,7 @@ def test_a_column_called_split(write, asked, split):
     if split == "column:SPLIT":
         text = f"all replicates have the split of {split}: they differ in their seeds"
         expected = [text] * (asked.replicates > 1)
-        valid = [found["valid"].tolist() for found in make_splits(table, asked)]
+        valid = [found["valid"].tolist() for found in splits_of(table, asked)]
         assert valid == [[8]] * asked.replicates
     assert warnings_of(table, [], asked) == expected
 
@@ -204,9 +201,9 @@ def test_bounds(read, tmp_path):
     assert label_table(table, split | {"valid": np.array([3])})[1][2] == "0"
     with pytest.raises(DatasetError, match="no exact label in split valid"):
         labelled_splits(table, [split | {"valid": np.array([3])}], Settings("a", "b"))
-    scored = scored_labels(table, split, "test")
+    scored = table.scored_labels(split, "test")
     assert np.isnan(scored[0, 0]) and scored[1, 0] == np.log10(5)
-    trained = [trained_labels(table, split, bounds) for bounds in (False, True)]
+    trained = [table.trained_labels(split, bounds) for bounds in (False, True)]
     assert [(~np.isnan(labels)).sum() for labels in trained] == [1, 3]
     write_molecules(tmp_path, table, [])
     path = str(tmp_path / "molecules.csv")

@@ -14,6 +14,7 @@ from graphormer_plugin.experiment.settings import (
     as_begun,
     claim,
     parse_ratios,
+    recorded,
 )
 
 
@@ -116,10 +117,13 @@ def test_a_folder_that_cannot_be_claimed(tmp_path, damaged):
 def test_a_folder_of_an_earlier_version(tmp_path):
     """Its models read SMILES as they are given, and so do those that it still lacks."""
     asked = Settings("a.csv", str(tmp_path))
-    assert as_begun(asked) == asked and asked.featuriser == "ogb_canonical"
+    assert (
+        as_begun(asked, recorded(tmp_path)) == asked
+        and asked.featuriser == "ogb_canonical"
+    )
     identity = {"seed": 1, "split": "scaffold"}
     claim(tmp_path, identity)
-    begun = as_begun(asked)
+    begun = as_begun(asked, recorded(tmp_path))
     assert begun.featuriser == "ogb" and begun.seed == 1
     claim(tmp_path, identity | {"canonical_smiles": begun.canonical_smiles})
     with pytest.raises(DatasetError, match="canonical_smiles was false, now true"):
@@ -131,9 +135,9 @@ def test_a_split_beside_its_files(tmp_path):
     files = {"valid_file": "b.csv", "test_file": "c.csv"}
     asked = Settings("a.csv", str(tmp_path), split="cluster", **files)
     with pytest.raises(DatasetError, match="--split does not go with --valid-file"):
-        as_begun(asked)
+        as_begun(asked, recorded(tmp_path))
     claim(tmp_path, {"split": "cluster", "canonical_smiles": True})
-    assert as_begun(asked) == asked
+    assert as_begun(asked, recorded(tmp_path)) == asked
 
 
 def test_settings_that_are_a_pipe(tmp_path):

@@ -14,16 +14,14 @@ from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import scaffold_split
 from graphormer_plugin.data.tables.table import CsvTable
 from graphormer_plugin.experiment.labelled_table import read_table
+from graphormer_plugin.experiment.mistakes import warnings_of
 from graphormer_plugin.experiment.split_tables import (
     SMILES_COLUMN,
     labelled_splits,
-    make_splits,
     recorded_splits,
-    scored_labels,
-    warnings_of,
     write_molecules,
 )
-from support.labelled_molecules import HEADER, ROWS, settings, write_table
+from support.labelled_molecules import HEADER, ROWS, settings, splits_of, write_table
 
 PARTS = ["train", "train", "valid", "valid", "test", "test"]
 
@@ -40,7 +38,7 @@ def read(write):
             options = {"split": "column:part", **options}
         asked = settings(path, **options)
         table = read_table(asked)
-        return table, asked, make_splits(table, asked)
+        return table, asked, splits_of(table, asked)
 
     return read
 
@@ -122,7 +120,7 @@ def test_targets_without_a_label_in_train(read, scale):
     both, rare = [0, scale] * 3, ["", "", "", scale, 0, scale]
     asked = {"target_columns": ("a", "b")}
     table, _, (split,) = read({"part": PARTS, "a": both, "b": rare}, **asked)
-    labels = scored_labels(table, split, "valid")
+    labels = table.scored_labels(split, "valid")
     assert np.array_equal(labels[:, 0], table.labels[split["valid"], 0])
     assert np.isnan(labels[:, 1]).all() and not np.isnan(table.labels[3:]).any()
     with pytest.raises(DatasetError, match="in split test .* for a target with labels"):
@@ -141,7 +139,7 @@ def test_targets_whose_labels_in_train_have_no_weight(read):
         "no label of b in train has a weight above 0: nothing is learned about it, and "
         "metrics leave it out"
     ]
-    labels = scored_labels(table, splits[0], "test")
+    labels = table.scored_labels(splits[0], "test")
     assert labels[:, 0].tolist() == [4, 5] and np.isnan(labels[:, 1]).all()
     with pytest.raises(
         DatasetError, match="no label with a weight above 0 in split tr"
@@ -152,7 +150,7 @@ def test_targets_whose_labels_in_train_have_no_weight(read):
 def test_a_split_column(write):
     asked = settings(write(), split="column:part", target_columns=("value",))
     table = read_table(asked)
-    (split,) = make_splits(table, asked)
+    (split,) = splits_of(table, asked)
     assert {name: rows.tolist() for name, rows in split.items()} == {
         "train": [0, 1, 3],
         "valid": [5],  # 4 has no label
@@ -211,7 +209,7 @@ def test_files_of_test_and_valid(tmp_path, more, options, expected, drawn):
     files = {f"{part}_file": paths[part] for part in more}
     asked = dataclasses.replace(asked, **files)
     table = read_table(asked)
-    (split,) = make_splits(table, asked)
+    (split,) = splits_of(table, asked)
     assert table.labels[split["test"]].ravel().tolist() == [k / 2 for k in more["test"]]
     assert len(split["valid"]) == expected
     if options == {"split": "time:x"}:  # the shortest are the latest
@@ -243,7 +241,7 @@ def test_rows_of_a_test_file_are_named(tmp_path, row, message):
     asked = settings(path, test_file=test, split="random")
     try:
         table = read_table(asked)
-        found = "\n".join(warnings_of(table, make_splits(table, asked), asked))
+        found = "\n".join(warnings_of(table, splits_of(table, asked), asked))
         assert "--split scaffold" not in found
     except DatasetError as error:
         found = str(error)
@@ -258,7 +256,7 @@ def test_valid_of_one_scaffold_beside_a_test_file(tmp_path):
     with pytest.raises(
         DatasetError, match="labels to .*train.csv, or give --split ran"
     ):
-        make_splits(read_table(asked), asked)
+        splits_of(read_table(asked), asked)
 
 
 def test_numbers_of_the_rows_of_each_file_are_no_target(tmp_path):
@@ -273,7 +271,7 @@ def test_numbers_of_the_rows_of_each_file_are_no_target(tmp_path):
     asked = settings(path, valid_file=valid, test_file=test, replicates=2)
     table = read_table(asked)
     assert table.targets.names == ["y"]
-    lines = warnings_of(table, make_splits(table, asked), asked)
+    lines = warnings_of(table, splits_of(table, asked), asked)
     assert f"{test}: text that is not UTF-8 is read as Windows-1252" in lines
     assert any("have the split of the files: they differ" in line for line in lines)
 
@@ -284,7 +282,7 @@ def test_split_by_cluster(tmp_path):
     lines = [[f"{head}{'C' * k}", k / 2] for head in heads for k in (9, 10, 11)]
     asked = settings(write_table(path, lines, ["smiles", "y"]), split="cluster")
     table = read_table(asked)
-    splits = make_splits(table, dataclasses.replace(asked, replicates=2))
+    splits = splits_of(table, dataclasses.replace(asked, replicates=2))
     for split in splits:
         assert sorted(np.concatenate([*split.values()])) == [*range(30)]
     assert {*splits[0]["test"]} != {*splits[1]["test"]}
@@ -334,11 +332,11 @@ def test_the_order_of_the_rows_does_not_matter(write, how):
     for rows in (TABLE, TABLE[::-1], [*TABLE, ["CCO", ""], ["C1CCC1O", ""]]):
         asked = settings(write(rows, ["smiles", "y"]), target_columns=("y",), **how)
         table = read_table(asked)
-        splits = make_splits(table, asked)
+        splits = splits_of(table, asked)
         names = [[table.smiles[row] for row in split["test"]] for split in splits]
         tested.append([*names, [table.smiles[row] for row in splits[0]["train"]]])
     assert tested[0] == tested[1] == tested[2]
-    (later,) = make_splits(table, dataclasses.replace(asked, seed=2, folds=0))
+    (later,) = splits_of(table, dataclasses.replace(asked, seed=2, folds=0))
     assert [table.smiles[row] for row in later["test"]] != tested[0][0]
 
 
@@ -373,7 +371,7 @@ def test_the_split_of_a_folder_is_kept(write, tmp_path):
     asked = settings(write(TABLE, ["smiles", "y"]), replicates=2)
     table = read_table(asked)
     assert recorded_splits(tmp_path, table, asked) is None
-    splits = make_splits(table, asked)[::-1]
+    splits = splits_of(table, asked)[::-1]
     write_molecules(tmp_path, table, splits)
     for found, split in zip(recorded_splits(tmp_path, table, asked), splits):
         assert all(np.array_equal(found[name], split[name]) for name in split)
@@ -416,7 +414,7 @@ def test_the_file_for_fairseq(write, tmp_path):
         split="column:part",
     )
     table = read_table(asked)
-    splits = make_splits(table, asked)
+    splits = splits_of(table, asked)
     write_molecules(tmp_path, table, splits * 2)
     options = DatasetOptions(
         name=str(tmp_path / "molecules.csv"),

@@ -13,7 +13,7 @@ from graphormer_plugin import hub
 from graphormer_plugin.cli import convert
 from graphormer_plugin.compat.command_line import check_paths
 from graphormer_plugin.data.files import file_sha256
-from graphormer_plugin.experiment.settings import Settings, claim
+from graphormer_plugin.experiment.settings import Settings, claim, recorded
 from graphormer_plugin.experiment.starts import find_start
 from graphormer_plugin.finetune.fit_head import fit_head
 from graphormer_plugin.finetune.published import find_file, load_pretrained
@@ -89,8 +89,8 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
     Path("pretrained", f"{DEFAULT_START}.pt").touch()
     for make in (Path.touch, lambda path: path.unlink() or path.mkdir()):
         make(Path(DEFAULT_START))
-        start = find_start(Settings("a.csv", "out"))
-        named = find_start(Settings("a.csv", "out", start=DEFAULT_START))
+        start = find_start(Settings("a.csv", "out"), {})
+        named = find_start(Settings("a.csv", "out", start=DEFAULT_START), {})
         assert start == named and start.name == DEFAULT_START
         assert start.path == packaged_models()[DEFAULT_START]
         assert find_file(DEFAULT_START) == start.path
@@ -104,9 +104,9 @@ def test_a_file_of_that_name_is_given_as_a_path(tmp_path, monkeypatch):
             with pytest.raises((OSError, ValueError), match="cut off|folder"):
                 hub.load(name)
         with pytest.raises((OSError, ValueError), match="cut off|folder"):
-            find_start(Settings("a.csv", "out", start=f"./{DEFAULT_START}"))
+            find_start(Settings("a.csv", "out", start=f"./{DEFAULT_START}"), {})
     with pytest.raises(OSError, match="no such file"):
-        find_start(Settings("a.csv", "out", start="./none"))
+        find_start(Settings("a.csv", "out", start="./none"), {})
 
 
 @pytest.mark.parametrize("name", [*packaged_models(), None])
@@ -115,7 +115,7 @@ def test_the_default_start_of_an_earlier_version(tmp_path, name):
     asked = Settings("a.csv", str(tmp_path))
     digest = file_sha256(packaged_models()[name]) if name else "another file"
     claim(tmp_path, {"start": "", "start_sha256": digest})
-    assert find_start(asked).name == (name or DEFAULT_START)
+    assert find_start(asked, recorded(tmp_path)).name == (name or DEFAULT_START)
 
 
 def test_holds_no_path_of_a_machine():

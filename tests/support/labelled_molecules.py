@@ -3,6 +3,8 @@
 import csv
 from types import SimpleNamespace
 
+from graphormer_plugin.experiment import split_tables
+from graphormer_plugin.experiment.labelled_table import Table
 from graphormer_plugin.experiment.settings import Settings
 
 ROWS = [
@@ -22,10 +24,8 @@ class FewLabels(SimpleNamespace):
     same."""
 
     weights = bounds = None
-
-    @property
-    def exact_labels(self):
-        return self.labels
+    exact_labels, unlearned = Table.exact_labels, Table.unlearned
+    trained_labels, scored_labels = Table.trained_labels, Table.scored_labels
 
 
 def write_table(path, rows=ROWS, header=HEADER):
@@ -38,3 +38,9 @@ def write_table(path, rows=ROWS, header=HEADER):
 def settings(path, **options):
     """Of an experiment with this table."""
     return Settings(path, "out", **options)
+
+
+def splits_of(table, asked):
+    """The splits of an experiment, of molecules with labels."""
+    splits = split_tables.make_splits(table, asked)
+    return split_tables.labelled_splits(table, splits, asked)

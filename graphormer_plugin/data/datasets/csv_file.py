@@ -9,7 +9,7 @@ import numpy as np
 
 from graphormer_plugin.data.checks import listed
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import file_sha256, home_path
+from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import RECORDED, DatasetOptions
 from graphormer_plugin.data.registry import DatasetSource, RegisteredDataset
 from graphormer_plugin.data.schema import TargetSchema
@@ -28,36 +28,44 @@ from graphormer_plugin.data.tables.table import (
 logger = logging.getLogger(__name__)
 
 
-def _csv_content(options: DatasetOptions) -> dict[str, Any]:
-    path = home_path(options.name)
-    rule = 2 if options.missing_labels else 1  # 1 compared numbers as text
-    if options.shard.is_whole and not path.is_dir():
-        with readable(path):
-            return {"file": file_sha256(path), "rule": rule}
-    table = open_table(path)
-    digest = table.digest(*options.shard.rows(table.count()))
-    return {"file": digest, "rule": rule}
+@dataclass(frozen=True)
+class TableIdentity:
+    """Properties that tell a table, or its shard, from others.
+
+    Attributes:
+        content: Hash of the rows that are read, and version of the rules of reading.
+        shared: Hash that all shards have: of a text its content, of Parquet its footers.
+        has_splits: Whether a column gives the split, so that the seed does not matter.
+            False for SDF, whose columns are known only when all records are read.
+    """
+
+    content: dict[str, Any]
+    shared: str
+    has_splits: bool
 
 
-def table_digest(options: DatasetOptions) -> str:
-    """Hash of a table that is the same for all its shards: of a text its content, of
-    Parquet its footers.
+def identity_of(options: DatasetOptions) -> TableIdentity:
+    """Identity of the table that options name.
 
     Raises:
         DatasetError: It cannot be read.
     """
-    return open_table(home_path(options.name)).digest(0, 0)
-
-
-def has_split_column(options: DatasetOptions) -> bool:
-    """Whether the header gives the split, so that the seed does not matter.
-
-    False for SDF, whose columns are known only when all records are read.
-    """
-    path = home_path(options.name)
-    if path.name.lower().endswith((".sdf", ".sdf.gz")):
-        return False
-    return find_split(open_table(path), options) is not None
+    path, shard, shared, has_splits = options.path, options.shard, "", False
+    is_sdf = path.name.lower().endswith((".sdf", ".sdf.gz"))
+    if is_sdf and shard.is_whole:
+        with readable(path):
+            digest = file_sha256(path)
+    else:
+        table = open_table(path)
+        if not is_sdf:
+            has_splits = find_split(table, options) is not None
+        if shard.is_whole:
+            digest = table.digest()
+        else:
+            digest = table.digest(*shard.rows(table.count()))
+            shared = table.digest(0, 0)
+    rule = 2 if options.missing_labels else 1  # 1 compared numbers as text
+    return TableIdentity({"file": digest, "rule": rule}, shared, has_splits)
 
 
 @dataclass(frozen=True)
@@ -85,10 +93,9 @@ def csv_dataset(options: DatasetOptions) -> DatasetSource:
     Raises:
         DatasetError: see `read_labels`.
     """
-    path = home_path(options.name)
-    labels = read_labels(open_table(path), options)
+    labels = read_labels(open_table(options.path), options)
     for text in labels.warnings:
-        logger.warning("%s: %s", path, text)
+        logger.warning("%s: %s", options.path, text)
     return labels.source
 
 
@@ -297,7 +304,7 @@ def molecules_of(options: DatasetOptions) -> tuple[list[str], list[list[str]]]:
     Raises:
         DatasetError: see `csv_dataset`.
     """
-    table = open_table(home_path(options.name))
+    table = open_table(options.path)
     columns = [table.find_smiles(options.smiles_column)]
     columns += table.find_name(columns[0])
     return columns, [cells for _, _, cells in table.rows(columns)]
@@ -308,5 +315,5 @@ CSV = RegisteredDataset(
     function=csv_dataset,
     source="csv",
     options=RECORDED,
-    content=_csv_content,
+    content=lambda options: identity_of(options).content,
 )

@@ -18,7 +18,7 @@ import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
 from graphormer_plugin.data.files import download_file, file_lock, open_archive
-from graphormer_plugin.data.options import DatasetOptions, data_root_folder
+from graphormer_plugin.data.options import DatasetOptions
 from graphormer_plugin.data.splits import consecutive_splits
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class BenchmarkFiles:
 
     def path(self, options: DatasetOptions) -> Path:
         """Folder of the files."""
-        return data_root_folder(options) / self.folder
+        return options.root / self.folder
 
     def missing(self, options: DatasetOptions) -> list[str]:
         """Required files that do not exist."""
@@ -93,7 +93,7 @@ class BenchmarkFiles:
                 belongs where.
         """
         folder = self.path(options)
-        root, missing = data_root_folder(options), self.missing(options)
+        root, missing = options.root, self.missing(options)
         if missing and len(missing) < len(self.files):
             raise DatasetError(
                 f"{self.name}: {folder} has no {', '.join(missing)}; put it there, or "

@@ -30,7 +30,6 @@ from graphormer_plugin.data.featurise import (
 )
 from graphormer_plugin.data.files import (
     file_lock,
-    home_path,
     is_full,
     is_read_only,
     read_text,
@@ -78,11 +77,10 @@ def get_store(options: DatasetOptions) -> GraphStore:
         StoreError: It cannot be opened even though it was just built.
         OSError: The disk is full; nothing is left of the preparation.
     """
-    if not options.split_file:
-        return _prepared(options)
-    file = home_path(options.split_file)
-    read_text(file)  # or an error, before hours of work
-    return with_splits(_prepared(options), file)
+    file = options.split_file
+    text = read_text(file) if file else ""  # or an error, before hours of work
+    store = _prepared(options)
+    return with_splits(store, file, text) if file else store
 
 
 def _prepared(options: DatasetOptions) -> GraphStore:
@@ -175,7 +173,7 @@ def _build(
 ) -> None:
     source = dataset.load(options)
     if None in identity["source"].values():  # loading has downloaded the files
-        _, _, identity = locate(options)
+        identity = {**identity, "source": dataset.origin(options)}
     source = _settled(source, dataset.name, options)
     build = _build_from_graphs if source.smiles is None else _build_from_smiles
     try:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import read_text
 from graphormer_plugin.data.labels import describe_targets
 from graphormer_plugin.data.schema import target_statistics
 from graphormer_plugin.data.splits import require_rows, splits_of_graphs
@@ -16,7 +15,7 @@ from graphormer_plugin.data.store import GraphStore, fingerprint_of
 from graphormer_plugin.data.store.column_file import npy_header
 
 
-def with_splits(store: GraphStore, file: Path, text: str | None = None) -> GraphStore:
+def with_splits(store: GraphStore, file: Path, text: str) -> GraphStore:
     """The store under other splits.
 
     Statistics of labels and features come from the new training split. The fingerprint
@@ -25,8 +24,8 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
     labels in valid would choose the checkpoint.
 
     Args:
-        file: JSON object of lists: rows of the source, from 0, by split name.
-        text: Its content, which a worker process is given; None: read it.
+        file: Where the text is from, for messages.
+        text: JSON object of lists: rows of the source, from 0, by split name.
 
     Raises:
         DatasetError: Wrong row numbers, or train or valid is empty.
@@ -35,7 +34,6 @@ def with_splits(store: GraphStore, file: Path, text: str | None = None) -> Graph
     graphs = np.arange(len(store))
     graph_of_row[store.rows(graphs)] = graphs
     try:
-        text = read_text(file) if text is None else text
         splits = splits_of_graphs(json.loads(text), graph_of_row, str(file))
     except (ValueError, AttributeError, RecursionError) as error:
         example = '{"train": [0, 1, 2], "valid": [3], "test": [4]}'

@@ -2,12 +2,11 @@
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from graphormer_plugin.data.errors import DatasetError
 from graphormer_plugin.data.files import open_archive
-from graphormer_plugin.data.tables.table import Table, check_row, readable
+from graphormer_plugin.data.tables.table import Table, readable
 
 
 class ExcelTable(Table):
@@ -23,14 +22,13 @@ class ExcelTable(Table):
 
     no_rows = "there are no rows below the header of the first sheet"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def _read_header(self) -> Sequence[str]:
         lines = [*self._lines()]
         if not lines:
             raise self.error("the first sheet is empty")
         self.used = sorted({place for _, cells in lines for place in cells})
         (_, header), *self.lines = lines
-        super().__init__(path, [header.get(place, "") for place in self.used])
+        return [header.get(place, "") for place in self.used]
 
     def _lines(self) -> Iterator[tuple[int, dict[int, str]]]:
         """Yields (row of the sheet, text of each cell by its column) of rows with cells."""
@@ -52,7 +50,7 @@ class ExcelTable(Table):
                     texts = {place: _text(cell) for place, cell in enumerate(row)}
                     if cells := {place: text for place, text in texts.items() if text}:
                         size = sum(map(len, cells.values()))
-                        check_row(self.path, "row", number, size)
+                        self.check_row("row", number, size)
                         yield number, cells
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:

@@ -12,12 +12,12 @@ from rdkit import Chem, rdBase
 from rdkit.Chem import rdDepictor
 
 from graphormer_plugin.data.errors import DatasetError
-from graphormer_plugin.data.files import atomic_write, home_path
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.tables.cells import shown
 from graphormer_plugin.data.tables.csv_lines import write_csv
 from graphormer_plugin.data.tables.excel import ExcelTable
 from graphormer_plugin.data.tables.parquet import ParquetTable, write_parquet
-from graphormer_plugin.data.tables.table import CsvTable, Table, check_row, open_text
+from graphormer_plugin.data.tables.table import CsvTable, Table, TextTable
 
 END_OF_RECORD = "$$$$"
 END_OF_BLOCK = "M  END"
@@ -32,15 +32,11 @@ READABLE = (
 WRITABLE = (".csv", ".tsv", ".sdf", ".parquet")
 
 
-def is_table(name: str) -> bool:
-    """Whether it is the name of a table of molecules, or a folder of Parquet files.
-
-    An empty name, which would be the current folder, is neither.
-    """
-    folder = home_path(name)
+def is_table(path: Path) -> bool:
+    """Whether it is the path of a table of molecules, or a folder of Parquet files."""
     # A SMILES may be too long for a path, which Path.is_dir raises.
-    return name.lower().endswith(READABLE) or (
-        name != "" and os.path.isdir(folder) and any(folder.glob("*.parquet"))
+    return path.name.lower().endswith(READABLE) or (
+        os.path.isdir(path) and any(path.glob("*.parquet"))
     )
 
 
@@ -72,7 +68,7 @@ def open_table(path: Path) -> Table:
     return CsvTable(path)
 
 
-class SdfTable(Table):
+class SdfTable(TextTable):
     """An SDF file: columns of SMILES, of titles if there are some, and of data items.
 
     RDKit writes the SMILES of the mol blocks. Positions are not read. An item of a
@@ -88,8 +84,7 @@ class SdfTable(Table):
     no_smiles = "RDKit cannot read the mol block"
     no_rows = "there are no molecules"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def _read_header(self) -> Sequence[str]:
         names: dict[str, None] = {}
         titles = False
         for _, record in self.records():
@@ -102,7 +97,7 @@ class SdfTable(Table):
                 free = (f"{name}_{number}" for number in itertools.count(2))
                 self._columns[name] = next(new for new in free if new not in names)
         self._has_titles = titles
-        super().__init__(path, [*made, *self._columns.values()])
+        return [*made, *self._columns.values()]
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`."""
@@ -119,7 +114,7 @@ class SdfTable(Table):
         record: list[str] = []
         number = start = 1
         size = 0
-        with open_text(self.path, self.notes) as lines:
+        with self.open_lines() as lines:
             for number, line in enumerate(lines, 1):
                 if line.startswith(END_OF_RECORD):
                     yield start, record
@@ -127,13 +122,13 @@ class SdfTable(Table):
                 else:
                     record.append(line.rstrip("\r\n"))
                     size += len(line)
-                    check_row(self.path, "the record of line", start, size)
+                    self.check_row("the record of line", start, size)
         if any(line.strip() for line in record):
             end = f"does not end ({END_OF_RECORD} is missing)"
             raise self.error(f"the record of line {start} {end}")
 
 
-class SmilesTable(Table):
+class SmilesTable(TextTable):
     """A file of SMILES: each line has a SMILES, and perhaps a name after it. A first line
     whose SMILES is the word smiles is a heading; a line that begins with a tab has a name
     only.
@@ -148,10 +143,9 @@ class SmilesTable(Table):
     no_rows = "there are no molecules"
     no_labels = "SMILES and names, no labels; save them as CSV with a header"
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def _read_header(self) -> Sequence[str]:
         has_names = any(name for _, _, name in self._lines())
-        super().__init__(path, ["smiles", *(["name"] if has_names else [])])
+        return ["smiles", *(["name"] if has_names else [])]
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """See `Table.rows`."""
@@ -161,7 +155,7 @@ class SmilesTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, str, str]]:
         """Yields (line, SMILES, name) of all lines that are not blank."""
-        with open_text(self.path, self.notes) as lines:
+        with self.open_lines() as lines:
             for line, text in enumerate(lines, 1):
                 cells = ["", text] if text.startswith("\t") else text.split(maxsplit=1)
                 smiles, name = (cell.strip() for cell in (*cells, "", "")[:2])

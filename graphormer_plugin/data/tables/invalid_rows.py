@@ -1,14 +1,12 @@
 """The file that lists the molecules that a build could not parse."""
 
-import csv
-import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from graphormer_plugin.data.errors import DatasetError, counted
 from graphormer_plugin.data.tables.csv_lines import write_csv
-from graphormer_plugin.data.tables.table import open_text
+from graphormer_plugin.data.tables.table import CsvTable
 
 logger = logging.getLogger(__name__)
 
@@ -50,12 +48,12 @@ def invalid_error(count: int, path: Path) -> DatasetError:
     plural = "s" if count > 1 else ""
     file = invalid_file(path)
     try:
-        with open_text(file, {}) as text:
-            lines = itertools.islice(csv.DictReader(text), 5)
-            rows = ", ".join(line["row"] for line in lines)
+        table = CsvTable(file)
+        rows = table.rows_between([table.require("row")], 0, 5)
+        numbers = ", ".join(cells[0] for *_, cells in rows)
         dots = ", ..." if count > 5 else ""
-        where = f"row{plural} {rows}{dots}; reasons in {file}"
-    except DatasetError:  # somebody has removed the file
+        where = f"row{plural} {numbers}{dots}; reasons in {file}"
+    except DatasetError:  # somebody has removed or changed the file
         where = "--skip-invalid --rebuild lists them"
     return DatasetError(
         f"{counted(count, 'molecule')} cannot be parsed ({where}); correct the source, "

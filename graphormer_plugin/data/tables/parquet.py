@@ -12,9 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphormer_plugin.data.errors import DatasetError, named_damage
-from graphormer_plugin.data.files import atomic_write, check_unpacked, open_to_read
+from graphormer_plugin.data.files import (
+    atomic_write,
+    check_unpacked,
+    file_sha256,
+    open_to_read,
+)
 from graphormer_plugin.data.tables.parquet_pages import unpacked
-from graphormer_plugin.data.tables.table import Table, check_row, readable
+from graphormer_plugin.data.tables.table import Table, readable
 
 # Our choice: rows of a table with 200 columns take some 100 MB as Python's objects.
 ROWS_AT_ONCE = 16_384
@@ -36,11 +41,11 @@ class ParquetTable(Table):
         DatasetError: It cannot be read, or the files of a folder differ in their columns.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def _read_header(self) -> Sequence[str]:
+        path = self.path
         self.files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not self.files:
-            raise DatasetError(f"{path}: Is a directory without .parquet files")
+            raise self.error("Is a directory without .parquet files")
         self.footers = [self._open(file).metadata for file in self.files]
         schemas = [self._open(file).schema_arrow for file in self.files]
         self.schema = schemas[0].remove_metadata()
@@ -49,7 +54,7 @@ class ParquetTable(Table):
                 raise DatasetError(
                     f"{file} has other columns than {self.files[0].name}"
                 )
-        super().__init__(path, self.schema.names)
+        return self.schema.names
 
     def _open(self, file: Path, footer: Any = None, texts: Sequence[str] = ()) -> Any:
         with readable(file):
@@ -131,7 +136,7 @@ class ParquetTable(Table):
         for batch in reader.iter_batches(max(1, most), [group], names):
             sizes = sum(map(characters, batch.columns))
             longest = max(longest, int(sizes.max()))
-            check_row(self.path, "row", start + int(sizes.argmax()), longest)
+            self.check_row("row", start + int(sizes.argmax()), longest)
             start += len(sizes)
         return min(ROWS_AT_ONCE, CHARACTERS_AT_ONCE // longest)
 
@@ -150,9 +155,14 @@ class ParquetTable(Table):
                 yield file, footer, groups, starts[groups[0]]
             start = starts[-1]
 
-    def digest(self, first: int, end: int) -> str:
+    def digest(self, first: int = 0, end: int | None = None) -> str:
         """Hash of the files' names, of their footers, and of the bytes of the row groups
-        that hold the rows from ``first`` to before ``end``."""
+        that hold the rows from ``first`` to before ``end``; of the content for all rows of
+        a single file."""
+        if end is None:
+            if not self.path.is_dir():
+                return file_sha256(self.path)
+            end = self.count()
         digest = hashlib.sha256()
         for path, footer in zip(self.files, self.footers):
             with open(path, "rb") as file:

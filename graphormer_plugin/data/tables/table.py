@@ -33,10 +33,13 @@ class Table:
 
     Args:
         path: The file.
-        header: Names of its columns.
+        header: Names of its columns; None: they are in the file.
+
+    Attributes:
+        notes: How it is read where that is unusual, a line each.
 
     Raises:
-        DatasetError: A column is named twice.
+        DatasetError: It cannot be read, or a column is named twice.
     """
 
     no_smiles = "no SMILES"  # what an empty cell of SMILES means
@@ -45,8 +48,10 @@ class Table:
     ends: Sequence[int] = ()  # of joined tables, see `JoinedTable`
     decimal_comma = False  # whether a comma in a number can only be the decimal one
 
-    def __init__(self, path: Path, header: Sequence[str]) -> None:
+    def __init__(self, path: Path, header: Sequence[str] | None = None) -> None:
         self.path = path
+        self.notes: dict[str, None] = {}
+        header = self._read_header() if header is None else header
         self.header = [name.strip() for name in header]
         self.places = {name: place for place, name in enumerate(self.header)}
         if len(self.places) < len(self.header):
@@ -54,10 +59,9 @@ class Table:
             twice = shown(min(name for name in counts if counts[name] > 1))
             raise self.error(f"column {twice} appears twice in the header; rename it")
 
-    @functools.cached_property
-    def notes(self) -> dict[str, None]:
-        """How it is read where that is not the usual way, in lines."""
-        return {}
+    def _read_header(self) -> Sequence[str]:
+        """Names of the columns."""
+        raise NotImplementedError
 
     def error(self, text: str) -> DatasetError:
         """An error that names the file."""
@@ -81,8 +85,9 @@ class Table:
         """Number of rows. A text is read to its end, which finds all wrong rows."""
         return sum(1 for _ in self.rows([]))
 
-    def digest(self, first: int, end: int) -> str:
-        """Hash of content that includes the rows from ``first`` to before ``end``."""
+    def digest(self, first: int = 0, end: int | None = None) -> str:
+        """Hash of content that includes the rows from ``first`` to before ``end``; None: of
+        the file."""
         return file_sha256(self.path)
 
     def require(self, name: str) -> str:
@@ -120,11 +125,53 @@ class Table:
         lower = {name.lower(): name for name in self.header if name != smiles_column}
         return [lower[name] for name in NAMES if name in lower][:1]
 
+    def check_row(self, kind: str, number: int, size: int) -> None:
+        """Raises DatasetError for more than `LONGEST_ROW` characters."""
+        if size > LONGEST_ROW:
+            raise self.error(
+                f"{kind} {number} has more than {LONGEST_ROW:,} characters"
+            )
+
     def _has(self) -> str:
         return f"the header has {listed_columns(self.header)}"
 
 
-class CsvTable(Table):
+class TextTable(Table):
+    """A text file of molecules in UTF-8, gzipped if it ends in ``.gz``; bytes that are not
+    UTF-8 are read as Windows-1252, which has the letters of Latin-1, with a note.
+
+    Raises:
+        DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
+            far more than a table does.
+    """
+
+    @contextlib.contextmanager
+    def open_lines(self) -> Iterator[Iterator[str]]:
+        """The file's lines, while it is open."""
+        zipped = self.path.suffix.lower() == ".gz"
+        opener: Any = gzip.open if zipped else open
+        with readable(self.path):
+            if zipped:
+                state = self.path.stat()
+                _check_gzip(self.path, state.st_size, state.st_mtime_ns)
+            how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+            with opener(self.path, "rt", **how) as file:
+                yield self._decoded(file)
+
+    def _decoded(self, file: IO[str]) -> Iterator[str]:
+        lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
+        for number, line in enumerate(lines, 1):
+            self.check_row("line", number, len(line))
+            if "\0" in line:  # UTF-16, or an .xls
+                text = f"line {number} is not UTF-8 text"
+                raise self.error(f"{text}; save it as CSV in UTF-8, or as .xlsx")
+            if not line.isascii() and ESCAPED.search(line):
+                self.notes["text that is not UTF-8 is read as Windows-1252"] = None
+                line = ESCAPED.sub(_windows_1252, line)
+            yield line
+
+
+class CsvTable(TextTable):
     """A CSV or TSV file, read strictly.
 
     pandas fills short rows with NaN and renames repeated columns without a word, and
@@ -140,11 +187,10 @@ class CsvTable(Table):
         DatasetError: It cannot be read, is empty, or names a column twice.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        tabs = path.name.lower().removesuffix(".gz").endswith(".tsv")
+    def _read_header(self) -> Sequence[str]:
+        tabs = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
         usual = "\t" if tabs else ","
-        with open_text(path, {}) as lines:
+        with self.open_lines() as lines:
             first = next(filter(str.strip, lines), "")
         self.delimiter = next(
             (
@@ -161,7 +207,7 @@ class CsvTable(Table):
             text = f"cells are separated by {SEPARATORS[self.delimiter]}"
             self.notes[text] = None
         self.decimal_comma = self.delimiter == ";"
-        super().__init__(path, header)
+        return header
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[int, int, list[str]]]:
         """Yields (row from 0, line of the file from 1, cells of ``columns``)."""
@@ -179,7 +225,7 @@ class CsvTable(Table):
 
     def _lines(self) -> Iterator[tuple[int, list[str]]]:
         """Yields (line, cells) of all lines that are not blank."""
-        with open_text(self.path, self.notes) as lines:
+        with self.open_lines() as lines:
             reader = csv.reader(lines, delimiter=self.delimiter, strict=True)
             try:
                 for cells in reader:
@@ -190,53 +236,8 @@ class CsvTable(Table):
                 raise self.error(f"{line}; check the quotes there and before") from None
 
 
-@contextlib.contextmanager
-def open_text(path: Path, notes: dict[str, None]) -> Iterator[Iterator[str]]:
-    """Lines of a text file in UTF-8, gzipped if it ends in ``.gz``; bytes that are not
-    UTF-8 are read as Windows-1252, which has the letters of Latin-1.
-
-    Args:
-        path: Of the file.
-        notes: Gets a line if there are such bytes.
-
-    Raises:
-        DatasetError: See `readable`; a line is too long or not text, or a .gz expands to
-            far more than a table does.
-    """
-    zipped = path.suffix.lower() == ".gz"
-    opener: Any = gzip.open if zipped else open
-    with readable(path):
-        if zipped:
-            state = path.stat()
-            _check_gzip(path, state.st_size, state.st_mtime_ns)
-        how = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-        with opener(path, "rt", **how) as file:
-            yield _lines(path, file, notes)
-
-
-def _lines(path: Path, file: IO[str], notes: dict[str, None]) -> Iterator[str]:
-    lines = iter(lambda: file.readline(LONGEST_ROW + 1), "")
-    for number, line in enumerate(lines, 1):
-        check_row(path, "line", number, len(line))
-        if "\0" in line:  # UTF-16, or an .xls
-            text = f"{path}: line {number} is not UTF-8 text"
-            raise DatasetError(f"{text}; save it as CSV in UTF-8, or as .xlsx")
-        if not line.isascii() and ESCAPED.search(line):
-            notes["text that is not UTF-8 is read as Windows-1252"] = None
-            line = ESCAPED.sub(_windows_1252, line)
-        yield line
-
-
 def _windows_1252(escaped: re.Match[str]) -> str:
     return bytes([ord(escaped[0]) & 0xFF]).decode("cp1252", "replace")
-
-
-def check_row(path: Path, kind: str, number: int, size: int) -> None:
-    """Raises DatasetError for more than `LONGEST_ROW` characters."""
-    if size > LONGEST_ROW:
-        raise DatasetError(
-            f"{path}: {kind} {number} has more than {LONGEST_ROW:,} characters"
-        )
 
 
 @functools.lru_cache(maxsize=64)

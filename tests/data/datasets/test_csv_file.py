@@ -103,8 +103,7 @@ class TestCsv:
         store = get_store(options(text, censored=True))
         file = tmp_path / "split.json"
         parts = {"train": list(range(30)), "valid": [30, 31], "test": [32]}
-        file.write_text(json.dumps(parts))
-        other = with_splits(store, file)
+        other = with_splits(store, file, json.dumps(parts))
         for of, found in (
             (store, store),
             (other, other),
@@ -417,6 +416,9 @@ class TestCsv:
         assert store.rows(np.arange(18)).tolist() == kept
         # The store is there now, but leaving molecules out must still be asked for.
         with pytest.raises(DatasetError, match="2 molecules .*rows 3, 12"):
+            get_store(options(text))
+        listed.write_text("other,columns\n1,2\n")
+        with pytest.raises(DatasetError, match="2 molecules .*--rebuild lists them"):
             get_store(options(text))
 
     def test_real_sets(self, shared_data, tmp_path):

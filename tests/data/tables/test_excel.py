@@ -34,7 +34,7 @@ def write(tmp_path):
 def test_the_first_sheet(write):
     path = write(ROWS)
     table = open_table(path)
-    assert is_table(str(path)) and stem(path) == "table"
+    assert is_table(path) and stem(path) == "table"
     assert table.header == ["smiles", "y", "n"]
     rows = [*table.rows(["n", "smiles"])]
     assert rows == [(0, 2, ["1", "CCO"]), (1, 4, ["20", "CN"]), (2, 5, ["3", "C"])]

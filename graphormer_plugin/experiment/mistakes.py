@@ -1,0 +1,97 @@
+"""Probable mistakes in the data of an experiment, a line each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphormer_plugin.data.checks import listed, warnings_about
+from graphormer_plugin.data.errors import counted
+from graphormer_plugin.data.tables.cells import shown
+from graphormer_plugin.data.tables.table import SPLIT
+from graphormer_plugin.experiment.label_statistics import label_shift
+from graphormer_plugin.experiment.labelled_table import FITTED, Split, Table
+from graphormer_plugin.experiment.scores import MAIN
+from graphormer_plugin.experiment.settings import Settings
+from graphormer_plugin.experiment.split_tables import INVALID_FILE
+
+
+def warnings_of(table: Table, splits: Sequence[Split], settings: Settings) -> list[str]:
+    """Probable mistakes in the data, one line each."""
+    used = (settings.weight_column, *settings.extra_columns)
+    others = settings.folds or settings.ratios or settings.test_file
+    how = " without --folds, --ratios and --test-file" * bool(others)
+    lines = table.warned + [
+        f"the column {name} is not used; --split column:{name}{how} takes it"
+        for name in table.extra_names
+        if name.lower() == SPLIT and name not in used
+    ]
+    given = table.given_split or {}
+    draws_valid = bool(given) and "valid" not in given
+    if draws_valid:
+        of_column = table.split.startswith("column:")
+        how = "at random by --seed" if of_column else f"by --split {table.split}"
+        many = counted(len(splits[0]["valid"]), "molecule")
+        lines.append(f"{many} of train are valid, drawn {how}")
+    is_one = table.times is not None or given and not draws_valid
+    if is_one and settings.replicates > 1:
+        source = "the files" if settings.valid_file else table.split
+        lines.append(
+            f"all replicates have the split of {source}: they differ in their seeds"
+        )
+    if unlabelled := int(np.isnan(table.labels).all(1).sum()):
+        lines.append(
+            f"{counted(unlabelled, 'molecule')} without a label take no part; "
+            "graphormer-predict with the folder predicts them"
+        )
+    salts = [text for text in table.smiles if "." in text.split()[0]]
+    if salts and not settings.largest_fragment:
+        lines.append(
+            f"{counted(len(salts), 'molecule')} of several fragments, such as "
+            f"{shown(salts[0])}; --largest-fragment leaves out salts and solvents"
+        )
+    if table.failures:
+        lines.append(
+            f"left out {counted(len(table.failures), 'row')} that cannot be parsed, "
+            f"listed in {INVALID_FILE}"
+        )
+    if table.targets.kind == "multiclass" and not any(table.targets.class_names):
+        none = {*range(table.targets.num_classes)} - {*table.labels.ravel().tolist()}
+        if none:
+            lines.append(f"no molecule has class {listed(map(str, sorted(none)))}")
+    for number, split in enumerate(splits, 1):
+        texts = warnings_about(
+            *(table.targets, table.labels, split, table.keys, table.extra, FITTED),
+            drawn=not given and table.times is None,
+        )
+        for text in texts + undefined_metrics(table, split) + label_shift(table, split):
+            if number > 1 and text not in lines:
+                text = f"{settings.run_name(number)}: {text}"
+            lines += [text] if text not in lines else []
+    return lines
+
+
+def undefined_metrics(table: Table, split: Split) -> list[str]:
+    """Warnings about targets without a main metric in a part of a split."""
+    metric, names = MAIN[table.targets.kind], np.array(table.targets.names)
+    lines = []
+    unknown = table.unlearned(split)
+    if unknown.any():
+        counts = "" if table.weights is None else " has a weight above 0"
+        lines.append(
+            f"no label of {listed(names[unknown])} in train{counts}: nothing is learned "
+            "about it, and metrics leave it out"
+        )
+    for part in ("valid", "test"):
+        labels = table.scored_labels(split, part)
+        defined = np.array([metric.is_defined(column[:, None]) for column in labels.T])
+        missing = names[~defined & ~unknown]
+        if not len(missing):
+            continue
+        what = "a class" if metric.name == "roc_auc" else "labels"
+        verb = "lacks" if len(missing) == 1 else "lack"
+        text = f"{listed(missing)} {verb} {what} in {part}"
+        text += f", where {metric.name} has no value"
+        if defined.any():
+            text += f": the mean is over {defined.sum():,} of {len(names):,} targets"
+        lines.append(text)
+    return lines
