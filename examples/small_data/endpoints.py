@@ -123,9 +123,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         gain = errors[0] - of_title
         spread = gain.std(0, ddof=1) / np.sqrt(FOLDS)
         lines.append([f"{title}, RMSE", *(f"{x:.3f}" for x in of_title.mean(0))])
-        lines.append(
-            ["gain", *(f"{x:+.3f} ± {s:.3f}" for x, s in zip(gain.mean(0), spread))]
-        )
+        cells = [f"{x:+.3f} ± {s:.3f}" for x, s in zip(gain.mean(0), spread)]
+        lines.append([f"{title}, gain", *cells])
     print(table(["", *names], lines))
 
 

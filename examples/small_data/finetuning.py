@@ -1,4 +1,5 @@
-"""How to fine-tune a start: settings of the training, compared with each other and a head.
+"""How to fine-tune a start: settings of the training, compared with each other, a head and
+a random forest; and weights of their mean.
 
     python examples/small_data/finetuning.py runs/finetuning --moleculeace SETS \\
         --biogen biogen_polaris.csv.gz
@@ -7,8 +8,10 @@ Folds of the training rows of some sets of `benchmarks.py`; the test rows have n
 it. The default is the training of ``graphormer-train --model finetune``, with batches of
 molecules of any size and SMILES as they are given; each other setting differs from it in
 one respect. A tenth of the other folds, drawn by the fold's number, chooses the epoch. The
-folder gets results.tsv; a line that is there is not measured again, so the same command
-goes on where it was stopped. The output is a table of all lines.
+folder gets results.tsv and the predictions of each fold; a line that is there is not
+measured again, so the same command goes on where it was stopped. The output is a table of
+all lines, and a table of means of head, fine-tuned start and forest with weights that the
+other folds of a set give.
 """
 
 import argparse
@@ -33,12 +36,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import contenders
 from benchmarks import read_sets
 from measure import commit, read_rows
-from tables import table
+from sklearn.linear_model import LinearRegression, RidgeCV
+from tables import table as text_table
 from torch import nn
 from tsv import append
 
 from graphormer_plugin import hub
 from graphormer_plugin.cli import CommandParser, command
+from graphormer_plugin.data.files import atomic_write
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment.settings import FINETUNE, TRAININGS
 from graphormer_plugin.finetune.published import load_pretrained
@@ -97,7 +102,9 @@ SETTINGS = {
 }
 
 
-HEAD = "head on the frozen start"
+HEAD, FOREST = "head on the frozen start", "random forest"
+OTHERS = {HEAD: contenders.head, FOREST: contenders.forest}
+MIXED = (HEAD, THE_DEFAULT, FOREST)
 
 
 @dataclass
@@ -152,12 +159,8 @@ class Trainer:
             output = torch.cat([model(self.graphs.batch(part)) for part in parts])
         return model.targets.restore(output.double()).numpy()[:, 0]
 
-    def error(self, model: GraphModel, numbers: NDArray[np.int64]) -> float:
-        """RMSE of some molecules."""
-        return rmse(self.predict(model, numbers), self.labels[numbers, 0].numpy())
-
-    def __call__(self, fold: Fold, setting: Setting, seed: int) -> float:
-        """RMSE on test of the epoch with the least RMSE on valid."""
+    def __call__(self, fold: Fold, setting: Setting, seed: int) -> NDArray:
+        """Predictions of test of the epoch with the least RMSE on valid."""
         torch.manual_seed(seed)
         model, order = self.model(fold.train), np.random.default_rng(seed)
         optimiser = torch.optim.Adam(rate_groups(model, setting), lr=0.0)
@@ -165,7 +168,8 @@ class Trainer:
         updates = -(-len(fold.train) // setting.batch_size)  # of an epoch
         total, update = setting.epochs * updates, 0
         rising = max(1, int(setting.warmup * total))
-        best, stale, tested = math.inf, 0, math.nan
+        best, stale, tested = math.inf, 0, np.full(len(fold.test), math.nan)
+        valid = self.labels[fold.valid, 0].numpy()
         for epoch in range(setting.epochs):
             model.train()
             waits = epoch < setting.thaw * setting.epochs
@@ -180,8 +184,8 @@ class Trainer:
                 loss_of(output, self.labels[numbers]).backward()
                 nn.utils.clip_grad_norm_(model.parameters(), CLIP)
                 optimiser.step()
-            if (error := self.error(model, fold.valid)) < best:
-                best, stale, tested = error, 0, self.error(model, fold.test)
+            if (error := rmse(self.predict(model, fold.valid), valid)) < best:
+                best, stale, tested = error, 0, self.predict(model, fold.test)
             elif (stale := stale + 1) >= DEFAULT.patience:
                 break
         return tested
@@ -209,39 +213,97 @@ def rmse(predicted: NDArray, labels: NDArray) -> float:
     return float(np.sqrt(np.mean((predicted - labels) ** 2)))
 
 
-def head_error(rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> float:
-    """RMSE on test of a head, which learns from train and valid.
+def other(name: str, rows: pd.DataFrame, fold: Fold, table: Path, seed: int) -> NDArray:
+    """Predictions of test of one of `OTHERS`, which learns from train and valid.
 
     Args:
+        name: of it.
         rows: table with smiles and t0.
         fold: of them.
         table: path beside which the features of a set are kept, see `contenders.features`.
-        seed: of the head.
+        seed: of the model.
     """
     split = np.full(len(rows), "train", object)
     split[fold.test] = "test"
     args = argparse.Namespace(table=table, start=START, seed=seed, seconds=0.0)
     split_rows = rows[["smiles", "t0"]].assign(split=split)
-    predicted = contenders.head(split_rows, "regression", args)[:, 0]
-    return rmse(predicted, rows.t0.to_numpy(float)[fold.test])
+    return OTHERS[name](split_rows, "regression", args)[:, 0]
 
 
-def comparison(results: pd.DataFrame) -> str:
+def mixtures(errors: pd.DataFrame, folder: Path, sets: dict[str, pd.DataFrame]) -> str:
+    """RMSE of means of the predictions of `MIXED`, the mean over the folds of a set, and by
+    how much it is below the equal mean of head and fine-tuned start, in per cent of it.
+
+    Weights come from the predictions of the other folds of the set: non-negative least
+    squares, or a ridge with an intercept whose penalty they choose by cross-validation.
+
+    Args:
+        errors: of `errors_of`; only folds with all of `MIXED` count.
+        folder: of the predictions.
+        sets: tables with smiles, split and t0.
+    """
+    lines = []
+    for name, group in errors.dropna(subset=[*MIXED]).groupby("set"):
+        labels = train_rows(sets[name]).t0.to_numpy(float)
+        tests = [fold_of(len(labels), seed - 1).test for _, seed in group.index]
+        x = [
+            np.stack([np.load(kept(folder, name, seed, of)) for of in MIXED], 1)
+            for _, seed in group.index
+        ]
+        y = [labels[test] for test in tests]
+        for at in range(len(x)):
+            rest = [number for number in range(len(x)) if number != at]
+            known, target = (np.concatenate([of[n] for n in rest]) for of in (x, y))
+            two = LinearRegression(positive=True, fit_intercept=False)
+            three = LinearRegression(positive=True, fit_intercept=False)
+            two.fit(known[:, :2], target)
+            three.fit(known, target)
+            ridge = RidgeCV(np.logspace(-3, 3, 13)).fit(known, target)
+            found = {
+                "head and fine-tuned start, equal weights": x[at][:, :2].mean(1),
+                "head, fine-tuned start and forest, equal weights": x[at].mean(1),
+                "head and fine-tuned start, least squares": two.predict(x[at][:, :2]),
+                "all three, least squares": three.predict(x[at]),
+                "all three, ridge": ridge.predict(x[at]),
+            }
+            key = {"set": name, "fold": at}
+            lines += [
+                {**key, "setting": of, "rmse": rmse(values, y[at])}
+                for of, values in found.items()
+            ]
+    results = pd.DataFrame(lines, columns=["set", "fold", "setting", "rmse"])
+    return comparison(errors_of(results), [*results.setting.unique()])
+
+
+def train_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """The training rows of a set."""
+    return rows.query("split == 'train'").reset_index(drop=True)
+
+
+def kept(folder: Path, name: str, seed: int, setting: str) -> Path:
+    """File with the predictions of a fold."""
+    return folder / f"{name}-{seed}-{setting.replace(' ', '-')}.npy"
+
+
+def errors_of(results: pd.DataFrame) -> pd.DataFrame:
+    """RMSE by set and fold, with a column for each setting."""
+    return results.pivot_table(index=["set", "fold"], columns="setting", values="rmse")
+
+
+def comparison(errors: pd.DataFrame, settings: Sequence[str]) -> str:
     """RMSE of each setting, the mean over the folds of a set, and by how much it is below
-    the default, in per cent of it, on the folds of all sets that both have."""
-    errors = results.pivot_table(
-        index=["set", "fold"], columns="setting", values="rmse"
-    )
-    names, lines = [*dict.fromkeys(results["set"])], []
-    for setting in (name for name in [*SETTINGS, HEAD] if name in errors):
+    the first, in per cent of it, on the folds of all sets that both have."""
+    names, lines = [*dict.fromkeys(errors.index.get_level_values("set"))], []
+    first, *_ = settings = [name for name in settings if name in errors]
+    for setting in settings:
         means = errors[setting].groupby("set").mean()
         line = [setting, *(f"{means[name]:.3f}" for name in names), ""]
-        if setting != THE_DEFAULT:
-            gain = (100 * (1 - errors[setting] / errors[THE_DEFAULT])).dropna()
+        if setting != first:
+            gain = (100 * (1 - errors[setting] / errors[first])).dropna()
             spread = gain.std(ddof=1) / np.sqrt(len(gain))
             line[-1] = f"{gain.mean():+.1f} ± {spread:.1f} ({len(gain)})"
         lines.append(line)
-    return table(["", *names, "better, % (folds)"], lines)
+    return text_table(["", *names, "better, % (folds)"], lines)
 
 
 @command
@@ -262,7 +324,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="table with endpoint, split, smiles, y",
     )
     add("--sets", nargs="+", default=SETS, help=f"default: {' '.join(SETS)}")
-    add("--settings", nargs="+", default=[*SETTINGS, HEAD], help="default: all")
+    add("--settings", nargs="+", default=[*SETTINGS, *OTHERS], help="default: all")
     add("--folds", type=int, default=FOLDS, help="only the first ones")
     args = parser.parse_args(arguments)
     os.environ["OMP_NUM_THREADS"] = "1"
@@ -270,7 +332,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     path, sets = args.folder / "results.tsv", read_sets(args.moleculeace, args.biogen)
     for number, name in itertools.product(range(args.folds), args.sets):
-        rows = sets[name].query("split == 'train'").reset_index(drop=True)
+        rows = train_rows(sets[name])
         fold, trainer = fold_of(len(rows), number), None
         seed = number + 1
         for setting in args.settings:
@@ -279,15 +341,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if key in known:
                 continue
             started = time.process_time()
-            if setting == HEAD:
-                error = head_error(rows, fold, args.folder / f"{name}-{seed}.csv", seed)
+            if setting in OTHERS:
+                table = args.folder / f"{name}-{seed}.csv"
+                predicted = other(setting, rows, fold, table, seed)
             else:
                 trainer = trainer or Trainer(rows)
-                error = trainer(fold, SETTINGS[setting], seed)
+                predicted = trainer(fold, SETTINGS[setting], seed)
+            error = rmse(predicted, rows.t0.to_numpy(float)[fold.test])
+            with atomic_write(kept(args.folder, name, seed, setting)) as file:
+                np.save(file, predicted)
             seconds = time.process_time() - started
             append(path, COLUMNS, [[*key, f"{error:.6f}", f"{seconds:.0f}", commit()]])
             print(*key, f"{error:.4f}", file=sys.stderr, flush=True)
-    print(comparison(pd.read_csv(path, sep="\t")))
+    errors = errors_of(pd.read_csv(path, sep="\t"))
+    print(comparison(errors, [*SETTINGS, *OTHERS]))
+    if {*MIXED} <= {*errors}:
+        print("\n" + mixtures(errors, args.folder, sets))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "examples/small_data"))
 
 import finetuning
-from finetuning import Setting, Trainer, fold_of, rate_groups
+from finetuning import MIXED, Setting, Trainer, fold_of, kept, rate_groups, rmse
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,11 @@ def test_a_training_learns(trainer):
     short = {"epochs": 4, "batch_size": 4}
     fold = fold_of(30, 0)
     mean = trainer.labels[fold.train].mean()
-    error = trainer(fold, Setting(**short), 1)
-    assert error < 0.8 * (trainer.labels[fold.test] - mean).square().mean().sqrt()
-    assert trainer(fold, Setting(**short), 1) == error
-    assert trainer(fold, Setting(thaw=1, **short), 1) != error
+    predicted = trainer(fold, Setting(**short), 1)
+    labels = trainer.labels[fold.test, 0].numpy()
+    assert rmse(predicted, labels) < 0.8 * rmse(mean.item(), labels)
+    assert np.array_equal(trainer(fold, Setting(**short), 1), predicted)
+    assert not np.array_equal(trainer(fold, Setting(thaw=1, **short), 1), predicted)
 
 
 def test_comparison():
@@ -59,8 +60,27 @@ def test_comparison():
     lines += [("b", 1, "the default", 1.0)]
     lines += [("a", 1, "rate 3e-4", 1.0), ("b", 1, "rate 3e-4", 1.0)]
     results = pd.DataFrame(lines, columns=["set", "fold", "setting", "rmse"])
-    table = finetuning.comparison(results).splitlines()
+    errors = finetuning.errors_of(results)
+    table = finetuning.comparison(errors, [*finetuning.SETTINGS]).splitlines()
     assert table[2:] == [
         "| the default | 3.000 | 1.000 |  |",
         "| rate 3e-4 | 1.000 | 1.000 | +25.0 ± 25.0 (2) |",
     ]
+
+
+def test_weights_of_a_mean(tmp_path):
+    """The head is right, and the other folds say so; equal weights do not."""
+    labels = np.random.default_rng(0).normal(size=40)
+    sets = {"a": pd.DataFrame({"split": "train", "t0": labels})}
+    lines = []
+    for seed in (1, 2, 3):
+        test = fold_of(len(labels), seed - 1).test
+        for setting, values in zip(MIXED, (labels, labels**2, np.ones(40))):
+            np.save(kept(tmp_path, "a", seed, setting), values[test])
+            lines.append({"set": "a", "fold": seed, "setting": setting, "rmse": 1.0})
+    errors = finetuning.errors_of(pd.DataFrame(lines))
+    table = finetuning.mixtures(errors, tmp_path, sets).splitlines()[2:]
+    found = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in table}
+    assert len(found) == 5
+    for name, error in found.items():
+        assert (float(error) < 0.01) == (not name.endswith("equal weights"))
