@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from fairseq.logging import metrics
 from fairseq_cli import train as fairseq_train
 from fairseq_cli import validate as fairseq_validate
 from sklearn.metrics import roc_auc_score
@@ -16,48 +15,46 @@ from support.training import TINY, USER_DIR, logged, on_two_processes, run, weig
 pytestmark = [pytest.mark.long, pytest.mark.usefixtures("fresh_fairseq")]
 
 
-def train_words(folder, name, *more):
-    words = f"""--user-dir {USER_DIR} --data-root {folder} --prepare-workers 1 --cpu
-        --num-workers 0 --optimizer adam --lr 1e-2 --max-epoch 2 --batch-size 8 {TINY}
-        --save-dir {folder / name} --log-format json --no-progress-bar"""
-    return [*words.split(), *(word for text in more for word in str(text).split())]
-
-
-def validate_words(folder, path, task, *more):
-    words = f"""--user-dir {USER_DIR} --task {task} --path {path} --batch-size 5
-        --log-format json --num-workers 0 --data-root {folder}"""
-    return [*words.split(), *(word for text in more for word in str(text).split())]
+def words_of(folder, *more):
+    common = f"--user-dir {USER_DIR} --data-root {folder} --num-workers 0"
+    words = " ".join(map(str, [common, "--log-format json", *more]))
+    return words.split()
 
 
 @pytest.fixture
 def train(tmp_path, monkeypatch):
-    main = fairseq_train.cli_main
-    return lambda *words: run(main, train_words(tmp_path, *words), monkeypatch)
+    def train(name, *more):
+        words = f"""--prepare-workers 1 --cpu --optimizer adam --lr 1e-2 --max-epoch 2
+            --batch-size 8 {TINY} --save-dir {tmp_path / name} --no-progress-bar"""
+        words = words_of(tmp_path, words, *more)
+        return run(fairseq_train.cli_main, words, monkeypatch)
+
+    return train
 
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch):
-    main = fairseq_validate.cli_main
-    return lambda *words: run(main, validate_words(tmp_path, *words), monkeypatch)
+    def validate(path, task, *more):
+        words = words_of(tmp_path, f"--task {task} --path {path} --batch-size 5", *more)
+        return run(fairseq_validate.cli_main, words, monkeypatch)
+
+    return validate
 
 
 def same_on_two_processes(validate, checkpoint, task, folder, batch_size):
     """fairseq-validate says and writes what it does on one."""
-    words = [checkpoint, task, "--valid-subset valid,test --batch-size", batch_size]
-    one = validate(*words, "--results-path", folder / "one")
-    words = validate_words(folder, *words, "--results-path", folder / "two")
+    more = f"--valid-subset valid,test --batch-size {batch_size} --results-path"
+    one = validate(checkpoint, task, more, folder / "one")
+    words = words_of(folder, f"--task {task} --path {checkpoint} {more} {folder}/two")
     two = on_two_processes("fairseq_cli.validate", *words)
     for split in ("valid", "test"):
         (alone,), (together,) = logged(one, split), logged(two, split)
-        assert together.keys() == alone.keys()
-        names = alone.keys() - {f"{split}_wps"}
-        assert {f"{split}_loss"} < names
-        for name in names:
-            assert together[name] == pytest.approx(alone[name], rel=1e-5), name
-        file = f"predictions_{split}.csv"
-        table = rows(folder / "two" / file)
-        assert len(table) > 1
-        assert table == rows(folder / "one" / file)
+        del alone[f"{split}_wps"], together[f"{split}_wps"]
+        assert f"{split}_loss" in alone
+        assert together == pytest.approx(alone, rel=1e-5)
+        files = [folder / name / f"predictions_{split}.csv" for name in ("one", "two")]
+        table, other = map(rows, files)
+        assert table == other and len(table) > 1
 
 
 def test_cluster(train, validate, tmp_path):
@@ -76,8 +73,6 @@ def test_cluster(train, validate, tmp_path):
     text = validate(checkpoint, "node_prediction", "--valid-subset valid,test")
     (again,) = logged(text, "valid")
     assert again["valid_weighted_accuracy"] == pytest.approx(best, abs=1e-4)
-    for name in ("accuracy", "weighted_accuracy", "weighted_accuracy_batch"):
-        assert 0.0 < logged(text, "test")[0][f"test_{name}"] < 1.0
     same_on_two_processes(validate, checkpoint, "node_prediction", tmp_path, 8)
 
 
@@ -110,26 +105,17 @@ def test_pcqm4mv2_and_its_hidden_labels(train, validate, tmp_path):
         assert file["y_pred"].tolist() == pytest.approx(predicted, rel=1e-6)
 
 
-@pytest.fixture
-def molhiv(tmp_path):
-    """A few molecules in its files; the arguments to train on them."""
+def test_molhiv_is_chosen_by_roc_auc(train, validate, tmp_path):
+    """Validated on two processes, which have three batches of five graphs."""
     labels = np.array([[float("O" in smiles)] for smiles in SMILES])
     labels[4] = np.nan
     write_ogbg(tmp_path, "ogbg-molhiv", SMILES, labels)
-    return """--task graph_prediction --dataset-name ogbg-molhiv --criterion
+    molhiv = """--task graph_prediction --dataset-name ogbg-molhiv --criterion
         binary_logloss --max-epoch 3 --batch-size-valid 1
         --best-checkpoint-metric roc_auc --maximize-best-checkpoint-metric"""
 
-
-def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
-    def ranks(text):
-        keys = ("epoch", "valid_roc_auc", "valid_ap", "valid_num_updates")
-        return [{key: log[key] for key in keys} for log in logged(text, "valid")]
-
     text = train("whole", molhiv)
-    whole = ranks(text)
-    best = max(log["valid_roc_auc"] for log in whole)
-    assert 0.0 <= best <= 1.0
+    best = max(log["valid_roc_auc"] for log in logged(text, "valid"))
     assert "is undefined" not in text  # of single batches nothing is said
     checkpoint, out = tmp_path / "whole/checkpoint_best.pt", tmp_path / "out"
     saved = weights(checkpoint)["extra_state"]["val_loss"]
@@ -145,25 +131,4 @@ def test_molhiv_is_chosen_by_roc_auc(train, validate, molhiv, tmp_path):
         assert log[f"{split}_roc_auc"] == pytest.approx(expected, abs=1e-3)
         assert 0.0 < log[f"{split}_ap"] <= 1.0
     assert logged(text, "valid")[0]["valid_roc_auc"] == pytest.approx(best, abs=1e-3)
-    # A training that ends in the middle of an epoch goes on there.
-    metrics.reset()
-    train("parts", molhiv, "--max-update", int(whole[1]["valid_num_updates"]) - 1)
-    state = weights(tmp_path / "parts/checkpoint_last.pt")["extra_state"]
-    assert state["train_iterator"]["iterations_in_epoch"] > 0
-    kept = [meter for _, _, meter, _ in state["metrics"]["valid"]]
-    assert "AverageMeter" in kept and "RowsMeter" not in kept
-    metrics.reset()
-    assert ranks(train("parts", molhiv, "--max-update 0")) == whole[1:]
-
-
-def test_two_processes_rank_all_rows(validate, molhiv, tmp_path):
-    # 5 graphs to validate make three batches for two processes
-    words = train_words(tmp_path, "two", molhiv, "--max-epoch 1 --batch-size-valid 2")
-    trained = on_two_processes("fairseq_cli.train", *words)
-    checkpoint = tmp_path / "two/checkpoint_best.pt"
-    one = logged(validate(checkpoint, "graph_prediction"), "valid")[0]
-    two = logged(trained, "valid")[0]
-    for name in ("loss", "accuracy", "roc_auc", "ap"):
-        key = f"valid_{name}"
-        assert two[key] == pytest.approx(one[key], rel=1e-3), name
     same_on_two_processes(validate, checkpoint, "graph_prediction", tmp_path, 2)

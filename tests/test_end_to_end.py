@@ -204,7 +204,6 @@ def test_two_processes_resume(data, tmp_path):
 GRAPHORMER = TINY.replace("grpe_tiny", "graphormer_paper_slim").split()
 
 
-# What the rows of Table 5 put into a Graphormer, by the beginnings of weights' names.
 def test_positions_in_space(train, tmp_path, capsys):
     (tmp_path / "points.py").write_text("""
 import torch

@@ -13,6 +13,10 @@ MACROS = {
     "DROPOUT": "--dropout 0.1 --attention-dropout",
     "RAW": "--target-scale none",
     "HEADS": "--encoder-attention-heads",
+    "BATCH": "--batch-size",
+    "TIMES": "--update-freq",
+    "WORLD": "--required-batch-size-multiple 1 --distributed-world-size",
+    "TWO_MACHINES": "GPUS=4 SLURM_STEP_NUM_NODES=2",
     "PLATEAU": "--lr-scheduler reduce_lr_on_plateau --lr-shrink 0.5",
     "GNN": "--best-checkpoint-metric loss | --lr 1e-3 --lr-scheduler reduce_lr_on_plateau "
     "--lr-shrink 0.5 | --stop-min-lr 1e-5 --max-epoch 1000 | !--maximize-best-checkpoint"
@@ -33,6 +37,23 @@ pattern/cgt_pattern EPOCHS=1 SOURCE=generated:9:1 | --warmup-updates 1 --lr-peri
 pattern/grpe_small SOURCE=generated:1000:1 | --warmup-updates 320 --total-num-update 3200
 pcqm4m/gcn EPOCHS=10 | --lr-deacy-period 35688
 molhiv/graphormer_base | --warmup-updates 123 --total-num-update 2064
+ablations/graphormer_table5 SEEDS=1 | --max-update 100000 --total-num-update 100000 \
+--warmup-updates 6000
+ablations/graphormer_table5 SEEDS=1 BATCH_SIZE=512 | --total-num-update 226666 --max-epoch 34
+"""
+# Devices share the paper's batch evenly. Slurm's two machines have a task for each GPU, or
+# one each, where fairseq starts the processes, or one for two GPUs.
+BATCHES = """
+cluster/cgt_cluster GPUS=1 | {BATCH} 16 {TIMES} 1 {WORLD} 1
+cluster/cgt_cluster GPUS=3 | {BATCH} 8 {TIMES} 1 {WORLD} 2
+cluster/cgt_cluster GPUS=8 | {BATCH} 2 {TIMES} 1 {WORLD} 8
+cluster/cgt_cluster GPUS=4 DEVICES=2 | {BATCH} 8 {TIMES} 1 {WORLD} 2
+cluster/cgt_cluster GPUS=4 DEVICE_BATCH=2 | {BATCH} 2 {TIMES} 2 {WORLD} 4
+pattern/gt_sbm GPUS=4 | {BATCH} 13 {TIMES} 1 {WORLD} 2
+pattern/gt_sbm GPUS=4 DEVICE_BATCH=2 | {BATCH} 2 {TIMES} 13 {WORLD} 1
+zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=8 | {BATCH} 16 {TIMES} 1 {WORLD} 8
+zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=2 | {BATCH} 16 {TIMES} 1 {WORLD} 8
+zinc/gin {TWO_MACHINES} SLURM_STEP_NUM_TASKS=4 | {BATCH} 32 {TIMES} 1 {WORLD} 4
 """
 # Lines for each script of baselines; Dwivedi et al. 2020, PNA, OGB, GRPE, CSA and GT.
 OTHERS = """
@@ -104,7 +125,8 @@ molpcba/graphormer_deep | --warmup-updates 821 | --warmup-updates 855
 
 def rows(table):
     """Words of the first cell, and the other cells, of each line."""
-    lines = [line.format(**MACROS).split(" | ") for line in table.strip().splitlines()]
+    text = table.strip().replace("\n\n", "\n").format(**MACROS)
+    lines = [line.split(" | ") for line in text.splitlines()]
     return [(first.split(), more) for first, *more in lines]
 
 
@@ -115,7 +137,7 @@ def check(commands, parts):
         assert found != part.startswith("!"), part
 
 
-@pytest.mark.parametrize("words, parts", rows(SCHEDULES + OTHERS.lstrip()))
+@pytest.mark.parametrize("words, parts", rows(SCHEDULES + BATCHES + OTHERS))
 def test_settings(words, parts, flags):
     recipe, *settings = words
     commands = flags(recipe, dict(word.split("=") for word in settings))

@@ -19,22 +19,9 @@ END_TO_END = "zinc/grpe_small cluster/gatedgcn".split()
 MORE = "pcqm4m/gin_vn molpcba/graphormer_deep ablations/grpe_table10".split()
 QUICK = {Path(name).name: name for name in reversed(RECIPES)}.values()
 PAPERS = tsv.read(EXAMPLES / "papers.tsv")
-# Metric and split of the papers' tables; PCQM4M's tests have no labels, and CSA's is the
-# official validation split.
-METRICS = {
-    "mae valid": "pcqm4m pcqm4mv2",
-    "mae test": "zinc pcqm4mv2_subset qm9_gap_subset pcqm4mv2/cgt_small "
-    "pcqm4mv2/cgt_deep pcqm4mv2/cgt_small_subset",
-    "roc_auc test": "molhiv",
-    "ap test": "molpcba",
-    "accuracy test": "mnist cifar10",
-    "weighted_accuracy test": "pattern cluster",
-}
-MEASURED = {
-    name: tuple(pair.split())
-    for pair, names in METRICS.items()
-    for name in names.split()
-}
+METRICS = dict.fromkeys(("mnist", "cifar10"), "accuracy")  # of no paper's table
+METRICS |= dict.fromkeys(("pcqm4mv2_subset", "qm9_gap_subset"), "mae")
+METRICS |= {row["recipe"].split("/")[0]: row["metric"] for row in PAPERS}
 SYSTEMS = {"Ying 2021": "graphormer", "Park 2022": "grpe"}
 SYSTEMS |= {"Menegaux 2023": "csa", "Dwivedi 2021": "gt"}
 # Rows of ablations that no table prints, see the headers of the scripts.
@@ -49,7 +36,10 @@ def slow(names):
 
 
 def measured(recipe):
-    return MEASURED.get(recipe) or MEASURED[recipe.split("/")[0]]
+    """Metric and split. PCQM4M's tests have no labels; CSA's is the official valid."""
+    benchmark, name = recipe.split("/")
+    unlabelled = benchmark in ("pcqm4m", "pcqm4mv2") and "cgt" not in name
+    return METRICS[benchmark], "valid" if unlabelled else "test"
 
 
 @pytest.fixture(scope="module")
@@ -76,10 +66,6 @@ def test_from_end_to_end(name, smoke):
         assert row["arch"] and int(row["parameters"]) > 0 and row["updates"] == "2"
         assert 0 <= float(row["value"]) < 1e3
         assert (row["metric"], row["subset"]) == measured(row["recipe"])
-    curves = tsv.read(folder / "curves.tsv")
-    splits = {(row["checkpoint"], row["split"]) for row in curves}
-    if found[0]["metric"] != "roc_auc":  # of few labels it may have no value
-        assert {(row["checkpoint"], "valid") for row in found} <= splits
 
 
 @pytest.fixture(scope="session")
@@ -124,16 +110,15 @@ def expected_rows(name):
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_rows_of_an_ablation(name, dry):
     """Those of the paper's table, each with flags of its own."""
-    trainings = list(dry(name))
-    found = [(recipe, variant) for recipe, variant, _ in trainings]
-    expected = expected_rows(name)
-    assert expected and expected <= set(found) and len(set(found)) == len(found)
-    assert {recipe for recipe, _ in found} == {recipe for recipe, _ in expected}
+    trainings = [*dry(name)]
     flags = {
-        (recipe, *(word for word in arguments if not word.endswith("/seed1")))
-        for recipe, _, arguments in trainings
+        (recipe, variant): (recipe, *(word for word in words if "/seed1" not in word))
+        for recipe, variant, words in trainings
     }
-    assert len(flags) == len(found)
+    expected = expected_rows(name)
+    assert expected and expected <= flags.keys()
+    assert {recipe for recipe, _ in flags} == {recipe for recipe, _ in expected}
+    assert len({*flags.values()}) == len(trainings)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -169,19 +154,9 @@ def test_values_are_those_of_the_papers(shared_data):
         assert re.search(rf"(?<![\d.]){re.escape(cell)}(?!\d)", text), row
 
 
-@pytest.mark.parametrize(
-    "setting, why",
-    [
-        ("EPOCHS=0", "above 0"),
-        ("SOURCE=generated:few", "generated:N"),
-        ("RESULTS=/nowhere/results.tsv", "cannot be written"),
-        ("DEVICES=4", "but 2 GPUs"),
-    ],
-)
-def test_refused_setting(setting, why, flags):
-    settings = {"GPUS": "2"} | dict([setting.split("=")])
-    (line,) = flags("zinc/gin", settings).splitlines()
-    assert line.startswith(f"error: zinc/gin: {setting}") and why in line
+def test_refused_setting(flags):
+    (line,) = flags("zinc/gin", {"EPOCHS": "0"}).splitlines()
+    assert line.startswith("error: zinc/gin: EPOCHS=0") and "above 0" in line
 
 
 @pytest.fixture
@@ -190,34 +165,20 @@ def lines(flags):
     return lambda recipe, **more: flags(recipe, {"CHECKPOINT": "1"} | more).splitlines()
 
 
-def test_a_run_goes_on_until_it_is_complete(lines, tmp_path):
-    def trains(line):
-        return line.startswith("$ fairseq-train ")
-
+def test_a_run_goes_on_until_it_is_complete(lines):
     for _ in range(2):
         (line,) = lines("zinc/gin", INTERRUPT="1")
-        assert trains(line)
-    first, recorded = lines("zinc/gin")
-    assert trains(first) and re.search("^recorded .*/checkpoint_last.pt ", recorded)
+        assert line.startswith("$ fairseq-train ")
+    again, recorded = lines("zinc/gin")
+    assert again == line and re.search("^recorded .*/checkpoint_last.pt ", recorded)
     assert lines("zinc/gin") == lines("zinc/gin", WORKERS="3") == [recorded]
-    notes = tmp_path / "run/recipe.txt"
-    run, settings, _ = notes.read_text().splitlines()
-    notes.write_text(f"{run}\ncomplete: {settings}\n")  # of an earlier version
-    assert lines("zinc/gin") == [recorded]
 
 
-@pytest.mark.parametrize(
-    "more, this",
-    [
-        ({"EPOCHS": "2000", "BATCH_SIZE": "64"}, "EPOCHS=2000 BATCH_SIZE=64"),
-        ({"SEED": "2"}, "zinc/gin, seed 2"),
-        ({"SMOKE": "1"}, "a smoke run"),
-    ],
-)
-def test_a_folder_of_another_run(lines, tmp_path, more, this):
+def test_a_folder_of_another_run(lines):
     lines("zinc/gin")
-    (refused,) = lines("zinc/gin", SMOKE_DIR=str(tmp_path), **more)
-    assert "run is of " in refused and this in refused.partition("name another")[2]
+    for setting in ("EPOCHS=2000", "SEED=2", "SMOKE=1"):
+        (refused,) = lines("zinc/gin", **dict([setting.split("=")]))
+        assert "run is of " in refused and "name another" in refused
 
 
 def test_where_a_run_begins_belongs_to_it(lines, flags, tmp_path):
@@ -232,46 +193,7 @@ def test_where_a_run_begins_belongs_to_it(lines, flags, tmp_path):
     assert f" --finetune-from-model {one} " in tuned[0] and " --variant  " in tuned[1]
 
 
-@pytest.mark.parametrize(
-    "more, budget",
-    [
-        ({}, "--max-update 100000 --total-num-update 100000 --warmup-updates 6000"),
-        ({"BATCH_SIZE": "512"}, "--total-num-update 226666 --max-epoch 34"),
-    ],
-)
-def test_the_budget_of_an_ablation_is_scaled(flags, more, budget):
-    commands = flags("ablations/graphormer_table5", {"SEEDS": "1"} | more)
-    assert commands.count(f" {budget}") == 7
-
-
-@pytest.mark.parametrize(
-    "recipe, batch, most",
-    [("cluster/cgt_cluster", 16, 8), ("pattern/gt_sbm", 26, 2)],
-)
-def test_batch_size_of_the_paper_on_any_number_of_devices(recipe, batch, most, flags):
-    cases = [(f"GPUS={n}", min(n, most)) for n in (1, 2, 4, 8)]
-    cases += [("GPUS=3", 2), ("GPUS=4 DEVICES=2", 2)]
-    cases += [("GPUS=4 DEVICE_BATCH=2", 1 if batch == 26 else 4)]
-    pattern = r"--batch-size (\d+) --update-freq (\d+) "
-    pattern += r"--required-batch-size-multiple 1 --distributed-world-size (\d+)"
-    for words, devices in cases:
-        settings = dict(word.split("=") for word in words.split())
-        line, alone = flags(recipe, settings), len(settings) == 1
-        each, times, world = map(int, re.search(pattern, line).groups())
-        assert world == devices and each * times * world == batch, words
-        assert f"--devices {devices}\n" in line, words
-        if alone:
-            shared = f"{devices} of {settings['GPUS']} GPUs share" in line
-            assert times == 1 and shared == (devices < int(settings["GPUS"])), words
-
-
-@pytest.mark.parametrize("tasks, world", [(8, 8), (2, 8), (4, 4)])
-def test_slurm(tasks, world, flags):
-    """Two machines of four GPUs: a task for each; a task a machine, where fairseq starts
-    the processes; a task for two of the four."""
-    slurm = {"SLURM_STEP_NUM_TASKS": str(tasks), "SLURM_STEP_NUM_NODES": "2"}
-    for rank in (0, 1):
-        line = flags("zinc/gin", slurm | {"GPUS": "4", "SLURM_PROCID": str(rank)})
-        assert f" --batch-size {128 // world} --update-freq 1 " in line
-        assert f" --distributed-world-size {world} " in line
-        assert ("recorded" in line) == (rank == 0)
+def test_the_first_process_records(flags):
+    slurm = {"SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NUM_NODES": "2", "GPUS": "4"}
+    outputs = [flags("zinc/gin", slurm | {"SLURM_PROCID": rank}) for rank in "01"]
+    assert ["recorded" in output for output in outputs] == [True, False]

@@ -29,15 +29,12 @@ def test_server(tmp_path, monkeypatch):
     def ask(smiles):
         return client.post("/predict", json={"smiles": smiles})
 
-    first, second, third = ask(["CCO", "C(", "CCN"]).json()
+    first, second = ask(["CCO", "C("]).json()
     assert second["smiles"] == "C(" and "SMILES Parse Error" in second["reason"]
-    predictor = hub.load(tmp_path / "model")
-    values, std, in_domain = predictor.estimate(["CCO", "CCN"])
-    for row, answer in enumerate((first, third)):
-        assert float(answer["y"]) == pytest.approx(values[row, 0], rel=1e-5)
-        assert float(answer["y_std"]) == pytest.approx(std[row, 0], rel=1e-5)
-        assert float(answer["in_domain"]) == pytest.approx(in_domain[row], rel=1e-5)
+    estimate = hub.load(tmp_path / "model").estimate(["CCO"])
+    expected = [float(values.item()) for values in estimate]
+    found = [float(first[name]) for name in ("y", "y_std", "in_domain")]
+    assert found == pytest.approx(expected, rel=1e-5)
     assert first["smiles"] == "CCO" and "reason" not in first
     assert "201 atoms" in ask(["C" * 201]).json()[0]["reason"]
-    assert ask([]).json() == []
     assert ask(["C" * 2001]).status_code == ask(["C"] * 1001).status_code == 422

@@ -1,6 +1,5 @@
-"""examples/small_data: the sets, one small measurement, and the tables."""
+"""examples/small_data: sets, small measurements, tables, and fine-tuning."""
 
-import shutil
 import sys
 from pathlib import Path
 
@@ -11,15 +10,13 @@ import pytest
 sys.path.append(str(Path(__file__).parents[2] / "examples/small_data"))
 
 import contenders
+import finetuning
 import measure
-import pilot
 import sets
 import spreads
 import tables
 import trials
-
-from graphormer_plugin import hub
-from support.training import server_environment
+from finetuning import MIXED, Setting, Trainer, fold_of, kept, rate_groups, rmse
 
 SMILES = [f"OC1{'C' * number}C1" for number in range(1, 31)]  # of as many scaffolds
 
@@ -31,15 +28,6 @@ def data(tmp_path, rng):
     table = pd.DataFrame({"smiles": smiles, "logp": rng.normal(size=len(smiles))})
     table.to_csv(tmp_path / "esol.csv", index=False)
     return tmp_path
-
-
-@pytest.fixture
-def quick_python(monkeypatch):
-    """Scripts that start their own Python start a fork of one that has all imports."""
-    environment = server_environment()
-    monkeypatch.setenv("RECIPE_SERVER", environment["RECIPE_SERVER"])
-    python = shutil.which("python", path=environment["PATH"])
-    monkeypatch.setattr(sys, "executable", python)
 
 
 def test_the_same_half_of_the_assays_is_drawn(tmp_path):
@@ -56,23 +44,19 @@ def test_the_same_half_of_the_assays_is_drawn(tmp_path):
 
 
 @pytest.mark.long
-def test_a_measurement_is_made_once(data, tmp_path, quick_python, capsys):
+def test_a_measurement_is_made_once(data, tmp_path, capsys):
     folder = tmp_path / "out"
-    words = [str(folder), "--data", str(data), "--sets", "esol", "--splits", "2"]
+    words = [str(folder), "--data", str(data), "--sets", "esol", "--splits", "1"]
     words += ["--contenders", "forest"]
     assert measure.main(words) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert len(capsys.readouterr().out.splitlines()) == 1
     assert measure.main(words) == 0 and not capsys.readouterr().out
     results = tables.read(folder / "results.tsv")
-    assert results.split.tolist() == [1, 2]
     split = pd.read_csv(folder / "splits/esol-1.csv")
     test = split[split.split == "test"]
     found = pd.read_csv(folder / "predictions/esol-1-forest.csv").t0
     expected = np.sqrt(np.mean((test.t0.to_numpy() - found) ** 2))
     assert results.value[0] == pytest.approx(expected, abs=1e-5)
-    # The second split reads the features that the first one has computed.
-    (shared,) = folder.glob(f"predictions/*{contenders.SECONDS}")
-    assert shared.stem == "esol-2-forest" and float(shared.read_text()) > 0
 
 
 def test_tables(tmp_path, capsys):
@@ -88,8 +72,6 @@ def test_tables(tmp_path, capsys):
     tables.main(words)
     output = capsys.readouterr().out
     assert "| head on the frozen start | 0.800 ± 0.100 |" in output
-    assert "| chemprop | 60 |" in output
-    assert "| chemprop | 2 of 5 | 0 of 5 |" in output
     for _ in range(2):
         tables.main([*words, "--write"])
         text = page.read_text()
@@ -101,22 +83,19 @@ def test_tables(tmp_path, capsys):
     assert "head has the starts , other" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["regression", "binary"])
-def test_predictions_that_are_not_finite(kind):
+def test_predictions_that_are_not_finite():
     labels = np.array([[0.0, 1.0], [1.0, 0.0]])
     predicted = np.array([[0.1, np.nan], [0.2, 0.3]])
     with pytest.raises(ValueError, match="not finite"):
-        measure.mean_score(labels, predicted, kind)
+        measure.mean_score(labels, predicted, "regression")
     labels[0, 1] = np.nan
-    value, targets = measure.mean_score(labels, predicted, kind)
-    assert np.isfinite(value) and targets == (2 if kind == "regression" else 1)
+    assert measure.mean_score(labels, predicted, "regression")[1] == 2
 
 
 def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     """The kernel over all blocks is the head that `measure.py` measures."""
-    settings = dict([*trials.TRIALS["blocks"].settings.items()][-1:])
-    settings |= {"train only": trials.head_of_train}
-    settings |= {"nodes": trials.of_vectors(1, 1)}
+    settings = {"all": trials.of_blocks(*trials.BLOCKS)}
+    settings |= {"train only": trials.head_of_train, "nodes": trials.of_vectors(1, 1)}
     monkeypatch.setitem(trials.TRIALS, "mine", trials.Trial(("esol",), 2, settings))
     folder = tmp_path / "out"
     words = [str(folder), "--data", str(data), "--trials", "mine"]
@@ -124,43 +103,14 @@ def test_trials_are_made_once(data, tmp_path, monkeypatch, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 8  # of train only on valid, too
     trials.main(words)
     assert not capsys.readouterr().out
-    assert sorted(path.name for path in folder.iterdir()) == ["splits", "trials.tsv"]
     found = pd.read_csv(folder / "trials.tsv", sep="\t")
     case = trials.Case("esol", 2, folder / "splits/esol-2.csv", folder)
     table = pd.read_csv(case.path)
     expected = contenders.head(table, "regression", case.arguments)
     expected = pd.DataFrame(expected, columns=["t0"])
-    of_all = found[found.setting.str.startswith("vectors +") & (found.split == 2)]
     value, _ = measure.score(table, expected, "regression")
-    assert of_all.value.tolist() == [pytest.approx(value, abs=1e-6)]
-    (text,) = tables.trials(folder / "trials.tsv").values()
-    first, *_, last = text.splitlines()
-    assert first == "|  | esol, RMSE | esol, valid, RMSE |"
-    mean, error = tables.mean_error(found[found.setting == "nodes"].value)
-    assert last == f"| nodes | {mean:.3f} ± {error:.3f} |  |"
-
-
-@pytest.mark.slow
-def test_starts_for_a_trial(tmp_path, monkeypatch):
-    """Two trainings that differ in their targets, of molecules that no set has."""
-    smiles = ["C" * length + end for length in range(1, 51) for end in "ONS"]
-    for one in sets.SETS.values():
-        pd.DataFrame({"smiles": smiles[::5]}).to_csv(tmp_path / one.file, index=False)
-    table = pd.DataFrame({"smiles": np.repeat(smiles, pilot.EVERY), "MUV-466": 0})
-    table.to_csv(tmp_path / pilot.SOURCE, index=False)
-    monkeypatch.setattr(pilot, "UPDATES", 2)
-    words = [str(tmp_path / "out"), "--data", str(tmp_path)]
-    pilot.main(words)
-    folder = tmp_path / "out/pilot"
-    found = pd.read_csv(folder / "molecules.csv.gz")
-    assert set(found.smiles) == set(smiles) - set(smiles[::5])
-    files = [folder / f"{name}.pt" for name in ("descriptors", "bits")]
-    few, every = ({*hub.load(path).targets.names} for path in files)
-    assert few < every == set(found.columns[2:])
-    assert {name[:7] for name in every - few} == {"morgan_"}
-    written = [path.stat().st_mtime_ns for path in files]
-    pilot.main(words)  # all is there
-    assert written == [path.stat().st_mtime_ns for path in files]
+    of_all = found[(found.setting == "all") & (found.split == 2)].value
+    assert of_all.tolist() == [pytest.approx(value, abs=1e-6)]
 
 
 def test_score_of_intervals():
@@ -173,41 +123,69 @@ def test_score_of_intervals():
 def test_a_head_of_train_sees_no_label_of_valid(data, tmp_path):
     (path,) = sets.write_splits(data, tmp_path / "splits", "esol", 1)
     esol = trials.Case("esol", 1, path, tmp_path)
-    found = trials.head_of_train(esol)
-    default = esol.default
-    assert found.keys() == {"valid", "test"}
-    cases = {}
-    for part in found:
-        cases[part] = trials.Case("esol", 1, esol.path, esol.folder)
-        cases[part].table.loc[esol.rows(part), "t0"] += 9
-    for part, values in trials.head_of_train(cases["valid"]).items():
-        assert len(values) == esol.rows(part).sum()
-        assert np.array_equal(values, found[part])
-    assert not np.allclose(cases["valid"].default, default)
-    assert np.array_equal(cases["test"].default, default)
+    other = trials.Case("esol", 1, path, tmp_path)
+    other.table.loc[esol.rows("valid"), "t0"] += 9
+    found, again = trials.head_of_train(esol), trials.head_of_train(other)
+    for part in ("valid", "test"):
+        assert len(found[part]) == esol.rows(part).sum()
+        assert np.array_equal(found[part], again[part])
+    assert not np.allclose(esol.default, other.default)  # which learns from valid, too
 
 
-def test_shares_of_the_head_in_an_ensemble(tmp_path):
-    """Of molecules of test, from the predictions of `graphormer-train --ensemble 5`."""
-    case = trials.Case("esol", 1, tmp_path / "no", tmp_path)
-    case.table = pd.DataFrame({"split": ["train", "test"]})
-    given = np.array([[0.0, 6.0], [1, 1], [2, 2], [3, 3], [4, 4], [5, 5]])[..., None]
-    case.trained = lambda *_: {trials.HEAD: given[:1], trials.FINETUNE: given[1:]}
-    settings = trials.TRIALS["ensemble"].settings.values()
-    found = [setting(case).tolist() for setting in settings]
-    assert found == [[[3.0]], [[6.0]], [[3.5]], [[4.5]]]
+@pytest.fixture(scope="module")
+def trainer():
+    """Labels that grow with the number of carbon atoms."""
+    smiles = ["C" * length + end for length in range(1, 11) for end in "ONS"]
+    return Trainer(pd.DataFrame({"smiles": smiles, "t0": np.arange(30.0)}))
 
 
-@pytest.mark.parametrize("model", [spreads.linear, spreads.boosted])
-def test_learned_intervals_hold_most_labels(tmp_path, model, rng):
-    """Of noise that does not depend on the features; labels of test are not read."""
-    case = trials.Case("esol", 1, tmp_path / "no", tmp_path)
-    part = np.repeat(["train", "valid", "test"], 400)
-    case.table = pd.DataFrame({"split": part, "t0": rng.normal(size=1200)})
-    case.raw = {"vectors": rng.normal(size=(1200, 2))}
-    found = spreads.learned(model, "vectors")(case)
-    labels = case.labels("test")[:, 0]
-    inside = (found.T[0] < labels) & (labels < found.T[1])
-    assert found.shape == (400, 2) and 0.85 < inside.mean() < 0.95
-    case.table.loc[800:, "t0"] += 9
-    assert np.array_equal(spreads.learned(model, "vectors")(case), found)
+def test_folds_are_a_partition():
+    folds = [fold_of(23, number) for number in range(finetuning.FOLDS)]
+    for fold in folds:
+        parts = np.concatenate([fold.train, fold.valid, fold.test])
+        assert sorted(parts) == list(range(23)) and len(fold.valid)
+    assert sorted(np.concatenate([fold.test for fold in folds])) == list(range(23))
+
+
+def test_rates_of_layers(trainer):
+    model = trainer.model(np.arange(30))
+    count = len(model.encoder.layers)
+
+    def scales(**options):
+        return [group["scale"] for group in rate_groups(model, Setting(**options))]
+
+    assert scales(decay=0.5)[:2] == [0.5 ** (count + 1), 0.5**count]
+    assert scales(decay=1, backbone=0.1) == [0.1] * (count + 1) + [1]
+    groups = rate_groups(model, Setting(frozen=0.5))
+    trained = [all(w.requires_grad for w in group["params"]) for group in groups]
+    half = round(count / 2) + 1  # with the embeddings
+    assert trained == [False] * half + [True] * (count + 2 - half)
+
+
+def test_a_training_learns(trainer):
+    short = {"epochs": 4, "batch_size": 4}
+    fold = fold_of(30, 0)
+    mean = trainer.labels[fold.train].mean()
+    predicted = trainer(fold, Setting(**short), 1)
+    labels = trainer.labels[fold.test, 0].numpy()
+    assert rmse(predicted, labels) < 0.8 * rmse(mean.item(), labels)
+    assert np.array_equal(trainer(fold, Setting(**short), 1), predicted)
+    assert not np.array_equal(trainer(fold, Setting(thaw=1, **short), 1), predicted)
+
+
+def test_weights_of_a_mean(tmp_path):
+    """The head is right, and the other folds say so; equal weights do not."""
+    labels = np.random.default_rng(0).normal(size=40)
+    sets = {"a": pd.DataFrame({"split": "train", "t0": labels})}
+    lines = []
+    for seed in (1, 2, 3):
+        test = fold_of(len(labels), seed - 1).test
+        for setting, values in zip(MIXED, (labels, labels**2, np.ones(40))):
+            np.save(kept(tmp_path, "a", seed, setting), values[test])
+            lines.append({"set": "a", "fold": seed, "setting": setting, "rmse": 1.0})
+    errors = finetuning.errors_of(pd.DataFrame(lines))
+    table = finetuning.mixtures(errors, tmp_path, sets).splitlines()[2:]
+    found = {line.split(" | ")[0].strip("| "): line.split(" | ")[1] for line in table}
+    assert len(found) == 5
+    for name, error in found.items():
+        assert (float(error) < 0.01) == (not name.endswith("equal weights"))

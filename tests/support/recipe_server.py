@@ -7,37 +7,29 @@ and environment to this server and print what comes back.
     python tests/support/recipe_server.py      # prints the port, serves until it is killed
 """
 
+import base64
 import gc
 import importlib
 import os
 import runpy
-import signal
-import socket
+import socketserver
 import sys
 import tomllib
 import traceback
 from pathlib import Path
 
-PROJECT = tomllib.loads(
-    Path(__file__).parents[2].joinpath("pyproject.toml").read_text()
-)
-# What a command calls; `python` runs a file (- for standard input), a module, or code.
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+# What a command calls; `python` runs a file, a module, or code.
 COMMANDS = {
     "fairseq-train": "fairseq_cli.train:cli_main",
     "fairseq-validate": "fairseq_cli.validate:cli_main",
     "torchrun": "torch.distributed.run:main",
-    **PROJECT["project"]["scripts"],
+    **tomllib.loads(PYPROJECT.read_text())["project"]["scripts"],
 }
 SHIM = r"""#!/usr/bin/env bash
-if [[ ${0##*/} == python && $1 == - ]]; then
-    script="$(mktemp)"
-    cat > "$script"
-    set -- "$script" "${@:2}"
-fi
 exec 3<> "/dev/tcp/127.0.0.1/$RECIPE_SERVER"
-printf '%s\0' "$#" "${0##*/}" "$PWD" "$@" >&3
-env -0 >&3
-printf '\0' >&3
+{ printf '%s\0' "${0##*/}" "$PWD" "$#" "$@"; env -0; } | base64 | tr -d '\n' >&3
+echo >&3
 status=1
 while IFS= read -r line <&3; do
     if [[ $line == "exit status "* ]]; then status="${line##* }"; else echo "$line"; fi
@@ -54,30 +46,8 @@ def shims(folder: Path) -> None:
         path.chmod(0o755)
 
 
-def read_request(stream) -> tuple[str, str, list[str], dict[str, str]]:
-    """Name of the command, working directory, arguments, environment."""
-
-    def word() -> str:
-        letters = bytearray()
-        while (letter := stream.read(1)) != b"\0":
-            if not letter:
-                raise EOFError("request ended early")
-            letters += letter
-        return os.fsdecode(bytes(letters))
-
-    count = int(word())
-    name, folder, arguments = word(), word(), [word() for _ in range(count)]
-    environment = dict(entry.split("=", 1) for entry in iter(word, ""))
-    return name, folder, arguments, environment
-
-
-def execute(
-    name: str, folder: str, arguments: list[str], environment: dict[str, str]
-) -> int:
+def execute(name: str, arguments: list[str]) -> int:
     """Exit status of the command; its output goes to descriptors 1 and 2."""
-    os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
     try:
         if name in COMMANDS:
             module, _, function = COMMANDS[name].partition(":")
@@ -105,6 +75,26 @@ def execute(
     return 0
 
 
+class Command(socketserver.StreamRequestHandler):
+    """A request, in a process of its own: a line with the name of the command, its folder,
+    the number of its arguments, these, and its environment."""
+
+    def handle(self) -> None:
+        gc.enable()
+        line = base64.b64decode(self.rfile.readline())
+        name, folder, count, *words = os.fsdecode(line).split("\0")[:-1]
+        os.chdir(folder)
+        os.environ.clear()
+        os.environ.update(entry.split("=", 1) for entry in words[int(count) :])
+        os.dup2(self.connection.fileno(), 1)
+        os.dup2(self.connection.fileno(), 2)
+        status = execute(name, words[: int(count)])
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.write(1, f"\nexit status {status}\n".encode())
+        os._exit(0)
+
+
 def main() -> None:
     gc.disable()  # nothing of the imports is ever freed
     import torch._dynamo  # noqa: F401  (optimisers import it)
@@ -113,27 +103,12 @@ def main() -> None:
     import graphormer_plugin.tasks  # noqa: F401
     from graphormer_plugin import hub  # noqa: F401
 
-    warm_up = importlib.import_module("quick_options").warm_up
-    warm_up()  # after fairseq, which says how lines of logs look
+    # After fairseq, which says how lines of logs look.
+    importlib.import_module("quick_options").warm_up()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries the children
-    server = socket.create_server(("127.0.0.1", 0))
-    print(server.getsockname()[1], flush=True)
-    while True:
-        connection, _ = server.accept()
-        if os.fork() == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            gc.enable()
-            server.close()
-            request = read_request(connection.makefile("rb", buffering=0))
-            os.dup2(connection.fileno(), 1)
-            os.dup2(connection.fileno(), 2)
-            status = execute(*request)
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os.write(1, f"\nexit status {status}\n".encode())
-            os._exit(0)
-        connection.close()
+    server = socketserver.ForkingTCPServer(("127.0.0.1", 0), Command)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
 
 
 if __name__ == "__main__":

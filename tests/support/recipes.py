@@ -4,6 +4,7 @@ Its fixtures are known everywhere: conftest.py loads this module as a plugin.
 """
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def bash(words, environment, cwd=None):
     return subprocess.run(
         ["bash", *words],
         cwd=cwd,
-        env=environment,
+        env={**ENVIRONMENT, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -42,39 +43,8 @@ def bash(words, environment, cwd=None):
     )
 
 
-def run_recipe(recipe, environment, *arguments):
-    script = EXAMPLES / f"{recipe}.sh"
-    return bash([script, *arguments], {**ENVIRONMENT, **environment})
-
-
-@pytest.fixture
-def dry(tmp_path):
-    """Runs a recipe or an ablation with commands that only note what they are called
-    with; returns (recipe, variant, arguments of fairseq-train) of each training."""
-    notes, bin = tmp_path / "notes", tmp_path / "bin"
-    note = f'printf "%s\\n" "$@" END >> {notes}'
-    (bin / "python").parent.mkdir()
-    (bin / "fairseq-train").write_text(f"#!/bin/sh\n{note}\n")
-    (bin / "python").write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo 0 || {note}\n')
-    for path in bin.iterdir():
-        path.chmod(0o755)
-    environment = {"PATH": f"{bin}:{os.environ['PATH']}", "PRETRAINED": "none"}
-    environment |= {"SMOKE_DIR": str(tmp_path), "SAVE_DIR": str(tmp_path / "run")}
-    write_gaps(tmp_path / "data")
-
-    def trainings(name, **more):
-        result = run_recipe(name, environment | {"SEEDS": "1"} | more)
-        assert result.returncode == 0, result.stdout[-3000:]
-        commands = [
-            call.split("\n") for call in notes.read_text().split("\nEND\n")[:-1]
-        ]
-        for train, record in zip(commands[::2], commands[1::2], strict=True):
-            recipe, variant = (
-                record[record.index(option) + 1] for option in ("--recipe", "--variant")
-            )
-            yield recipe, variant, train
-
-    return trainings
+def run_recipe(recipe, environment):
+    return bash([EXAMPLES / f"{recipe}.sh"], environment)
 
 
 @pytest.fixture
@@ -84,9 +54,10 @@ def flags(tmp_path):
     GPUS is the number of devices; CHECKPOINT=1: the training leaves one, INTERRUPT=1: and
     ends too early.
     """
+    train = 'printf "%s\\0" "$@" END >> "$CALLS"\n'
+    train += '[ -z "$CHECKPOINT" ] || > "$SAVE_DIR/checkpoint_last.pt"\n'
     commands = {
-        "fairseq-train": '[ -z "$CHECKPOINT" ] || > "$SAVE_DIR/checkpoint_last.pt"\n'
-        '[ -z "$INTERRUPT" ]',
+        "fairseq-train": train + '[ -z "$INTERRUPT" ]',
         "python": 'case "$1" in -c) echo "$GPUS" ;; *record.py) echo "recorded $*" ;; esac',
         "nvidia-smi": "",
     }
@@ -96,4 +67,23 @@ def flags(tmp_path):
         path.chmod(0o755)
     environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PRETRAINED": "none"}
     environment |= {"SAVE_DIR": str(tmp_path / "run"), "GPUS": "0"}
+    environment |= {"CALLS": str(tmp_path / "calls"), "SMOKE_DIR": str(tmp_path)}
     return lambda recipe, more: run_recipe(recipe, environment | more).stdout
+
+
+@pytest.fixture
+def dry(flags, tmp_path):
+    """Runs a recipe or an ablation in the same way; (recipe, variant, arguments of
+    fairseq-train) of each training."""
+    write_gaps(tmp_path / "data")
+
+    def trainings(name, **more):
+        output = flags(name, {"SEEDS": "1"} | more)
+        names = re.findall(
+            r"^recorded .* --recipe (\S+) --variant (\S*) ", output, re.MULTILINE
+        )
+        calls = (tmp_path / "calls").read_text().split("\0END\0")[:-1]
+        for (recipe, variant), call in zip(names, calls, strict=True):
+            yield recipe, variant, call.split("\0")
+
+    return trainings
