@@ -8,11 +8,12 @@ from tqdm import tqdm
 
 from graphormer_plugin.data.schema import TargetSchema
 from graphormer_plugin.experiment import steps
+from graphormer_plugin.experiment.labelled_table import read_table
 from graphormer_plugin.experiment.plan import Experiment
 from graphormer_plugin.experiment.settings import FINETUNE, HEAD, Settings
 from graphormer_plugin.experiment.training import Start
 from graphormer_plugin.heads.prediction import Prediction
-from support.labelled_molecules import FewLabels, write_table
+from support.labelled_molecules import FewLabels, settings, splits_of, write_table
 
 LABELS = np.arange(12.0)[:, None]
 SPLIT = {
@@ -26,6 +27,23 @@ SPLIT = {
 def write(tmp_path):
     """Function: `write_table` in a folder of the test."""
     return partial(write_table, tmp_path / "table.csv")
+
+
+@pytest.fixture
+def read(write):
+    """Function: table, settings and splits of the columns of a table of alcohols."""
+
+    def read(columns, **options):
+        smiles = ["C" * k + "O" for k in range(1, 1 + len([*columns.values()][0]))]
+        rows = list(zip(smiles, *columns.values(), strict=True))
+        path = write(rows, ["smiles", *columns])
+        if "part" in columns:
+            options = {"split": "column:part", **options}
+        asked = settings(path, **options)
+        table = read_table(asked)
+        return table, asked, splits_of(table, asked)
+
+    return read
 
 
 @pytest.fixture

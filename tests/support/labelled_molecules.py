@@ -17,6 +17,7 @@ ROWS = [
     ["CCCCC", "pentane", "7", "test", "0"],
 ]
 HEADER = ["Smiles", "name", "value", "part", "active"]
+PARTS = ["train", "train", "valid", "valid", "test", "test"]
 
 
 class FewLabels(SimpleNamespace):
