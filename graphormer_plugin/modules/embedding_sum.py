@@ -1,4 +1,4 @@
-"""Sums of rows of a small table, with a fast backward pass on a CPU."""
+"""Sums of rows of a small table, with a fast backward pass."""
 
 import torch
 from torch import Tensor
@@ -20,19 +20,41 @@ class _EmbeddingSum(torch.autograd.Function):
         """Gradient of table."""
         (rows,) = ctx.saved_tensors
         # float32 at least: a sum of many halves loses small terms.
-        wide = torch.promote_types(grad.dtype, torch.float32)
-        grad_table = grad.new_zeros(ctx.num_rows, grad.shape[1], dtype=wide)
-        source = grad.to(wide).contiguous()
-        for column in rows.unbind(1):  # int32 would take torch's slow path
-            grad_table.index_add_(0, column.long(), source)
-        return grad_table.to(grad.dtype), None
+        wide = grad.to(torch.promote_types(grad.dtype, torch.float32)).contiguous()
+        total = _added_up if grad.device.type == "cpu" else _counts_times
+        return total(rows, wide, ctx.num_rows).to(grad.dtype), None
+
+
+def _added_up(rows: Tensor, grad: Tensor, num_rows: int) -> Tensor:
+    """rows [M, L], grad [M, D] -> sum of grad over the look-ups of each row, [R, D]."""
+    total = grad.new_zeros(num_rows, grad.shape[1])
+    for column in rows.unbind(1):  # int32 would take torch's slow path
+        total.index_add_(0, column.long(), grad)
+    return total
+
+
+def _counts_times(
+    rows: Tensor, grad: Tensor, num_rows: int, most: int = 2**24
+) -> Tensor:
+    """`_added_up` for a GPU, as products with the matrix [M, R] of how often each sum has
+    each row, `most` numbers at a time: nothing is sorted, as in torch's backward pass, no
+    additions wait for each other on a few rows, and every run gives the same numbers.
+    """
+    total = grad.new_zeros(num_rows, grad.shape[1])
+    size = max(1, most // num_rows)
+    for some, of_grad in zip(rows.split(size), grad.split(size)):
+        counts = grad.new_zeros(len(some), num_rows)
+        ones = counts.new_ones(1, 1).expand(some.shape)
+        counts.scatter_add_(1, some.long(), ones)
+        total.addmm_(counts.T, of_grad)
+    return total
 
 
 def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     """Sum of `table[rows[..., i]]` over i, without the looked-up rows in memory.
 
-    An embedding bag. On a CPU torch sorts all look-ups in the backward pass; for a
-    small table adding them up is several times faster.
+    An embedding bag. In the backward pass torch sorts all look-ups; for a small table
+    adding them up on a CPU is several times faster, and a GPU multiplies matrices.
 
     Args:
         table: [R, D].
@@ -43,9 +65,5 @@ def embedding_sum(table: Tensor, rows: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():  # also an export, e.g. to ONNX
         return F.embedding(rows, table).sum(-2)
-    flat = rows.flatten(0, -2)
-    if table.device.type == "cpu":
-        out = _EmbeddingSum.apply(table, flat)
-    else:
-        out = F.embedding_bag(flat, table, mode="sum")
+    out = _EmbeddingSum.apply(table, rows.flatten(0, -2))
     return out.view(*rows.shape[:-1], table.shape[1])

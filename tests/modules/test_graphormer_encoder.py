@@ -9,7 +9,11 @@ import torch
 from cython_ext.codes import FAR
 from graphormer_plugin.modules import attn_bias as attn_bias_module
 from graphormer_plugin.modules.biased_attention import BiasedAttention
-from graphormer_plugin.modules.embedding_sum import embedding_sum
+from graphormer_plugin.modules.embedding_sum import (
+    _added_up,
+    _counts_times,
+    embedding_sum,
+)
 from support.graphormer import (
     ABLATIONS,
     BOND_DIMS,
@@ -284,6 +288,19 @@ def test_embedding_sum_and_its_gradient():
     out = embedding_sum(table, rows)
     assert torch.allclose(out, table[rows].sum(2))
     assert torch.autograd.gradcheck(lambda t: embedding_sum(t, rows), (table,))
+
+
+def test_both_backward_passes_of_an_embedding_sum():
+    torch.manual_seed(0)
+    rows = torch.randint(0, 5, (24, 6), dtype=torch.int32)
+    grad = torch.randn(24, 3, dtype=torch.float64)
+    twin = torch.zeros(5, 3, dtype=torch.float64)
+    for looked_up, of_grad in zip(rows, grad):
+        for row in looked_up:
+            twin[row] += of_grad
+    gpu = [_counts_times(rows, grad, 5, most) for most in (1, 35, 2**24)]
+    for total in (_added_up(rows, grad, 5), *gpu):
+        assert torch.allclose(total, twin, rtol=0, atol=1e-12)
 
 
 def test_path_bias_makes_no_tensor_per_step_and_head():
