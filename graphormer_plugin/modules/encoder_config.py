@@ -72,6 +72,12 @@ class VirtualNodeConfig(PairTransformerConfig):
     no_virtual_node: bool = option(
         False, "nodes only; graphs are read out as the mean of their nodes"
     )
+    flex_attention: bool = option(
+        False,
+        "scores by PyTorch's flex_attention, without a bias of all pairs in memory; "
+        "training needs a GPU and --attention-dropout 0, GRPE --no-graph-encoded-value",
+        of_run=True,
+    )
 
 
 def check_layers(config: LayersConfig) -> None:

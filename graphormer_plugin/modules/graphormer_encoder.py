@@ -195,6 +195,9 @@ class GraphormerEncoder(Encoder):
         self.virtual_node = None if config.no_virtual_node else VirtualNode(embed_dim)
 
         bonds = partial(edge_encoder, vocabularies, table_size=bond_rows)
+        if config.flex_attention and edge_type == "aggregation":
+            raise ValueError("flex_attention cannot sum bonds; edge_type aggregation")
+        self.flex_attention = config.flex_attention
         self.number_edges = bool(vocabularies.num_edge_features)
         if self.number_edges and edge_type == "aggregation":
             raise ValueError(
@@ -301,9 +304,12 @@ class GraphormerEncoder(Encoder):
         if self.virtual_node is not None:
             x, mask = self.virtual_node(x, mask)
         x = self.input_dropout(self.embed_norm(x))
-        attn_bias = self.attn_bias(batch)
-        if x.device.type != "cpu":
-            attn_bias = BiasedAttention.aligned(attn_bias)
+        if self.flex_attention:
+            attn_bias = self.attn_bias.tables(batch)
+        else:
+            attn_bias = self.attn_bias(batch)
+            if x.device.type != "cpu":
+                attn_bias = BiasedAttention.aligned(attn_bias)
         messages = self.pair_messages(batch)
         for layer in self.layers:
             x = self.run_layer(layer, x, attn_bias, *messages)

@@ -241,6 +241,11 @@ class GRPEEncoder(Encoder):
         check_layers(config)
         noise, embed_dim = config.perturb_noise, config.encoder_embed_dim
         check_least(0, perturb_noise=noise)
+        if config.flex_attention and not config.no_graph_encoded_value:
+            raise ValueError(
+                "flex_attention cannot sum relations for the values; expected "
+                "--no-graph-encoded-value"
+            )
         if config.virtual_is_self and config.no_virtual_node:
             raise ValueError("virtual_is_self needs a virtual node")
         self.embed_dim, self.max_hop = embed_dim, config.max_hop
@@ -271,6 +276,7 @@ class GRPEEncoder(Encoder):
                     config.encoder_attention_heads,
                     config.attention_dropout,
                     config.key_from_row,
+                    config.flex_attention,
                 ),
                 embed_dim,
                 config.encoder_ffn_embed_dim,

@@ -1,0 +1,104 @@
+"""Networks with flex_attention against the same networks without."""
+
+import numpy as np
+import pytest
+import torch
+
+from graphormer_plugin.data.schema import FeatureSchema
+from graphormer_plugin.modules import GRPEEncoder, GRPEEncoderConfig
+from support import toy_graphs
+from support.graphormer import ABLATIONS, batch_of, make_encoder
+from support.toy_graphs import random_graph
+
+SCORES = {name: row for name, row in ABLATIONS.items() if "aggregation" not in name}
+GRPE = {
+    "topology and edge": {},
+    "topology": dict(no_edge_attention=True),
+    "edge": dict(no_topology_attention=True),
+    "released": dict(key_from_row=True, virtual_is_self=True),
+    "nodes only": dict(no_virtual_node=True),
+    "random walks": dict(pair_encodings="random_walks"),
+}
+
+
+@pytest.fixture
+def graphs():
+    rng = np.random.default_rng(1)
+    return [random_graph(rng, n, 0.2) for n in (7, 1, 9, 4)]
+
+
+def make_grpe(**options):
+    torch.manual_seed(0)
+    config = GRPEEncoderConfig(
+        encoder_layers=2,
+        encoder_embed_dim=16,
+        encoder_ffn_embed_dim=24,
+        encoder_attention_heads=4,
+        max_hop=3,
+        **{"no_graph_encoded_value": True, **options},
+    )
+    encoder = GRPEEncoder(FeatureSchema(2, toy_graphs.NODE_DIMS, [4]), config).double()
+    for parameter in encoder.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return encoder
+
+
+def recorded_weights(encoder, batch):
+    """The output, and the attention weights of every layer, without a gradient."""
+    weights = []
+    for module in encoder.attention_modules():
+        module.register_forward_pre_hook(
+            lambda module, inputs: weights.append(module.attention_weights(*inputs))
+        )
+    with torch.no_grad():
+        return encoder(batch), torch.stack(weights)
+
+
+def check_equal(dense, flexible, batch):
+    for ours, theirs in zip(
+        *(recorded_weights(one, batch) for one in (dense, flexible))
+    ):
+        assert ours.abs().max() > 0
+        assert torch.allclose(ours, theirs, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_graphormer_is_the_same(graphs, name):
+    dense, flexible = (
+        make_encoder(**SCORES[name], flex_attention=flex).eval()
+        for flex in (False, True)
+    )
+    check_equal(dense, flexible, batch_of(dense, graphs))
+
+
+@pytest.mark.parametrize("name", GRPE)
+def test_grpe_is_the_same(graphs, name):
+    dense, flexible = (
+        make_grpe(**GRPE[name], flex_attention=flex).eval() for flex in (False, True)
+    )
+    fields = sorted(dense.required_fields)
+    batch = toy_graphs.collate(graphs, fields, 4, max_hop=3)
+    check_equal(dense, flexible, batch)
+
+
+def test_no_bias_of_all_heads_and_pairs_is_made(graphs):
+    encoder = make_encoder(flex_attention=True)
+    batch = batch_of(encoder, graphs)
+    B, N = batch["node_mask"].shape
+    bias = encoder.attn_bias.tables(batch)
+    assert bias.further is None
+    assert all(rows.shape[:3] == (B, N + 1, N + 1) for _, rows, _ in bias.tables)
+    assert all(rows.dtype == torch.int32 for _, rows, _ in bias.tables)
+
+
+def test_refusals(graphs):
+    encoder = make_encoder(flex_attention=True, attention_dropout=0.1)
+    batch = batch_of(encoder, graphs)
+    with pytest.raises(ValueError, match="--attention-dropout 0"):
+        encoder.train()(batch)
+    with pytest.raises(NotImplementedError, match="backward on CPU"):
+        encoder.eval()(batch)
+    with pytest.raises(ValueError, match="--no-graph-encoded-value"):
+        make_grpe(flex_attention=True, no_graph_encoded_value=False)
+    with pytest.raises(ValueError, match="aggregation"):
+        make_encoder(flex_attention=True, edge_type="aggregation")
