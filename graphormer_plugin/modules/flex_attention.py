@@ -54,7 +54,7 @@ class TableBias:
         """The function that flex_attention adds to its kernel."""
         tables, further = self.tables, self.further
 
-        def add(score, b, h, i, j):
+        def _add(score, b, h, i, j):
             for table, rows, divisor in tables:
                 term = table[rows[b, i, j, 0], h]
                 for step in range(1, rows.shape[3]):
@@ -62,7 +62,7 @@ class TableBias:
                 score = score + (term if divisor is None else term / divisor[b, i, j])
             return score if further is None else score + further[b, h, i, j]
 
-        return add
+        return _add
 
 
 @functools.cache

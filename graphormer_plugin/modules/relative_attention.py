@@ -332,14 +332,14 @@ class RelativeAttention(nn.Module):
         )
         row = self.key_from_row
 
-        def add(score, b, h, i, j):
+        def _add(score, b, h, i, j):
             relation = relation_index[b, i, j]
             score = score + by_query[b, h, i, relation]
             score = score + by_key[b, h, i if row else j, relation]
             return score if attn_bias is None else score + attn_bias[b, h, i, j]
 
         dropout = self.dropout if self.training else 0.0
-        out = flexible_attention((q, k, v), add, dropout)
+        out = flexible_attention((q, k, v), _add, dropout)
         return self.out_proj(out.transpose(1, 2).flatten(2))
 
     def _plain(
