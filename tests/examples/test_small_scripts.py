@@ -1,8 +1,12 @@
-"""examples/gap_table.py, plot_training.py, random_forest.py and fidelity/curves.py."""
+"""examples/gap_table.py, plot_training.py, random_forest.py and the scripts
+of fidelity."""
 
 import csv
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import gap_table
@@ -11,7 +15,7 @@ import plot_training
 import pytest
 import random_forest
 import summarise
-from fidelity import curves
+from fidelity import curves, differences
 
 from support.benchmark_files import REFUSED, SMILES, write_ogbg
 
@@ -75,31 +79,76 @@ def test_reads_what_fairseq_prints(text):
     assert curves["lr"] == {"train": [(6, 0.001)]}
 
 
-def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
-    """Nothing is trained again; the last checkpoint is tested, not the best one."""
-    tested = []
-    monkeypatch.setattr(
-        curves.record, "measure", lambda *what: tested.append(what) or "0.987654"
-    )
-    for number, model in enumerate(curves.MODELS):
+def write_logs(folder, runs):
+    """Logs of complete trainings: after ten epochs an MAE of 1.01, and 1 more by run."""
+    for number, run in enumerate(runs):
         for seed in (1, 2):
-            folder = tmp_path / model / f"seed{seed}"
-            folder.mkdir(parents=True)
-            with open(folder / "train.log", "w") as log:
+            path = folder / run / f"seed{seed}"
+            path.mkdir(parents=True)
+            with open(path / "train.log", "w") as log:
                 for epoch in range(1, 11):
                     mae = 1.01 + number + seed / 10 - epoch / 100
                     for split in ("valid", "train"):
                         stats = {"epoch": epoch, f"{split}_mae": str(mae)}
                         stats[f"{split}_num_updates"] = str(157 * epoch)
                         log.write(f"2026 | INFO | {split} | {json.dumps(stats)}\n")
+
+
+def test_curves_of_complete_runs(tmp_path, monkeypatch, capsys):
+    """Nothing is trained again; the last checkpoint is tested, not the best one."""
+    tested = []
+    monkeypatch.setattr(
+        curves.record, "measure", lambda *what: tested.append(what) or "0.987654"
+    )
+    write_logs(tmp_path, curves.MODELS)
     assert curves.main([str(tmp_path)]) == 0
     last = tmp_path / "grpe_small" / "seed1" / "checkpoint_last.pt"
-    assert len(tested) == 4 and tested[0] == (last, "test", "mae")
+    assert len(tested) == 6 and tested[0] == (last, "test", "mae")
     printed = capsys.readouterr().out.splitlines()
     assert printed[2].startswith("| `grpe_small` | 1 | 0.454 | 1.010 | 0.482 | 0.988 |")
     lines = (tmp_path / "curves.tsv").read_text().splitlines()
-    assert len(lines) == 1 + 2 * 2 * 10 and lines[10].endswith("\t0.987654")
+    assert len(lines) == 1 + 3 * 2 * 10 and lines[10].endswith("\t0.987654")
     assert (tmp_path / "curves.png").exists()
+
+
+def test_differences_of_complete_runs(tmp_path, capsys):
+    write_logs(
+        tmp_path, [f"difference{i}" for i in range(len(differences.DIFFERENCES))]
+    )
+    assert differences.main([str(tmp_path)]) == 0
+    rows = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()]
+    rows = [[cell.strip() for cell in row] for row in rows]
+    assert rows[2] == ["none: the model here", "1.010", "1.110", "1.060"]
+    assert rows[7] == ["all four", "6.010", "6.110", "6.060"]
+    assert rows[8] == ["the released code itself", "0.454", "0.460", "0.457"]
+
+
+ROWS = """
+import json, sys
+from types import SimpleNamespace
+from cython_ext.codes import RELATION_FAR, RELATION_SELF, RELATION_UNREACHABLE, hop_relation
+from fidelity.released_rows import ReleasedRows, ReleasedRowsConfig
+from support.architectures import SCHEMA, TARGETS
+config = ReleasedRowsConfig(**json.loads(sys.argv[1]))
+model = ReleasedRows.build_model(config, SimpleNamespace(schema=SCHEMA, targets=TARGETS))
+hops, bonds = model.encoder.encodings[0].rows
+assert (hops[RELATION_FAR] == hops[hop_relation(config.max_hop)]) == config.far_is_last
+same = bonds[RELATION_SELF] == bonds[RELATION_UNREACHABLE]
+assert same == config.self_is_no_edge and hops[RELATION_SELF] == 0
+"""
+
+
+@pytest.mark.parametrize("flag", [None, "far_is_last", "self_is_no_edge"])
+def test_rows_of_the_released_code(flag):
+    """A process of its own: the folder registers an architecture."""
+    options = json.dumps({flag: True} if flag else {})
+    folders = [str(Path(curves.__file__).parents[1]), str(Path(__file__).parents[1])]
+    path = os.pathsep.join([*folders, *sys.path])
+    subprocess.run(
+        [sys.executable, "-c", ROWS, options],
+        check=True,
+        env={**os.environ, "PYTHONPATH": path},
+    )
 
 
 def test_the_page_has_the_table_of_the_curves():
