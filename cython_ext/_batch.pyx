@@ -1,6 +1,6 @@
 # cython: language_level=3, freethreading_compatible=True
 # cython: boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The batch kernel (one file of 680 lines, so that its loops are inlined in each other).
+"""The batch kernel (one file of 660 lines, so that its loops are inlined in each other).
 
 ``build_batch`` in ``batch.py`` checks its arguments and documents its results. The edges
 of each graph are checked here, on a private copy, just before they are used.
@@ -117,7 +117,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     cdef int fault = 0
 
     for stored, padded in job.node_columns:
-        column, output, row = read(stored), write(padded), stored.shape[1]
+        column, output, row = address(stored), address(padded), stored.shape[1]
         with nogil:
             for place in range(first, last):
                 pad_rows(
@@ -130,7 +130,7 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
                     row,
                 )
     out = job.out
-    output = write(out.get("node_mask"))
+    output = address(out.get("node_mask"))
     if output.data != NULL:
         with nogil:
             for place in range(first, last):
@@ -156,17 +156,17 @@ def fill(job, Py_ssize_t first, Py_ssize_t last, uint8_t[::1] seen):
     if relation_of_hop is not None:
         plan.relation_of_hop = &relation_of_hop[0]
     plan.seen = &seen[0]
-    plan.edge_src = read(job.edge_src)
-    plan.edge_dst = read(job.edge_dst)
-    plan.edge_bond = read(job.edge_bond)
-    plan.in_degree = write(out.get("in_degree"))
-    plan.out_degree = write(out.get("out_degree"))
-    plan.dist = write(out.get("dist"))
-    plan.bond = write(out.get("bond"))
-    plan.path_bond = write(out.get("path_bond"))
-    plan.relation_index = write(out.get("relation_index"))
-    plan.edge_index = write(out.get("edge_index"))
-    plan.flat_bond = write(out.get("edge_bond"))
+    plan.edge_src = address(job.edge_src)
+    plan.edge_dst = address(job.edge_dst)
+    plan.edge_bond = address(job.edge_bond)
+    plan.in_degree = address(out.get("in_degree"))
+    plan.out_degree = address(out.get("out_degree"))
+    plan.dist = address(out.get("dist"))
+    plan.bond = address(out.get("bond"))
+    plan.path_bond = address(out.get("path_bond"))
+    plan.relation_index = address(out.get("relation_index"))
+    plan.edge_index = address(out.get("edge_index"))
+    plan.flat_bond = address(out.get("edge_bond"))
 
     with nogil:
         for place in range(first, last):
@@ -230,8 +230,8 @@ def mark_sets(
     return None if wrong < 0 else (place[s], node[wrong])
 
 
-cdef Array read(array):
-    """Address of an array that may be read-only. The array must outlive the result."""
+cdef Array address(array):
+    """Address of an array, which must outlive it; stored columns may be read-only."""
     cdef const uint8_t[::1] view
     cdef Array result = Array(NULL, 1)
     if array is not None:
@@ -239,18 +239,6 @@ cdef Array read(array):
         result.itemsize = array.itemsize
         if view.shape[0] > 0:
             result.data = <uint8_t *>&view[0]
-    return result
-
-
-cdef Array write(array):
-    """Address of an array to write to. The array must outlive the result."""
-    cdef uint8_t[::1] view
-    cdef Array result = Array(NULL, 1)
-    if array is not None:
-        view = array.reshape(-1).view("u1")
-        result.itemsize = array.itemsize
-        if view.shape[0] > 0:
-            result.data = &view[0]
     return result
 
 
@@ -320,6 +308,8 @@ cdef int fill_graph(
     const Plan *plan, const Graph *graph, Scratch *scratch
 ) noexcept nogil:
     """Fills all fields of one graph that depend on edges; returns 0 or a BAD_ code."""
+    cdef Py_ssize_t width = plan.width
+    cdef uint8_t *bond
     cdef int fault
     load(plan.edge_src, graph, scratch.src)
     load(plan.edge_dst, graph, scratch.dst)
@@ -339,10 +329,11 @@ cdef int fill_graph(
         else:
             write_flat_bond(<uint16_t *>plan.flat_bond.data, graph, scratch)
     if plan.bond.data != NULL:
+        bond = plan.bond.data + graph.place * width * width * plan.bond.itemsize
         if plan.bond.itemsize == 1:
-            write_bond(<uint8_t *>plan.bond.data, plan, graph, scratch)
+            write_bond(bond, width, graph, scratch)
         else:
-            write_bond(<uint16_t *>plan.bond.data, plan, graph, scratch)
+            write_bond(<uint16_t *>bond, width, graph, scratch)
     if (
         plan.dist.data != NULL
         or plan.relation_index.data != NULL
@@ -469,11 +460,11 @@ cdef void write_flat_bond(
 
 
 cdef void write_bond(
-    code_t *to, const Plan *plan, const Graph *graph, const Scratch *scratch
+    code_t *to, Py_ssize_t width, const Graph *graph, const Scratch *scratch
 ) noexcept nogil:
-    cdef Py_ssize_t u, e, width = plan.width
+    """Writes the bonds of a graph into a matrix ``[width, width]``."""
+    cdef Py_ssize_t u, e
     cdef const int32_t *first = scratch.searcher.first
-    to += graph.place * width * width
     memset(to, 0, width * width * sizeof(code_t))
     for u in range(graph.n):
         for e in range(first[u], first[u + 1]):
@@ -516,7 +507,7 @@ cdef int fill_by_source(
     cdef bint connected = True
     prepare(searcher, n, <int32_t>plan.width)
     if plan.path_bond.data != NULL:
-        tabulate_bonds(graph, scratch)
+        write_bond(scratch.bond_of_pair, n, graph, scratch)
     for i in range(n):
         reached = search_from(searcher, i)
         hop = searcher.hop[searcher.order[reached - 1]]
@@ -579,17 +570,6 @@ cdef int fill_small(
         )
     mark_seen(farthest, connected, plan, graph, scratch)
     return 0
-
-
-cdef void tabulate_bonds(const Graph *graph, Scratch *scratch) noexcept nogil:
-    cdef Py_ssize_t u, e, n = graph.n
-    cdef const int32_t *first = scratch.searcher.first
-    memset(scratch.bond_of_pair, 0, n * n * sizeof(uint16_t))
-    for u in range(n):
-        for e in range(first[u], first[u + 1]):
-            scratch.bond_of_pair[u * n + scratch.searcher.neighbour[e]] = <uint16_t>(
-                scratch.neighbour_bond[e]
-            )
 
 
 cdef inline void write_hops(

@@ -34,7 +34,11 @@ def warnings_about(
     """
     target = np.asarray(target, dtype=np.float64)
     _, groups = np.unique(np.asarray(molecules, np.uint64), return_inverse=True)
-    equal = groups if extra is None else _equal_rows(groups, extra)
+    equal = groups
+    if extra is not None:  # by the hash of their bytes, in which NaN equals NaN
+        numbers = np.fromiter(map(hash, map(bytes, extra)), np.int64)
+        pairs = np.stack([groups, numbers], 1)
+        equal = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
     duplicates = len(np.unique(equal)) == len(np.unique(groups))
     warnings = [
         _classes_as_regression(targets, target),
@@ -76,44 +80,26 @@ def _classes_as_regression(targets: TargetSchema, target: np.ndarray) -> str:
     return "; ".join(texts)
 
 
-def _equal_rows(groups: np.ndarray, extra: np.ndarray) -> np.ndarray:
-    """Number of each row's molecule and further columns [G]; equal rows share a number."""
-    result, seen = groups.copy(), dict[tuple[int, bytes], int]()
-    counts = np.bincount(groups)
-    for row in np.flatnonzero(counts[groups] > 1).tolist():
-        key = int(groups[row]), extra[row].tobytes()
-        result[row] = seen.setdefault(key, len(counts) + len(seen))
-    return result
-
-
 def _contradicting_labels(
     targets: TargetSchema, target: np.ndarray, groups: np.ndarray
 ) -> str:
     """Warning about molecules with several rows that differ in a label; else empty.
     ``groups`` [G] has the number of each row's molecule, from 0."""
-    count = int(groups.max(initial=-1)) + 1
-    differs = np.zeros(count, dtype=bool)
-    largest, where = 0.0, ""
-    named = zip(targets.names, targets.units, target.T, strict=True)
-    for name, unit, values in named:
-        labelled = ~np.isnan(values)
-        low, high = np.full(count, np.inf), np.full(count, -np.inf)
-        np.minimum.at(low, groups[labelled], values[labelled])
-        np.maximum.at(high, groups[labelled], values[labelled])
-        present = high >= low
-        gap = np.where(present, high - low, 0.0)
-        size = np.where(present, np.maximum(np.abs(low), np.abs(high)), 0.0)
-        contradicts = gap > SAME * size
-        differs |= contradicts
-        if contradicts.any() and gap.max() > largest:
-            largest = float(gap.max())
-            where = f"{name} differs by up to {largest:.4g} {unit}".rstrip()
+    order = np.argsort(groups)
+    _, starts, rows = np.unique(groups[order], return_index=True, return_counts=True)
+    low, high = (f.reduceat(target[order], starts) for f in (np.fmin, np.fmax))
+    gap = high - low  # [molecules, C], NaN without labels
+    differing = gap > SAME * np.fmax(np.abs(low), np.abs(high))
+    differs = differing.any(1)
     if not differs.any():
         return ""
-    molecules, rows = int(differs.sum()), int(differs[groups].sum())
+    molecules, rows = int(differs.sum()), int(rows[differs].sum())
     details = f"{rows:,} rows"
     if targets.kind == "regression":
-        details += f"; {where}"
+        gap = np.where(differing.any(0), np.nan_to_num(gap), 0)
+        column = gap.max(0).argmax()
+        details += f"; {targets.names[column]} differs by up to {gap.max():.4g} "
+        details = f"{details}{targets.units[column]}".rstrip()
     return (
         f"{counted(molecules, 'molecule')} with several rows and contradicting "
         f"labels ({details}); keep one row of each, or their mean"

@@ -11,13 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from graphormer_plugin.data.pyg_graphs import MappedGraphs
-
-
-def dgl_graphs(dataset: Any) -> MappedGraphs:
-    """A dataset of DGL, whose items are a graph and a label, as PyG's graphs."""
-    return MappedGraphs(dataset, lambda item: pyg_graph(*item))
-
 
 def pyg_graph(graph: Any, label: Any) -> SimpleNamespace:
     """A homogeneous graph of DGL with its label.

@@ -29,10 +29,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graphormer_plugin.data.chunk import Parser
-from graphormer_plugin.data.dgl_graphs import dgl_graphs
+from graphormer_plugin.data.dgl_graphs import pyg_graph
 from graphormer_plugin.data.errors import DatasetError, one_line_of, place_of
 from graphormer_plugin.data.files import file_sha256
 from graphormer_plugin.data.options import DatasetOptions
+from graphormer_plugin.data.pyg_graphs import MappedGraphs
 
 logger = logging.getLogger(__name__)
 
@@ -254,7 +255,8 @@ def _as_source(result: Any, name: str) -> DatasetSource:
             for split in ("train", "valid", "test")
             if result.get(f"{split}_idx") is not None
         }
-        graphs = dgl_graphs(graphs) if kind == "dgl" else graphs
+        if kind == "dgl":
+            graphs = MappedGraphs(graphs, lambda item: pyg_graph(*item))
         result = DatasetSource(graphs=graphs, splits=splits or None)
     if not isinstance(result, DatasetSource):
         raise DatasetError(

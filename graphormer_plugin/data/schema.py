@@ -187,8 +187,7 @@ class FeatureSchema:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; the later fields only if they are not empty."""
         first = ("num_node_features", "node_dims", "bond_dims", "bond_table")
-        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        return {name: v for name, v in fields.items() if v or name in first}
+        return {name: v for name, v in vars(self).items() if v or name in first}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "FeatureSchema":
@@ -339,9 +338,8 @@ class TargetSchema:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; names of classes only if there are some."""
-        fields = {one.name: getattr(self, one.name) for one in dataclasses.fields(self)}
-        names = fields.pop("class_names")
-        return ({"class_names": names} if names else {}) | fields
+        names = {"class_names": self.class_names} if self.class_names else {}
+        return names | {n: v for n, v in vars(self).items() if n != "class_names"}
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TargetSchema":

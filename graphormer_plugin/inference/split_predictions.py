@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +18,12 @@ from graphormer_plugin.inference.prediction_columns import VALIDATED, prediction
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Submission:
-    """The file that OGB's evaluator writes for a dataset with hidden labels.
-
-    Attributes:
-        file: its name without suffix.
-        graphs: number of graphs in the official split.
-    """
-
-    file: str
-    graphs: int
-
-
+# By dataset and split with hidden labels: name of the file that OGB's evaluator writes, and
+# number of graphs of the official split.
 SUBMISSIONS = {
-    ("pcqm4m", "test"): Submission("y_pred_pcqm4m", 377_423),
-    ("pcqm4mv2", "test-dev"): Submission("y_pred_pcqm4m-v2_test-dev", 147_037),
-    ("pcqm4mv2", "test-challenge"): Submission(
-        "y_pred_pcqm4m-v2_test-challenge", 147_432
-    ),
+    ("pcqm4m", "test"): ("y_pred_pcqm4m", 377_423),
+    ("pcqm4mv2", "test-dev"): ("y_pred_pcqm4m-v2_test-dev", 147_037),
+    ("pcqm4mv2", "test-challenge"): ("y_pred_pcqm4m-v2_test-challenge", 147_432),
 }
 
 
@@ -107,16 +93,15 @@ def write_predictions(
     files = [path]
     submission = SUBMISSIONS.get((store.manifest["dataset"], split))
     if submission is not None:
-        files += _submit(
-            folder, submission, values_of_all[:, 0], len(store.splits[split])
-        )
+        graphs = len(store.splits[split])
+        files += _submit(folder, *submission, values_of_all[:, 0], graphs)
     for file in files:
         logger.info("predictions written to %s", file)
     return files
 
 
 def _submit(
-    folder: Path, submission: Submission, values: NDArray, graphs: int
+    folder: Path, name: str, official: int, values: NDArray, graphs: int
 ) -> list[Path]:
     if len(values) != graphs:
         logger.warning(
@@ -125,14 +110,14 @@ def _submit(
             f"{graphs:,}",
         )
         return []
-    if graphs != submission.graphs:
+    if graphs != official:
         logger.warning(
             "OGB will not take %s.npz: %s graphs, the official split has %s",
-            submission.file,
+            name,
             f"{graphs:,}",
-            f"{submission.graphs:,}",
+            f"{official:,}",
         )
-    path = folder / f"{submission.file}.npz"
+    path = folder / f"{name}.npz"
     with atomic_write(path) as file:
         np.savez_compressed(file, y_pred=values.astype(np.float32))
     return [path]

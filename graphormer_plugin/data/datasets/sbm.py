@@ -34,7 +34,7 @@ class SbmGraphs:
     A graph depends on seed, split and number only, and is the same on every platform.
     The splits train, valid and test follow each other. Each graph has integer ``x``
     ``[n, 1]``, ``edge_index`` ``[2, E]`` with both directions of every edge, and
-    classes ``y`` ``[n]``.
+    classes ``y`` ``[n]``, and its nodes in random order.
 
     Args:
         counts: graphs of each split.
@@ -59,7 +59,13 @@ class SbmGraphs:
         part, place, count = self.numbers[number]
         rng = np.random.default_rng([self.seed, part, place])
         pattern = place * NUM_PATTERNS // count
-        return permuted(rng, *self.make(rng, pattern))
+        adjacency, symbols, labels = self.make(rng, pattern)
+        order = rng.permutation(len(symbols))
+        return SimpleNamespace(
+            x=symbols[order][:, None],
+            edge_index=np.stack(np.nonzero(adjacency[np.ix_(order, order)])),
+            y=labels[order],
+        )
 
     def make(self, rng: np.random.Generator, pattern: int) -> tuple[np.ndarray, ...]:
         """Adjacency bool ``[n, n]``, features ``[n]`` and labels ``[n]`` of a graph.
@@ -139,21 +145,6 @@ def symmetric(rng: np.random.Generator, probability: np.ndarray) -> np.ndarray:
     """bool ``[n, n]``: an edge for every unordered pair with its own probability."""
     upper = np.triu(rng.random(probability.shape) < probability, 1)
     return upper | upper.T
-
-
-def permuted(
-    rng: np.random.Generator,
-    adjacency: np.ndarray,
-    symbols: np.ndarray,
-    labels: np.ndarray,
-) -> SimpleNamespace:
-    """A graph with its nodes in random order."""
-    order = rng.permutation(len(symbols))
-    return SimpleNamespace(
-        x=symbols[order][:, None],
-        edge_index=np.stack(np.nonzero(adjacency[np.ix_(order, order)])),
-        y=labels[order],
-    )
 
 
 SBM = {

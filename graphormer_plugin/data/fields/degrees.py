@@ -4,10 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from graphormer_plugin.data.graph_columns import columns_of_graphs
 from graphormer_plugin.data.store import GraphStore
 from graphormer_plugin.data.store.store_shards import StoreShards
 
-GRAPHS_AT_ONCE = 1 << 16  # of the split; graphs stored between them are read, too
+GRAPHS_AT_ONCE = 1 << 16
 
 
 def mean_log_degree(store: GraphStore | StoreShards, split: str = "train") -> float:
@@ -37,18 +38,13 @@ def sum_of_logs(
         graph_ids: Numbers of the graphs.
     """
     graph_ids = np.sort(graph_ids)
-    nodes, edges = (columns[f"{kind}_offset"] for kind in ("node", "edge"))
+    names = ("node_offset", "edge_offset", "edge_dst")
+    stored = {name: columns[name] for name in names}
     total, count = 0.0, 0
     for start in range(0, len(graph_ids), GRAPHS_AT_ONCE):
-        part = graph_ids[start : start + GRAPHS_AT_ONCE]
-        first, last = int(part[0]), int(part[-1]) + 1  # with graphs between them
-        sizes = np.diff(nodes[first : last + 1])
-        num_edges = np.diff(edges[first : last + 1])
-        target = columns["edge_dst"][edges[first] : edges[last]].astype(np.int64)
-        target += np.repeat(nodes[first:last] - nodes[first], num_edges)
-        logs = np.log1p(np.bincount(target, minlength=int(sizes.sum())))
-        wanted = np.zeros(last - first, dtype=bool)
-        wanted[part - first] = True
-        total += float(logs[np.repeat(wanted, sizes)].sum())
-        count += int(sizes[wanted].sum())
+        part = columns_of_graphs(stored, graph_ids[start : start + GRAPHS_AT_ONCE])
+        nodes = part["node_offset"]
+        target = part["edge_dst"] + np.repeat(nodes[:-1], np.diff(part["edge_offset"]))
+        logs = np.log1p(np.bincount(target, minlength=int(nodes[-1])))
+        total, count = total + float(logs.sum()), count + len(logs)
     return total, count

@@ -54,7 +54,7 @@ class CachedField:
     key: Callable[[BatchSpec], str]
     columns: tuple[str, ...]
     compute: Callable[[Columns, BatchSpec, str | None], dict[str, np.ndarray]]
-    version: int | str
+    version: int | str = 1
 
 
 CACHED_FIELDS: dict[str, CachedField] = {
@@ -64,7 +64,6 @@ CACHED_FIELDS: dict[str, CachedField] = {
         compute=lambda columns, spec, progress: {
             "lap_pe": laplacian_eigenvectors(columns, spec.lap_pe_dim, progress)
         },
-        version=1,
     ),
     "ring": CachedField(
         key=lambda spec: (
@@ -75,7 +74,6 @@ CACHED_FIELDS: dict[str, CachedField] = {
         compute=lambda columns, spec, progress: substructure_sets(
             columns, spec.substructures, spec.max_ring_size, progress
         ),
-        version=1,
     ),
     "wl_role": CachedField(
         key=lambda spec: "wl_role",
@@ -83,7 +81,6 @@ CACHED_FIELDS: dict[str, CachedField] = {
         compute=lambda columns, spec, progress: {
             "wl_role": wl_roles(columns, progress)
         },
-        version=1,
     ),
 }
 
